@@ -1,0 +1,60 @@
+# Every target does the set-up it needs by itself; `make help` lists them.
+
+PYTHON ?=
+SECONDS ?= 60
+RUNS ?= 0
+SAMPLE ?= samples/session.hex
+
+VENV := .venv
+RUN := $(VENV)/bin/python -m
+RESULTS := build/conformance.json
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format conformance bench fuzz docs docs-serve lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Make the environment in .venv (the other targets do this themselves)
+	@PYTHON="$(PYTHON)" scripts/setup.sh
+
+run: setup ## Show what the project does: decode the sample session and explain it
+	@$(VENV)/bin/msmq decode $(SAMPLE)
+
+test: check ## Everything CI runs: check, all tests, the conformance map
+	@$(RUN) pytest -n auto --conformance=$(RESULTS) --conformance-check
+
+check: setup ## Lint, formatting, types, the import rule, tidiness
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+	@$(RUN) mypy
+	@$(VENV)/bin/lint-imports
+	@$(RUN) pytest -q tests/test_tidy.py
+
+format: setup ## Format the code and mend what the linter can mend
+	@$(RUN) ruff check --fix
+	@$(RUN) ruff format
+
+conformance: setup ## Run the tests and write docs/conformance.md (CHECK=1: only compare)
+	@$(RUN) pytest -q -n auto --conformance=$(RESULTS) 1>&2; tests=$$?; \
+	$(RUN) scripts.conformance $(if $(CHECK),--check) $(RESULTS) && exit $$tests
+
+bench: setup ## Run every benchmark of bench/
+	@set -e; for script in bench/*.py; do echo "== $$script"; $(VENV)/bin/python "$$script"; done
+
+fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
+	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)
+
+docs: setup ## Build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	@echo "built site/index.html"
+
+docs-serve: setup ## Serve the documentation while writing it
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs serve
+
+lock: setup ## Resolve requirements/dev.lock anew from pyproject.toml
+	@$(VENV)/bin/python scripts/lock.py
+
+clean: ## Remove everything that was made, the environment included
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Make the project's own environment in .venv, from requirements/dev.lock. Every make target that needs it calls
+# this. A stamp in the environment remembers what it was made from, so nothing is done when nothing changed, and
+# an interrupted set-up is taken up again. Progress goes to standard error.
+set -eu
+cd "$(dirname "$0")/.."
+
+ENVIRONMENT=.venv
+STAMP=$ENVIRONMENT/.stamp
+OLDEST=3.11
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { for line in "$@"; do say "$line"; done; exit 1; }
+
+# PYTHON if the caller names one, else that of the environment, else the first on the path that is new enough.
+find_python() {
+    for candidate in ${PYTHON:-$ENVIRONMENT/bin/python python3 python3.14 python3.13 python3.12 python3.11}; do
+        if "$candidate" -c "import sys; sys.exit(sys.version_info < (${OLDEST%.*}, ${OLDEST#*.}))" 2>/dev/null; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+    fail "Python $OLDEST or newer is needed; found: $("${PYTHON:-python3}" --version 2>/dev/null || echo none)" \
+         "Install one (Debian: apt-get install python3) or name it: make PYTHON=/path/to/python3.11 ..."
+}
+
+identity() { "$1" -c 'import sys; print(sys.base_prefix, sys.version.replace("\n", " "))' 2>/dev/null; }
+
+# Debian ships the venv module without its bootstrap; python3-venv, or the one of another Python, brings it.
+need_venv() {
+    has_venv "$1" && return
+    version=$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+        fail "$1 has no venv module, and only root can install it" \
+             "Run: sudo apt-get install python3-venv   (or your system's equal), then run make again"
+    fi
+    say "installing the system package python3-venv"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >&2 || true
+    for package in python3-venv "python$version-venv"; do
+        apt-get install -y -qq --no-install-recommends "$package" >&2 || true
+        has_venv "$1" && return
+    done
+    fail "$1 still has no venv module; install python$version-venv by hand, then run make again"
+}
+
+has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+
+# An environment that was moved or copied here names its old place in its scripts.
+if [ -f "$STAMP" ] && [ "$(head -n 1 "$STAMP")" != "$(pwd -P)" ]; then
+    rm -rf "$ENVIRONMENT"
+fi
+python=$(find_python)
+wanted=$(pwd -P; identity "$python"; cat requirements/dev.lock pyproject.toml scripts/setup.sh | cksum)
+if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$wanted" ]; then
+    exit 0
+fi
+
+if [ "$(identity "$ENVIRONMENT/bin/python")" != "$(identity "$python")" ]; then
+    need_venv "$python"
+    say "making $ENVIRONMENT with $("$python" --version)"
+    "$python" -m venv --clear "$ENVIRONMENT"
+fi
+say "installing the locked packages"
+pip="$ENVIRONMENT/bin/python -m pip --disable-pip-version-check -qq"
+$pip install --require-hashes -r requirements/dev.lock >&2
+$pip install --no-deps --no-build-isolation --editable . >&2
+printf '%s\n' "$wanted" >"$STAMP"
+say "ready"

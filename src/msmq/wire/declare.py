@@ -1,0 +1,295 @@
+"""How a structure of the specification is declared.
+
+A class reads like its table in the specification::
+
+    @wire("MS-MQMQ 2.2.20.4", size=16)
+    class SessionHeader(Wire):
+        ack_sequence_number: u16 = 0
+        ...
+
+The decorator joins the codes of the annotated fields into one little-endian ``struct.Struct``, refuses at import a
+declaration whose size is not the one the specification states, makes the class a slotted dataclass and generates
+``decode`` and ``encode`` once. Fields without a wire annotation are the variable tail: they come last and are read
+and written by hand beside the class.
+
+Named bits of a field are declared with :class:`Bits`; they read and write the integer that holds them.
+
+Decoded objects are filled by one tuple assignment instead of a call of ``__init__``, which is what makes this form
+as fast as hand-written ``struct`` code; integers and raw GUIDs stay as they are, rich types are for the edges.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from codecs import utf_16_le_decode, utf_16_le_encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform, get_type_hints
+
+from msmq.errors import DecodeError, EncodeError
+
+
+@dataclass(frozen=True)
+class Code:
+    """The ``struct`` code of a field, carried by its annotation."""
+
+    code: str
+
+
+u8 = Annotated[int, Code("B")]
+u16 = Annotated[int, Code("H")]
+u32 = Annotated[int, Code("I")]
+u64 = Annotated[int, Code("Q")]
+i64 = Annotated[int, Code("q")]
+guid = Annotated[bytes, Code("16s")]
+octets3 = Annotated[bytes, Code("3s")]
+octets4 = Annotated[bytes, Code("4s")]
+octets6 = Annotated[bytes, Code("6s")]
+octets8 = Annotated[bytes, Code("8s")]
+octets16 = Annotated[bytes, Code("16s")]
+octets20 = Annotated[bytes, Code("20s")]
+octets64 = Annotated[bytes, Code("64s")]
+octets512 = Annotated[bytes, Code("512s")]
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """One row of a structure's table: where it lies and what the specification calls it."""
+
+    name: str
+    spec_name: str
+    code: str
+    offset: int
+    size: int
+
+
+class Bits:
+    """A named run of bits inside an integer field: ``priority = Bits("flags", 0, 3, "PR")``."""
+
+    __slots__ = ("field", "low", "mask", "spec_name", "width")
+
+    def __init__(self, field: str, low: int, width: int, spec_name: str) -> None:
+        self.field = field
+        self.low = low
+        self.width = width
+        self.mask = (1 << width) - 1
+        self.spec_name = spec_name
+
+    def __get__(self, obj: Any, owner: type | None = None) -> int:
+        if obj is None:
+            return self  # type: ignore[return-value]  # only the renderer and the docs look at the declaration
+        value: int = getattr(obj, self.field)
+        return (value >> self.low) & self.mask
+
+    def __set__(self, obj: Any, value: int) -> None:
+        if not 0 <= value <= self.mask:
+            raise EncodeError(f"{self.spec_name} takes {self.width} bits; {value} does not fit")
+        setattr(obj, self.field, getattr(obj, self.field) & ~(self.mask << self.low) | value << self.low)
+
+
+class Wire:
+    """Base of every declared structure."""
+
+    __slots__ = ()
+
+    SECTION: ClassVar[str]
+    SIZE: ClassVar[int]
+    FIELDS: ClassVar[tuple[FieldSpec, ...]]
+    TAIL: ClassVar[dict[str, Any]]
+    BITS: ClassVar[tuple[tuple[str, Bits], ...]]
+
+    @classmethod
+    def decode(cls, data: bytes, offset: int = 0) -> Self:
+        """Read the fixed part at ``offset``; the tail, if there is one, is left for the caller to fill."""
+        raise NotImplementedError  # replaced by the decorator
+
+    def encode(self) -> bytes:
+        """Write the fixed part."""
+        raise NotImplementedError  # replaced by the decorator
+
+    @classmethod
+    def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
+        """Read the whole structure, tail and padding included, within ``limit``; give it and where it ends."""
+        if limit is not None and limit - offset < cls.SIZE:
+            raise _truncated(cls, data[:limit], offset)
+        return cls.decode(data, offset), offset + cls.SIZE
+
+    def write(self) -> bytes:
+        """The whole structure, tail and padding included."""
+        return self.encode()
+
+
+T = TypeVar("T", bound=Wire)
+
+_UNITS = ("_s", "_ms")
+
+
+def _spec_name(name: str) -> str:
+    for unit in _UNITS:
+        name = name.removesuffix(unit)
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _generate(cls: type[Wire], layout: struct.Struct, tail: dict[str, Any]) -> None:
+    """Compile ``decode`` and ``encode`` of one class, as ``dataclasses`` does for ``__init__``."""
+    targets = ", ".join(f"self.{spec.name}" for spec in cls.FIELDS)
+    texts = [spec for spec in cls.FIELDS if spec.code.endswith("s")]
+    wrong = " or ".join(f"len(self.{spec.name}) != {spec.size}" for spec in texts) or "False"
+    source = (
+        "def decode(cls, data, offset=0):\n"
+        "    self = new(cls)\n"
+        "    try:\n"
+        f"        {targets}, = unpack_from(data, offset)\n"
+        "    except struct_error:\n"
+        "        raise truncated(cls, data, offset) from None\n"
+        + _fill("self", tail, "tail")
+        + "    return self\n"
+        "def encode(self):\n"
+        f"    if {wrong}:\n"  # struct would cut or pad them in silence
+        "        raise unwritable(self)\n"
+        "    try:\n"
+        f"        return pack({targets})\n"
+        "    except struct_error:\n"
+        "        raise unwritable(self) from None\n"
+    )
+    namespace = _namespace(layout) | {f"tail_{name}": value for name, value in tail.items()}
+    exec(source, namespace)
+    for name in ("decode", "encode"):
+        function = namespace[name]
+        function.__qualname__ = f"{cls.__qualname__}.{name}"
+        function.__module__ = cls.__module__
+        function.__doc__ = getattr(Wire, name).__doc__
+    cls.decode = classmethod(namespace["decode"])  # type: ignore[assignment]
+    cls.encode = namespace["encode"]  # type: ignore[method-assign]
+
+
+def _fill(target: str, tail: dict[str, Any], prefix: str) -> str:
+    """Give the tail its declared defaults: a decoded object never lacks an attribute."""
+    return "".join(f"    {target}.{name} = {prefix}_{name}\n" for name in tail)
+
+
+def _namespace(layout: struct.Struct) -> dict[str, Any]:
+    return {
+        "new": object.__new__,
+        "pack": layout.pack,
+        "unpack_from": layout.unpack_from,
+        "struct_error": struct.error,
+        "truncated": _truncated,
+        "unwritable": _unwritable,
+    }
+
+
+A = TypeVar("A", bound=Wire)
+B = TypeVar("B", bound=Wire)
+
+
+def together(first: type[A], second: type[B]) -> Callable[[bytes], tuple[A, B]]:
+    """A decoder of two structures that always stand one behind the other, at the price of one.
+
+    It reads at offset 0; the second one's tail is left at its defaults, as ``decode`` leaves it.
+    """
+    layout = struct.Struct("<" + "".join(spec.code for spec in first.FIELDS + second.FIELDS))
+    targets = ", ".join([f"a.{spec.name}" for spec in first.FIELDS] + [f"b.{spec.name}" for spec in second.FIELDS])
+    source = (
+        "def decode_both(data):\n"
+        "    a = new(first)\n"
+        "    b = new(second)\n"
+        "    try:\n"
+        f"        {targets}, = unpack_from(data)\n"
+        "    except struct_error:\n"
+        "        raise truncated(second, data, first.SIZE) from None\n"
+        + _fill("b", second.TAIL, "tail")
+        + "    return a, b\n"
+    )
+    namespace = _namespace(layout) | {"first": first, "second": second}
+    namespace |= {f"tail_{name}": value for name, value in second.TAIL.items()}
+    exec(source, namespace)
+    decode_both: Callable[[bytes], tuple[A, B]] = namespace["decode_both"]
+    return decode_both
+
+
+def text_of(data: bytes) -> str:
+    """UTF-16 text as it lies on the wire. Lone surrogates survive, so nothing is lost and nothing raises.
+
+    The codec's own function is called because ``bytes.decode`` looks it up anew each time, at several times its cost.
+    """
+    return utf_16_le_decode(data, "surrogatepass", True)[0]
+
+
+def bytes_of(text: str) -> bytes:
+    """The inverse of :func:`text_of`, without a terminator."""
+    return utf_16_le_encode(text, "surrogatepass")[0]
+
+
+def rounded_up(size: int) -> int:
+    """The next multiple of four: where the field after a padded one begins."""
+    return (size + 3) & ~3
+
+
+def padded(data: bytes) -> bytes:
+    """``data`` with zero bytes up to a multiple of four, so that our padding never leaks memory."""
+    return data + bytes(-len(data) % 4)
+
+
+def _truncated(cls: type[Wire], data: bytes, offset: int) -> DecodeError:
+    return DecodeError(f"{cls.__name__} needs {cls.SIZE} bytes, {max(len(data) - offset, 0)} are left", offset)
+
+
+def _unwritable(value: Wire) -> EncodeError:
+    """Say which field it was; only called once something is known to be wrong."""
+    for spec in value.FIELDS:
+        content = getattr(value, spec.name)
+        if spec.code.endswith("s"):
+            if not isinstance(content, bytes) or len(content) != spec.size:
+                return EncodeError(f"{type(value).__name__}.{spec.spec_name} takes {spec.size} bytes")
+        else:
+            low, high = _range(spec.code)
+            if not isinstance(content, int) or not low <= content <= high:
+                return EncodeError(f"{type(value).__name__}.{spec.spec_name} takes {low} to {high}, not {content!r}")
+    return EncodeError(f"{type(value).__name__} cannot be written")
+
+
+def _range(code: str) -> tuple[int, int]:
+    bits = 8 * struct.calcsize("<" + code)
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if code.islower() else (0, (1 << bits) - 1)
+
+
+@dataclass_transform(eq_default=True)
+def wire(
+    section: str, *, size: int, names: Mapping[str, str] | None = None
+) -> Callable[[type[T]], type[T]]:
+    """Declare a structure of ``section`` whose fixed part is ``size`` bytes.
+
+    ``names`` gives the specification's spelling where it is not the plain camel case of the field name.
+    """
+    spelled = dict(names or {})
+
+    def declare(plain: type[T]) -> type[T]:
+        hints = get_type_hints(plain, include_extras=True)
+        cls = dataclass(slots=True)(plain)
+        specs: list[FieldSpec] = []
+        tail: dict[str, Any] = {}
+        offset = 0
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+            code = next((m.code for m in getattr(hints[field.name], "__metadata__", ()) if isinstance(m, Code)), None)
+            if code is None:
+                tail[field.name] = None if field.default is dataclasses.MISSING else field.default
+                continue
+            assert not tail, f"{cls.__name__}: {field.name} is fixed but follows the variable tail"
+            width = struct.calcsize("<" + code)
+            spec_name = spelled.get(field.name) or _spec_name(field.name)
+            specs.append(FieldSpec(field.name, spec_name, code, offset, width))
+            offset += width
+        if offset != size:
+            raise TypeError(f"{cls.__name__} is declared as {size} bytes but its fields take {offset}")
+        cls.SECTION = section
+        cls.SIZE = size
+        cls.FIELDS = tuple(specs)
+        cls.TAIL = tail
+        cls.BITS = tuple((name, value) for name, value in vars(plain).items() if isinstance(value, Bits))
+        layout = struct.Struct("<" + "".join(spec.code for spec in specs))
+        _generate(cls, layout, tail)
+        return cls
+
+    return declare

@@ -1,0 +1,111 @@
+"""What a packet says about its own fate: when it expires, and which acknowledgments its sender asked for.
+
+These are decisions on bytes; the queue manager and the transfer protocol take them at the moments that
+specification MS-MQQB gives and act on the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
+from msmq.wire.headers import INFINITE, QueueName, QueueReference, UserHeader
+from msmq.wire.message import UserMessage
+
+INSECURE_NACKS: Final = frozenset(
+    {
+        MessageClass.NACK_BAD_DST_Q,
+        MessageClass.NACK_BAD_ENCRYPTION,
+        MessageClass.NACK_BAD_SIGNATURE,
+        MessageClass.NACK_ACCESS_DENIED,
+        MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,
+    }
+)
+"""Refusals that tell a stranger about this host; they are sent only where the operator allows it."""
+
+_PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
+
+
+def late_for_queue(message: UserMessage, now_s: int) -> bool:
+    """Whether TimeToReachQueue has run out (MS-MQMQ 2.2.19.1); the sender deletes, the receiver ignores."""
+    limit_s = message.base.time_to_reach_queue_s
+    return limit_s != INFINITE and now_s - message.user.sent_time > limit_s
+
+
+def late_for_reader(message: UserMessage, now_s: int) -> bool:
+    """Whether TimeToBeReceived has run out (MS-MQMQ 2.2.19.2), wherever the message is."""
+    limit_s = message.user.time_to_be_received_s
+    return limit_s != INFINITE and now_s - message.user.sent_time > limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """An administration acknowledgment to be sent: everything the original packet decides about it.
+
+    Names are format names as text: a packet may carry a direct name that no parser of ours accepts.
+    """
+
+    message_class: MessageClass
+    destination: str
+    response: str | None
+    correlation_id: bytes
+    recoverable: bool
+    body: bytes
+
+
+def wants(message: UserMessage, fate: MessageClass) -> bool:
+    """Whether the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
+    if fate is MessageClass.ACK_REACH_QUEUE:
+        bit = _PA
+    elif fate is MessageClass.ACK_RECEIVE:
+        bit = _PR
+    elif fate & 0xC000 == 0x8000:
+        bit = _NA
+    elif fate & 0xC000 == 0xC000:
+        bit = _NR
+    else:
+        return False  # not the fate of a message
+    return bool(message.properties.flags & bit)
+
+
+def acknowledgment(
+    message: UserMessage, fate: MessageClass, *, send_insecure_nacks: bool = False
+) -> Acknowledgment | None:
+    """What to send to the administration queue when ``fate`` befalls a message, or None when nothing is due.
+
+    Acknowledgments answer a packet that asked for them and names an admin queue (MS-MQQB 3.1.7.15); they are never
+    answered themselves. A negative one brings the body back unless it is encrypted.
+    """
+    user = message.user
+    destination = format_name(user, user.admin_reference, user.admin_queue)
+    if destination is None or not wants(message, fate):
+        return None
+    if fate in INSECURE_NACKS and not send_insecure_nacks:
+        return None
+    positive = fate in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
+    encrypted = message.security is not None and bool(message.security.body_encrypted)
+    return Acknowledgment(
+        fate,
+        destination,
+        format_name(user, user.destination_reference, user.destination_queue),
+        message.identifier.encode(),
+        message.recoverable,
+        b"" if positive or encrypted else message.body,
+    )
+
+
+def format_name(user: UserHeader, reference: int, name: QueueName) -> str | None:
+    """The format name a UserHeader means by one of its references, or None when it names no queue."""
+    if reference == QueueReference.SAME_AS_ADMIN:
+        return format_name(user, user.admin_reference, user.admin_queue)
+    if isinstance(name, str):
+        return f"DIRECT={name}"
+    if isinstance(name, bytes):
+        return f"PUBLIC={guid_text(name)}"
+    host = user.host_of(reference, name)
+    if host is None or name is None:
+        return None  # a number on the host of an admin queue that is not there
+    number = name if isinstance(name, int) else name.private_queue_identifier
+    return f"PRIVATE={guid_text(host)}\\{number:08X}"

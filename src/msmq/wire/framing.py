@@ -1,0 +1,146 @@
+"""Packets out of a byte stream (TCP 1801).
+
+A stream reader takes chunks as they come and gives whole packets, each as its own ``bytes``. It looks at a
+packet's first twenty bytes as soon as they are there and refuses what can never become a packet, so that a
+stranger cannot make it wait for, or buffer, more than one packet of the largest legal size. The first
+refusal is final: the stream has lost its place, and every later ``feed`` raises the same error again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msmq.errors import DecodeError
+from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, BaseHeader
+from msmq.wire.message import MIN_SIZE as MIN_USER_MESSAGE
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import SessionHeader
+from msmq.wire.packets import (
+    SESSION_ACK_SIZES,
+    ConnectionParameters,
+    EstablishConnection,
+    PacketType,
+    SessionAck,
+)
+
+_HEAD: Final = 20  # BaseHeader and, in an internal packet, the InternalHeader that gives its kind
+_AH_BYTE: Final = 63
+_AH_BIT: Final = 0x02
+MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
+
+_INTERNAL_SIZES: Final = {
+    PacketType.SESSION_ACK: SESSION_ACK_SIZES,
+    PacketType.ESTABLISH_CONNECTION: (EstablishConnection.SIZE,),
+    PacketType.CONNECTION_PARAMETERS: (ConnectionParameters.SIZE,),
+}
+
+Packet = UserMessage | SessionAck | EstablishConnection | ConnectionParameters
+
+
+def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
+    """How many bytes the packet that begins at ``offset`` takes on the wire; its first twenty tell."""
+    base = BaseHeader.decode(data, offset)  # type: ignore[arg-type]  # struct reads a bytearray as well
+    base.check()
+    size = base.packet_size
+    if not base.flags & BASE_IN:
+        if size < MIN_USER_MESSAGE:
+            raise DecodeError(f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage", 8)
+        return size + SessionHeader.SIZE if base.flags & BASE_SH else size
+    if len(data) - offset < _HEAD:
+        raise DecodeError("an internal packet ends inside its InternalHeader", 16)
+    kind = data[offset + 18] & 0xF
+    sizes = _INTERNAL_SIZES.get(kind)  # type: ignore[call-overload]  # an int finds its IntEnum
+    if sizes is None:
+        raise DecodeError(f"Flags.PT is {kind}, which is no internal packet", 18)
+    if size not in sizes:
+        raise DecodeError(f"PacketSize {size} does not fit an internal packet of type {kind}", 8)
+    length: int = sizes[0]
+    return length
+
+
+def decode_packet(data: bytes) -> Packet:
+    """Read one whole packet of a session with every check a receiver owes it.
+
+    A message that claims to have come over HTTP (UserHeader.Flags.AH) is refused: the binary protocol never
+    carries one.
+    """
+    if len(data) < _HEAD:
+        raise DecodeError(f"no packet is {len(data)} bytes long")
+    length = packet_length(data)
+    if length != len(data):
+        raise DecodeError(f"the packet says {length} bytes and has {len(data)}", 8)
+    if not data[2] & BASE_IN:
+        if data[_AH_BYTE] & _AH_BIT:
+            raise DecodeError("Flags.AH marks a message of another protocol", _AH_BYTE)
+        return UserMessage.decode(data)
+    kind = data[18] & 0xF
+    if kind == PacketType.SESSION_ACK:
+        return SessionAck.decode(data)
+    if kind == PacketType.ESTABLISH_CONNECTION:
+        return EstablishConnection.decode(data)
+    return ConnectionParameters.decode(data)
+
+
+class StreamReader:
+    """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read."""
+
+    __slots__ = ("_buffer", "_error", "_wanted")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = _HEAD
+        self._error: DecodeError | None = None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that wait for the rest of their packet."""
+        return len(self._buffer)
+
+    @property
+    def missing(self) -> int:
+        """How many bytes the next packet still lacks, as far as is known."""
+        return max(self._wanted - len(self._buffer), 0)
+
+    @property
+    def broken(self) -> bool:
+        return self._error is not None
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take the next bytes of the stream and give the packets they complete.
+
+        Packets that are whole before a refused one are given first; the refusal comes with the next call.
+        """
+        if self._error is not None:
+            raise self._error
+        buffer = self._buffer
+        if buffer:
+            buffer += chunk
+            if len(buffer) < self._wanted:
+                return []
+            packets, consumed = self._cut(buffer)
+            del buffer[:consumed]
+            return packets
+        packets, consumed = self._cut(chunk)
+        if consumed < len(chunk):
+            buffer += memoryview(chunk)[consumed:]
+        return packets
+
+    def _cut(self, data: bytes | bytearray) -> tuple[list[bytes], int]:
+        packets: list[bytes] = []
+        start = 0
+        available = len(data)
+        try:
+            while available - start >= _HEAD:
+                end = start + packet_length(data, start)
+                if end > available:
+                    self._wanted = end - start
+                    return packets, start
+                packets.append(bytes(data[start:end]))
+                start = end
+            self._wanted = _HEAD
+        except DecodeError as error:
+            self._error = error
+            if not packets:
+                raise
+            return packets, available  # what follows the refused packet is worth nothing
+        return packets, start

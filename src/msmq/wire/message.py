@@ -1,0 +1,429 @@
+"""The UserMessage packet (MS-MQMQ 2.2.20): one whole message, kept as the bytes it arrived in.
+
+A message is its ``data``; headers are read from it on demand and re-emitting it is emitting ``data``. Two depths of
+reading exist. :meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
+:meth:`UserMessage.decode` reads and checks every header up to the exact end of the packet, which is what a receiver
+must do before it believes any of it. Label, extension and body are cut out only when asked for.
+
+Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [Debug], [SRMPEnvelope, Compound],
+[Soap], [MultiQueueFormat], [Session]; the flags of Base and User say which of the bracketed ones are there.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Self
+
+from msmq.errors import DecodeError, EncodeError, LabelTooLongError
+from msmq.wire.classes import APPLICATION_CLASS_MASK
+from msmq.wire.declare import bytes_of, text_of, together
+from msmq.wire.headers import (
+    BASE_DH,
+    BASE_IN,
+    BASE_SH,
+    BASE_TR,
+    MAX_HOP_COUNT,
+    MAX_LABEL_LENGTH,
+    MAX_PACKET_SIZE,
+    NULL_GUID,
+    SIGNATURE,
+    USER_AH,
+    USER_CQ,
+    USER_HH,
+    USER_MP,
+    USER_MQ,
+    USER_SH,
+    USER_TH,
+    VERSION,
+    BaseHeader,
+    MessagePropertiesHeader,
+    UserHeader,
+)
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.multi_queue import MultiQueueFormatHeader
+from msmq.wire.optional_headers import (
+    DebugHeader,
+    SecurityHeader,
+    SessionHeader,
+    SoapHeader,
+    TransactionHeader,
+)
+from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
+
+MIN_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE + MessagePropertiesHeader.SIZE
+_FLAGS_OFFSET: Final = 60  # UserHeader.Flags, counted from the start of the packet
+_BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
+_USER_RARE: Final = USER_AH | USER_HH | USER_MQ
+_PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
+
+
+_read_two_headers = together(BaseHeader, UserHeader)
+
+
+class _Rare(NamedTuple):
+    """The headers few messages have."""
+
+    debug: DebugHeader | None = None
+    envelope: SRMPEnvelopeHeader | None = None
+    compound: CompoundMessageHeader | None = None
+    soap: SoapHeader | None = None
+    multi_queue: MultiQueueFormatHeader | None = None
+
+
+_NONE_RARE: Final = _Rare()
+
+
+class UserMessage:
+    """A message as it travels. Make one with :meth:`decode`, :meth:`route` or :meth:`build`."""
+
+    __slots__ = (
+        "_label_end",
+        "_properties",
+        "_properties_offset",
+        "_rare",
+        "_security",
+        "_session",
+        "_transaction",
+        "_user_end",
+        "base",
+        "data",
+        "size",
+        "user",
+    )
+
+    data: bytes
+    size: int
+    """Bytes the message takes on the wire, SessionHeader included."""
+    base: BaseHeader
+    user: UserHeader
+    _properties: MessagePropertiesHeader | None
+    _transaction: TransactionHeader | None
+    _security: SecurityHeader | None
+    _session: SessionHeader | None
+    _rare: _Rare
+    _user_end: int
+    _properties_offset: int
+    _label_end: int
+
+    @classmethod
+    def route(cls, data: bytes, *, trailing: bool = False) -> Self:
+        """Read the first two headers of a whole packet; the others are read when they are asked for.
+
+        ``trailing`` allows further bytes after the message, as remote read appends them.
+        """
+        self = object.__new__(cls)
+        self.data = data
+        self.base, self.user = base, user = _read_two_headers(data)
+        size = base.packet_size
+        if base.version_number != VERSION or base.signature != SIGNATURE or not MIN_SIZE <= size <= MAX_PACKET_SIZE:
+            base.check()
+            raise DecodeError(f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", 8)
+        if base.flags & _BASE_SPECIAL:
+            self.size = self._special_size(base.flags, size)
+        else:
+            self.size = size
+        if len(data) != self.size:
+            if len(data) < self.size or not trailing:
+                raise DecodeError(f"the packet says {self.size} bytes and has {len(data)}", 8)
+            self.data = data[: self.size]
+        self._user_end = user.read_queues(data, 16, size)
+        self._properties = None
+        return self
+
+    @staticmethod
+    def _special_size(flags: int, size: int) -> int:
+        """Size on the wire of a packet with any of the flags that most messages lack."""
+        if flags & BASE_IN:
+            raise DecodeError("Flags.IN on a user message", 2)
+        if flags & BASE_TR and not flags & BASE_DH:
+            raise DecodeError("Flags.TR without a DebugHeader", 2)
+        return size + SessionHeader.SIZE if flags & BASE_SH else size
+
+    @classmethod
+    def decode(cls, data: bytes, *, trailing: bool = False) -> Self:
+        """Read and check every header; nothing about the packet is unknown afterwards."""
+        self = cls.route(data, trailing=trailing)
+        self._walk()
+        return self
+
+    def _walk(self) -> MessagePropertiesHeader:
+        """Read everything behind the UserHeader, up to the exact end of the packet."""
+        data = self.data
+        limit = self.base.packet_size
+        base_flags = self.base.flags
+        flags = self.user.flags
+        cursor = self._user_end
+        self._transaction = self._security = self._session = None
+        if flags & USER_TH:
+            self._transaction, cursor = TransactionHeader.read(data, cursor, limit)
+        if flags & USER_SH:
+            self._security, cursor = SecurityHeader.read(data, cursor, limit)
+        self._properties_offset = cursor
+        properties = MessagePropertiesHeader.decode(data, cursor)
+        self._label_end = cursor + 56 + 2 * properties.label_length
+        cursor = properties.end(data, cursor, limit)
+        if base_flags & BASE_DH or flags & _USER_RARE:
+            self._rare, cursor = self._read_rare(cursor, limit)
+        else:
+            self._rare = _NONE_RARE
+        if cursor != limit:
+            raise DecodeError(f"the headers end at {cursor}, PacketSize says {limit}", cursor)
+        if base_flags & BASE_SH:
+            self._session, _ = SessionHeader.read(data, limit, self.size)
+        self._properties = properties
+        return properties
+
+    def _read_rare(self, cursor: int, limit: int) -> tuple[_Rare, int]:
+        data = self.data
+        flags = self.user.flags
+        debug = envelope = compound = soap = multi_queue = None
+        if self.base.flags & BASE_DH:
+            debug, cursor = DebugHeader.read(data, cursor, limit)
+        if flags & USER_AH:
+            envelope, cursor = SRMPEnvelopeHeader.read(data, cursor, limit)
+            compound, cursor = CompoundMessageHeader.read(data, cursor, limit)
+        if flags & USER_HH:
+            soap, cursor = SoapHeader.read(data, cursor, limit)
+        if flags & USER_MQ:
+            multi_queue, cursor = MultiQueueFormatHeader.read(data, cursor, limit)
+        return _Rare(debug, envelope, compound, soap, multi_queue), cursor
+
+    @property
+    def transaction(self) -> TransactionHeader | None:
+        self._properties or self._walk()
+        return self._transaction
+
+    @property
+    def security(self) -> SecurityHeader | None:
+        self._properties or self._walk()
+        return self._security
+
+    @property
+    def properties(self) -> MessagePropertiesHeader:
+        return self._properties or self._walk()
+
+    @property
+    def session(self) -> SessionHeader | None:
+        self._properties or self._walk()
+        return self._session
+
+    @property
+    def rare(self) -> _Rare:
+        """Debug, SRMP, Soap and MultiQueueFormat headers together."""
+        self._properties or self._walk()
+        return self._rare
+
+    @property
+    def debug(self) -> DebugHeader | None:
+        return self.rare.debug
+
+    @property
+    def envelope(self) -> SRMPEnvelopeHeader | None:
+        return self.rare.envelope
+
+    @property
+    def compound(self) -> CompoundMessageHeader | None:
+        return self.rare.compound
+
+    @property
+    def soap(self) -> SoapHeader | None:
+        return self.rare.soap
+
+    @property
+    def multi_queue(self) -> MultiQueueFormatHeader | None:
+        return self.rare.multi_queue
+
+    @property
+    def properties_offset(self) -> int:
+        """Where MessagePropertiesHeader begins."""
+        self._properties or self._walk()
+        return self._properties_offset
+
+    @property
+    def label(self) -> str:
+        """The label without its terminator; an embedded null ends it."""
+        if not (self._properties or self._walk()).label_length:
+            return ""
+        text = text_of(self.data[self._properties_offset + 56 : self._label_end - 2])
+        return text.partition("\0")[0] if "\0" in text else text
+
+    @property
+    def extension_offset(self) -> int:
+        self._properties or self._walk()
+        return self._label_end
+
+    @property
+    def extension(self) -> bytes:
+        size = (self._properties or self._walk()).extension_size
+        return self.data[self._label_end : self._label_end + size] if size else b""
+
+    @property
+    def body_offset(self) -> int:
+        size = (self._properties or self._walk()).extension_size
+        return self._label_end + size
+
+    @property
+    def body(self) -> bytes:
+        properties = self._properties or self._walk()
+        start = self._label_end + properties.extension_size
+        return self.data[start : start + properties.message_size]
+
+    @property
+    def allocated_body(self) -> bytes:
+        """The body with all the room it was given: the ciphertext of a sender that keeps the clear size in
+        MessageSize."""
+        start = self.body_offset
+        return self.data[start : start + self.properties.allocation_body_size]
+
+    @property
+    def body_view(self) -> memoryview:
+        """The body without a copy, for large ones."""
+        start = self.body_offset
+        return memoryview(self.data)[start : start + self.properties.message_size]
+
+    @property
+    def identifier(self) -> MessageIdentifier:
+        return MessageIdentifier(self.user.source_queue_manager, self.user.message_id)
+
+    @property
+    def transactional(self) -> bool:
+        return bool(self.user.flags & USER_TH)
+
+    @property
+    def recoverable(self) -> bool:
+        return bool(self.user.flags & 0x20)
+
+    @property
+    def priority(self) -> int:
+        """Zero for a transactional message, whatever its BaseHeader says."""
+        return 0 if self.user.flags & USER_TH else self.base.flags & 7
+
+    def addressed_to(self, queue_manager: bytes) -> bool:
+        """Whether delivery ends at ``queue_manager``: a direct name carries no GUID and ends where it arrives."""
+        address = self.user.queue_manager_address
+        return address in (queue_manager, NULL_GUID)
+
+    def forwarded(self) -> UserMessage | None:
+        """The same bytes with one hop more, or None when the next hop would be one too many."""
+        if self.user.hop_count >= MAX_HOP_COUNT:
+            return None
+        data = bytearray(self.data)
+        data[_FLAGS_OFFSET] += 1  # the count is the low five bits and is below its limit
+        return UserMessage.route(bytes(data))
+
+    def with_session(self, session: SessionHeader | None) -> UserMessage:
+        """The same message with another SessionHeader at its end, or none."""
+        data = bytearray(self.data[: self.base.packet_size])
+        if session is None:
+            data[2] &= ~BASE_SH
+        else:
+            data[2] |= BASE_SH
+            data += session.write()
+        return UserMessage.route(bytes(data))
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        base: BaseHeader,
+        user: UserHeader,
+        properties: MessagePropertiesHeader,
+        label: str = "",
+        extension: bytes = b"",
+        body: bytes = b"",
+        transaction: TransactionHeader | None = None,
+        security: SecurityHeader | None = None,
+        debug: DebugHeader | None = None,
+        envelope: SRMPEnvelopeHeader | None = None,
+        compound: CompoundMessageHeader | None = None,
+        soap: SoapHeader | None = None,
+        multi_queue: MultiQueueFormatHeader | None = None,
+        session: SessionHeader | None = None,
+    ) -> UserMessage:
+        """Write a message from its headers. Sizes, lengths and presence bits of the given headers are set here."""
+        data = encode_user_message(
+            base, user, properties, label, extension, body,
+            transaction, security, debug, envelope, compound, soap, multi_queue, session,
+        )  # fmt: skip
+        return cls.route(data)
+
+
+def encode_user_message(
+    base: BaseHeader,
+    user: UserHeader,
+    properties: MessagePropertiesHeader,
+    label: str = "",
+    extension: bytes = b"",
+    body: bytes = b"",
+    transaction: TransactionHeader | None = None,
+    security: SecurityHeader | None = None,
+    debug: DebugHeader | None = None,
+    envelope: SRMPEnvelopeHeader | None = None,
+    compound: CompoundMessageHeader | None = None,
+    soap: SoapHeader | None = None,
+    multi_queue: MultiQueueFormatHeader | None = None,
+    session: SessionHeader | None = None,
+) -> bytes:
+    """The bytes of a message; see :meth:`UserMessage.build`, which gives the message itself."""
+    user_flags = user.flags & ~_PRESENCE | USER_MP
+    base_flags = base.flags & ~(BASE_IN | BASE_SH | BASE_DH)
+    if user.connector_type is not None:
+        user_flags |= USER_CQ
+    middle = []
+    if transaction is not None:
+        if not user_flags & 0x20:
+            raise EncodeError("a transactional message is recoverable: Flags.DM must be 1")
+        user_flags |= USER_TH
+        base_flags &= ~7  # the priority of a transactional message is always 0
+        middle.append(transaction.write())
+    if security is not None:
+        user_flags |= USER_SH
+        middle.append(security.write())
+    text = bytes_of(label + "\0") if label else b""
+    _set_lengths(properties, label, text, extension, body)
+    tail = b"".join((text, extension, body))
+    # a body may be given more room than it takes; both the room and the padding are zero bytes
+    room = properties.allocation_body_size - len(body)
+    middle += (properties.encode(), tail, bytes(room + -(len(tail) + room) % 4))
+    if debug is not None:
+        base_flags |= BASE_DH
+        middle.append(debug.write())
+    if envelope is not None or compound is not None:
+        if envelope is None or compound is None:
+            raise EncodeError("a message that came over HTTP has both an envelope and a compound header")
+        user_flags |= USER_AH
+        middle += (envelope.write(), compound.write())
+    if soap is not None:
+        user_flags |= USER_HH
+        middle.append(soap.write())
+    if multi_queue is not None:
+        user_flags |= USER_MQ
+        middle.append(multi_queue.write())
+    if base_flags & BASE_TR and debug is None:
+        raise EncodeError("Flags.TR asks for a DebugHeader")
+    user.flags = user_flags
+    user.check_writable()
+    packet = user.write() + b"".join(middle)
+    base.flags = base_flags | BASE_SH if session is not None else base_flags
+    base.packet_size = BaseHeader.SIZE + len(packet)
+    if base.packet_size > MAX_PACKET_SIZE:
+        raise EncodeError(f"the packet would take {base.packet_size} bytes, above the limit of {MAX_PACKET_SIZE}")
+    if session is not None:
+        packet += session.write()
+    return base.encode() + packet
+
+
+def _set_lengths(
+    properties: MessagePropertiesHeader, label: str, text: bytes, extension: bytes, body: bytes
+) -> None:
+    """Fill the lengths; a larger AllocationBodySize set by the caller stays."""
+    if len(text) > 2 * MAX_LABEL_LENGTH:
+        raise LabelTooLongError
+    if "\0" in label:
+        raise EncodeError("a label holds no null")
+    if properties.message_class & ~APPLICATION_CLASS_MASK:
+        raise EncodeError(f"the message class {properties.message_class:#06x} uses bits outside 0xe1ff")
+    properties.label_length = len(text) // 2
+    properties.extension_size = len(extension)
+    properties.message_size = len(body)
+    if properties.allocation_body_size < len(body):
+        properties.allocation_body_size = len(body)

@@ -1,0 +1,406 @@
+"""The packets of MS-MQQB chapter 2: Ping, the two that open a session, and the three acknowledgments.
+
+EstablishConnection, ConnectionParameters and SessionAck are internal packets: BaseHeader.Flags.IN is set
+and an InternalHeader says which one it is. OrderAck and FinalAck travel as user messages to the order
+queue; their classes here read and write what is special about them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final, Self
+
+from msmq.errors import DecodeError, EncodeError
+from msmq.wire.classes import MessageClass
+from msmq.wire.declare import Bits, Wire, guid, octets20, octets512, u16, u32, u64, wire
+from msmq.wire.headers import (
+    BASE_DH,
+    BASE_IN,
+    BASE_SH,
+    DEFAULT_PRIORITY,
+    INFINITE,
+    NULL_GUID,
+    BaseHeader,
+    MessagePropertiesHeader,
+    QueueReference,
+    UserHeader,
+)
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import SessionHeader
+
+
+def is_server_class(operating_system: int) -> bool:
+    """Whether a queue manager of this PROPID_QM_OS is WinServer or WinEnt (MS-MQDMPR 3.1.1.1)."""
+    return operating_system in (0x400, 0x500)
+
+
+UNLIMITED_SESSIONS: Final = 0xFFFFFFFF
+
+
+def session_quota_reached(open_sessions: int, max_in_sessions: int = UNLIMITED_SESSIONS) -> bool:
+    """Whether one more session from outside is one too many; Ping says so by RF, the opening by CS."""
+    return open_sessions >= max_in_sessions
+
+
+PING_SIGNATURE: Final = 0x5548
+
+
+@wire("MS-MQQB 2.2.7", size=24, names={"qm_guid": "QMGuid"})
+class Ping(Wire):
+    """The datagram that asks whether a queue manager is there, and its answer."""
+
+    flags: u16 = 0
+    signature: u16 = PING_SIGNATURE
+    cookie: u32 = 0
+    qm_guid: guid = bytes(16)
+
+    client = Bits("flags", 0, 1, "RC")
+    refused = Bits("flags", 1, 1, "RF")
+
+    @classmethod
+    def parse(cls, datagram: bytes) -> Self:
+        """Read a datagram; anything that is not a Ping is a DecodeError, and ignored by its receiver."""
+        if len(datagram) != cls.SIZE:
+            raise DecodeError(f"a Ping is 24 bytes, this datagram has {len(datagram)}")
+        ping = cls.decode(datagram)
+        if ping.signature != PING_SIGNATURE:
+            raise DecodeError("the Ping signature is missing", 2)
+        return ping
+
+    @classmethod
+    def request(cls, cookie: int, qm_guid: bytes, *, server_class: bool = True) -> Self:
+        return cls(flags=int(not server_class), cookie=cookie, qm_guid=qm_guid)
+
+    def answer(self, qm_guid: bytes, *, refuse: bool = False) -> Ping:
+        """The response: kind of caller and cookie are echoed, the rest is ours."""
+        return Ping(flags=self.client | refuse << 1, cookie=self.cookie, qm_guid=qm_guid)
+
+    def answers(self, latest: Ping) -> bool:
+        """Whether this response belongs to our latest request; any other is disregarded."""
+        return self.cookie == latest.cookie
+
+
+class PacketType(IntEnum):
+    """InternalHeader.Flags.PT."""
+
+    SESSION_ACK = 1
+    ESTABLISH_CONNECTION = 2
+    CONNECTION_PARAMETERS = 3
+
+
+@wire("MS-MQQB 2.2.1", size=4)
+class InternalHeader(Wire):
+    """Says which internal packet this is, and whether the connection is refused."""
+
+    reserved: u16 = 0
+    flags: u16 = 0
+
+    packet_type = Bits("flags", 0, 4, "PT")
+    connection_refused = Bits("flags", 4, 1, "CS")
+
+
+OS_RESERVED: Final = 0x10
+_OS_ECHOED: Final = 0x0300  # SE and OS
+PADDING_BYTE: Final = 0x5A
+RESPONSE_PADDING: Final = bytes([PADDING_BYTE]) * 512
+
+
+@wire("MS-MQQB 2.2.3.1", size=552)
+class EstablishConnectionHeader(Wire):
+    """Who opens the session with whom. A zero ServerGuid asks whoever is at that address."""
+
+    client_guid: guid = bytes(16)
+    server_guid: guid = bytes(16)
+    time_stamp: u32 = 0
+    operating_system: u16 = OS_RESERVED
+    reserved: u16 = 0
+    padding: octets512 = RESPONSE_PADDING
+
+    reserved_os = Bits("operating_system", 0, 8, "RE")
+    no_ping_sent = Bits("operating_system", 8, 1, "SE")
+    server_class = Bits("operating_system", 9, 1, "OS")
+    quality_of_service = Bits("operating_system", 10, 1, "QS")
+
+    @property
+    def swapped(self) -> bool:
+        """Some initiators send the two bytes of OperatingSystem the other way round; they are understood."""
+        return self.operating_system & 0xFF != OS_RESERVED and self.operating_system >> 8 == OS_RESERVED
+
+    def normalized(self) -> int:
+        """OperatingSystem in the specification's byte order."""
+        word = self.operating_system
+        return (word >> 8 | word << 8) & 0xFFFF if self.swapped else word
+
+
+MIN_RECOVERABLE_ACK_TIMEOUT_MS: Final = 500
+MIN_ACK_TIMEOUT_MS: Final = 20_000
+MAX_ACK_TIMEOUT_MS: Final = 120_000
+
+
+@wire("MS-MQQB 2.2.2.1", size=12)
+class ConnectionParametersHeader(Wire):
+    """The acknowledgment times and the window one side works with."""
+
+    recoverable_ack_timeout_ms: u32 = MIN_RECOVERABLE_ACK_TIMEOUT_MS
+    ack_timeout_ms: u32 = MIN_ACK_TIMEOUT_MS
+    reserved: u16 = 0
+    window_size: u16 = 64
+
+    def check(self) -> None:
+        """Refuse times outside their range; the session is closed on them (ruling on MQQB-2.2.2.1-f)."""
+        if not MIN_RECOVERABLE_ACK_TIMEOUT_MS <= self.recoverable_ack_timeout_ms <= MAX_ACK_TIMEOUT_MS:
+            raise DecodeError(
+                f"RecoverableAckTimeout {self.recoverable_ack_timeout_ms} is outside 500..120000", 20
+            )
+        if not MIN_ACK_TIMEOUT_MS <= self.ack_timeout_ms <= MAX_ACK_TIMEOUT_MS:
+            raise DecodeError(f"AckTimeout {self.ack_timeout_ms} is outside 20000..120000", 24)
+
+
+def _internal_base(size: int, flags: int = BASE_IN) -> BaseHeader:
+    return BaseHeader(flags=flags | DEFAULT_PRIORITY, packet_size=size, time_to_reach_queue_s=INFINITE)
+
+
+def _read_internal(
+    data: bytes, expected: PacketType, sizes: tuple[int, ...]
+) -> tuple[BaseHeader, InternalHeader]:
+    """The two headers all internal packets begin with, checked against the packet's kind."""
+    base = BaseHeader.decode(data)
+    base.check()
+    internal = InternalHeader.decode(data, 16)
+    # A SessionHeader ends a SessionAck and no other internal packet.
+    session = BASE_SH if expected == PacketType.SESSION_ACK else 0
+    if base.flags & (BASE_IN | BASE_SH | BASE_DH) != BASE_IN | session or internal.packet_type != expected:
+        raise DecodeError(f"this is no {expected.name} packet", 2)
+    if base.packet_size not in sizes or len(data) != sizes[0]:
+        raise DecodeError(f"a {expected.name} packet takes {sizes[0]} bytes, not {base.packet_size}", 8)
+    return base, internal
+
+
+@dataclass(slots=True)
+class EstablishConnection:
+    """Opens a session, and answers the opening (MS-MQQB 2.2.3)."""
+
+    SIZE = 572
+
+    base: BaseHeader
+    internal: InternalHeader
+    header: EstablishConnectionHeader
+
+    @classmethod
+    def request(
+        cls,
+        client_guid: bytes,
+        server_guid: bytes | None,
+        time_stamp_ms: int,
+        *,
+        ping_sent: bool = False,
+        server_class: bool = True,
+    ) -> Self:
+        """``server_guid`` is None for a direct name; ``time_stamp_ms`` counts from the system's start."""
+        header = EstablishConnectionHeader(
+            client_guid, server_guid or NULL_GUID, time_stamp_ms & 0xFFFFFFFF, OS_RESERVED
+        )
+        header.no_ping_sent = int(not ping_sent)
+        header.server_class = int(server_class)
+        return cls(_internal_base(cls.SIZE), InternalHeader(flags=PacketType.ESTABLISH_CONNECTION), header)
+
+    def response(self, own_guid: bytes, *, refuse: bool = False) -> EstablishConnection:
+        """The acceptor's answer: what the initiator said comes back, a zero ServerGuid replaced by our own.
+
+        Who asked for another queue manager is refused in any case. Of OperatingSystem only SE and OS are
+        echoed: the other bits are not ours to set.
+        """
+        asked = self.header
+        server_guid = asked.server_guid if any(asked.server_guid) else own_guid
+        header = EstablishConnectionHeader(
+            asked.client_guid, server_guid, asked.time_stamp, OS_RESERVED | asked.normalized() & _OS_ECHOED
+        )
+        internal = InternalHeader(flags=PacketType.ESTABLISH_CONNECTION)
+        internal.connection_refused = int(refuse or not self.meant_for(own_guid))
+        return EstablishConnection(_internal_base(self.SIZE), internal, header)
+
+    def round_trip_ms(self, now_ms: int) -> int:
+        """The time between our request and this response, which echoes its TimeStamp; 32 bits may wrap."""
+        return (now_ms - self.header.time_stamp) & 0xFFFFFFFF
+
+    def meant_for(self, own_guid: bytes) -> bool:
+        """A zero ServerGuid means whoever is there; only another's GUID is refused (MQQB-2.2.1-f)."""
+        return self.header.server_guid in (own_guid, NULL_GUID)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        base, internal = _read_internal(data, PacketType.ESTABLISH_CONNECTION, (cls.SIZE,))
+        header = EstablishConnectionHeader.decode(data, 20)
+        return cls(base, internal, header)
+
+    def encode(self) -> bytes:
+        return self.base.encode() + self.internal.encode() + self.header.encode()
+
+
+@dataclass(slots=True)
+class ConnectionParameters:
+    """The second exchange that opens a session (MS-MQQB 2.2.2)."""
+
+    SIZE = 32
+
+    base: BaseHeader
+    internal: InternalHeader
+    header: ConnectionParametersHeader
+
+    @classmethod
+    def of(cls, recoverable_ack_timeout_ms: int, ack_timeout_ms: int, window_size: int) -> Self:
+        """Times outside their ranges are brought to the nearest end."""
+        header = ConnectionParametersHeader(
+            min(max(recoverable_ack_timeout_ms, MIN_RECOVERABLE_ACK_TIMEOUT_MS), MAX_ACK_TIMEOUT_MS),
+            min(max(ack_timeout_ms, MIN_ACK_TIMEOUT_MS), MAX_ACK_TIMEOUT_MS),
+            window_size=window_size,
+        )
+        return cls(_internal_base(cls.SIZE), InternalHeader(flags=PacketType.CONNECTION_PARAMETERS), header)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        base, internal = _read_internal(data, PacketType.CONNECTION_PARAMETERS, (cls.SIZE,))
+        header = ConnectionParametersHeader.decode(data, 20)
+        header.check()
+        return cls(base, internal, header)
+
+    def encode(self) -> bytes:
+        return self.base.encode() + self.internal.encode() + self.header.encode()
+
+
+SESSION_ACK_SIZES: Final = (36, 20)
+"""PacketSize of a SessionAck counts its SessionHeader in the published sample; the text would have 20."""
+
+
+@dataclass(slots=True)
+class SessionAck:
+    """Acknowledges what came over a session (MS-MQQB 2.2.6)."""
+
+    SIZE = 36
+
+    base: BaseHeader
+    internal: InternalHeader
+    session: SessionHeader
+
+    @classmethod
+    def of(cls, session: SessionHeader) -> Self:
+        base = _internal_base(cls.SIZE, BASE_IN | BASE_SH)
+        return cls(base, InternalHeader(flags=PacketType.SESSION_ACK), session)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        base, internal = _read_internal(data, PacketType.SESSION_ACK, SESSION_ACK_SIZES)
+        session, _ = SessionHeader.read(data, 20, len(data))
+        return cls(base, internal, session)
+
+    def encode(self) -> bytes:
+        return self.base.encode() + self.internal.encode() + self.session.write()
+
+
+ORDER_QUEUE_NUMBER: Final = 4
+ORDER_QUEUE_NAME: Final = "PRIVATE$\\order_queue$"
+ORDER_ACK_LABEL: Final = "QM Ordering Ack"
+
+
+@wire("MS-MQQB 2.2.4.1", size=36, names={"tx_sequence_id": "TxSequenceID"})
+class OrderAckBody(Wire):
+    """Everything up to this number of a sequence has arrived in order."""
+
+    tx_sequence_id: u64
+    tx_sequence_number: u32
+    tx_previous_sequence_number: u32
+    reserved: octets20 = bytes(20)
+
+    @classmethod
+    def of(cls, tx_sequence_id: int, tx_sequence_number: int) -> Self:
+        if not 1 <= tx_sequence_number <= 0xFFFFFFFF:
+            raise EncodeError("sequence numbers count from 1 to 0xFFFFFFFF")
+        return cls(tx_sequence_id, tx_sequence_number, tx_sequence_number - 1)
+
+
+@wire("MS-MQQB 2.2.5.1", size=36, names={"tx_sequence_id": "TxSequenceID", "source_guid": "SourceGUID", "message_id": "MessageID"})  # fmt: skip  # noqa: E501
+class FinalAckBody(Wire):
+    """What became of one transactional message in its destination queue."""
+
+    tx_sequence_id: u64
+    tx_sequence_number: u32
+    tx_previous_sequence_number: u32
+    source_guid: guid
+    message_id: u32
+
+    @classmethod
+    def of(cls, message: UserMessage) -> Self:
+        """The body that speaks of ``message``, a transactional one."""
+        transaction, user = message.transaction, message.user
+        if transaction is None:
+            raise EncodeError("only a transactional message has a FinalAck")
+        return cls(
+            transaction.tx_sequence_id,
+            transaction.tx_sequence_number,
+            transaction.previous_tx_sequence_number,
+            user.source_queue_manager,
+            user.message_id,
+        )
+
+
+def build_order_message(
+    body: OrderAckBody | FinalAckBody,
+    message_class: int,
+    *,
+    source: bytes,
+    destination: bytes | IPv4Address | IPv6Address,
+    message_id: int,
+    sent_time: int,
+) -> UserMessage:
+    """An OrderAck or FinalAck on its way to the original sender (MS-MQQB 2.2.4, 2.2.5).
+
+    ``destination`` is the sender's GUID, or its address when the session serves a direct name. OrderAcks
+    travel express, FinalAcks recoverable.
+    """
+    final = isinstance(body, FinalAckBody)
+    fits = message_class >= MessageClass.ACK_RECEIVE if final else message_class == MessageClass.ORDER_ACK
+    if not fits:
+        raise EncodeError(f"class {message_class:#06x} does not fit {type(body).__name__}")
+    user = UserHeader(source, sent_time=sent_time, message_id=message_id)
+    if isinstance(destination, bytes):
+        user.queue_manager_address = destination
+        user.destination_queue = ORDER_QUEUE_NUMBER
+        user.destination_reference = QueueReference.PRIVATE_ON_DESTINATION
+    else:
+        address = type(destination)(int(destination))  # without an IPv6 zone, which means nothing elsewhere
+        user.destination_queue = f"TCP:{address}\\{ORDER_QUEUE_NAME}"
+        user.destination_reference = QueueReference.DIRECT
+    user.delivery_mode = int(final)
+    return UserMessage.build(
+        base=BaseHeader(flags=0, time_to_reach_queue_s=INFINITE),
+        user=user,
+        properties=MessagePropertiesHeader(message_class=message_class),
+        label=ORDER_ACK_LABEL,
+        body=body.encode(),
+    )
+
+
+def is_for_order_queue(message: UserMessage) -> bool:
+    """Whether a message is meant for the acknowledgment processor and not for an application."""
+    name = message.user.destination_queue
+    if isinstance(name, str):
+        return name.lower().endswith("\\" + ORDER_QUEUE_NAME.lower())
+    return (
+        message.user.destination_reference == QueueReference.PRIVATE_ON_DESTINATION
+        and name == ORDER_QUEUE_NUMBER
+    )
+
+
+def order_ack_body(message: UserMessage) -> OrderAckBody | FinalAckBody:
+    """The body of a message to the order queue, by its class. Express or recoverable, both are taken."""
+    if message.properties.message_size != 36:
+        raise DecodeError(
+            f"an order acknowledgment's body is 36 bytes, not {message.properties.message_size}"
+        )
+    if message.properties.message_class == MessageClass.ORDER_ACK:
+        return OrderAckBody.decode(message.data, message.body_offset)
+    if message.properties.message_class >= MessageClass.ACK_RECEIVE:
+        return FinalAckBody.decode(message.data, message.body_offset)
+    raise DecodeError(f"class {message.properties.message_class:#06x} is no order acknowledgment")

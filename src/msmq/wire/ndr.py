@@ -1,0 +1,315 @@
+"""Network Data Representation: what RPC structures are made of (C706 chapter 14, MS-RPCE 2.2.4-2.2.5).
+
+How it works. A value sits at an offset that is a multiple of its alignment, counted from the start of the
+stream. A pointer is written as a referent id; what it points to is *deferred*: it follows the outermost
+construct that holds the pointer, depth first and in the order the pointers were met. So a structure is read
+in two strokes: ``pointer(read)`` takes the id now and returns a thunk, ``resolve()`` reads what was deferred,
+and only then may the thunks be called. The writer mirrors that with ``pointer(write)`` and ``resolve()``.
+
+NDR and NDR64 differ in little: ids and array counts take 4 bytes in one and 8 in the other, and NDR64 pads
+the end of a structure to its alignment.
+
+Every count is held against the bytes that remain before anything is read for it, the counts together against
+``max_elements``, and the nesting of pointers against ``max_depth``: memory and time follow the bytes at hand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from msmq.errors import DecodeError, EncodeError
+
+T = TypeVar("T")
+
+MAX_DEPTH: Final = 16
+MAX_ELEMENTS: Final = 1 << 20
+GUID_SIZE: Final = 16
+GUID_ALIGNMENT: Final = 4
+MAX_U32: Final = 0xFFFFFFFF
+
+_FIRST_REFERENT: Final = 0x00020000
+_REFERENT_STEP: Final = 4
+
+_U8 = struct.Struct("<B")
+_I8 = struct.Struct("<b")
+_U16 = struct.Struct("<H")
+_I16 = struct.Struct("<h")
+_U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
+_U64 = struct.Struct("<Q")
+_I64 = struct.Struct("<q")
+
+
+class NdrReader:
+    """Reads one NDR stream. Only DecodeError escapes, whatever the bytes."""
+
+    def __init__(
+        self,
+        data: bytes | bytearray | memoryview,
+        ndr64: bool = False,
+        *,
+        max_depth: int = MAX_DEPTH,
+        max_elements: int = MAX_ELEMENTS,
+    ) -> None:
+        self._data = memoryview(data)
+        self._offset = 0
+        self._ndr64 = ndr64
+        self._depth_left = max_depth
+        self._elements_left = max_elements
+        self._deferred: list[Callable[[], None]] = []
+
+    @property
+    def ndr64(self) -> bool:
+        return self._ndr64
+
+    @property
+    def pointer_size(self) -> int:
+        """The size, and so the alignment, of a referent id."""
+        return 8 if self._ndr64 else 4
+
+    @property
+    def offset(self) -> int:
+        return self._offset
+
+    @property
+    def remaining(self) -> int:
+        return len(self._data) - self._offset
+
+    def align(self, alignment: int) -> None:
+        """Skip padding, whatever it holds."""
+        self._take(-self._offset % alignment)
+
+    def end_structure(self, alignment: int) -> None:
+        """Skip the padding that NDR64 puts after a structure; NDR puts none."""
+        if self._ndr64:
+            self.align(alignment)
+
+    def end(self) -> None:
+        """Insist that nothing follows."""
+        if self.remaining:
+            raise DecodeError(f"{self.remaining} bytes follow the value", self._offset)
+
+    def u8(self) -> int:
+        return self._integer(_U8)
+
+    def i8(self) -> int:
+        return self._integer(_I8)
+
+    def u16(self) -> int:
+        return self._integer(_U16)
+
+    def i16(self) -> int:
+        return self._integer(_I16)
+
+    def u32(self) -> int:
+        return self._integer(_U32)
+
+    def i32(self) -> int:
+        return self._integer(_I32)
+
+    def u64(self) -> int:
+        return self._integer(_U64)
+
+    def i64(self) -> int:
+        return self._integer(_I64)
+
+    def raw(self, size: int) -> bytes:
+        """Bytes without alignment."""
+        return bytes(self._take(size))
+
+    def guid(self) -> bytes:
+        """A GUID as its 16 bytes in MS-DTYP order."""
+        self.align(GUID_ALIGNMENT)
+        return self.raw(GUID_SIZE)
+
+    def count(self) -> int:
+        """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
+        return self.u64() if self._ndr64 else self.u32()
+
+    def conformant_count(self, element_size: int, expected: int | None = None) -> int:
+        """The count before a conformant array whose elements take at least ``element_size`` bytes each.
+
+        ``expected`` is the member that size_is names; the two must agree.
+        """
+        count = self.count()
+        if expected is not None and count != expected:
+            raise DecodeError(f"array holds {count} elements where {expected} are declared", self._offset)
+        if count * element_size > self.remaining:
+            raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self._offset)
+        if count > self._elements_left:
+            raise DecodeError("too many array elements", self._offset)
+        self._elements_left -= count
+        return count
+
+    def conformant_bytes(self, expected: int | None = None) -> bytes:
+        """A conformant array of bytes."""
+        count = self.count()
+        if expected is not None and count != expected:
+            raise DecodeError(f"array holds {count} bytes where {expected} are declared", self._offset)
+        return self.raw(count)
+
+    def wide_string(self) -> str:
+        """A conformant varying string of WCHARs with its terminating null, which is not returned."""
+        maximum, offset, actual = self.count(), self.count(), self.count()
+        if offset or not 1 <= actual <= maximum:
+            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self._offset)
+        start = self._offset
+        text = bytes(self._take(2 * actual)).decode("utf-16-le", "surrogatepass")
+        if text.find("\0") != len(text) - 1:
+            raise DecodeError("string does not end with its only null", start)
+        return text[:-1]
+
+    def pointer(self, read: Callable[[], T]) -> Callable[[], T | None]:
+        """A unique pointer. The thunk gives the pointee, or None for null, once ``resolve`` was called."""
+        if not self.count():
+            return lambda: None
+        return self._defer(read)
+
+    def ref_pointer(self, read: Callable[[], T]) -> Callable[[], T]:
+        """A pointer that may not be null."""
+        if not self.count():
+            raise DecodeError("null where a pointer is required", self._offset)
+        return self._defer(read)
+
+    def resolve(self) -> None:
+        """Read all pointees deferred so far, each followed by those it defers itself."""
+        if not self._deferred:
+            return
+        if not self._depth_left:
+            raise DecodeError("pointers nest too deeply", self._offset)
+        self._depth_left -= 1
+        pending, self._deferred = self._deferred, []
+        for read in pending:
+            read()
+            self.resolve()
+        self._depth_left += 1
+
+    def _defer(self, read: Callable[[], T]) -> Callable[[], T]:
+        pointee: list[T] = []
+        self._deferred.append(lambda: pointee.append(read()))
+        return lambda: pointee[0]
+
+    def _integer(self, form: struct.Struct) -> int:
+        self.align(form.size)
+        value: int = form.unpack(self._take(form.size))[0]
+        return value
+
+    def _take(self, size: int) -> memoryview:
+        if size > self.remaining:
+            raise DecodeError(f"{size} bytes expected, {self.remaining} left", self._offset)
+        part = self._data[self._offset : self._offset + size]
+        self._offset += size
+        return part
+
+
+class NdrWriter:
+    """Writes one NDR stream; padding is zero. EncodeError refuses what the form cannot hold."""
+
+    def __init__(self, ndr64: bool = False) -> None:
+        self._data = bytearray()
+        self._ndr64 = ndr64
+        self._next_referent = _FIRST_REFERENT
+        self._deferred: list[Callable[[], None]] = []
+
+    @property
+    def ndr64(self) -> bool:
+        return self._ndr64
+
+    @property
+    def pointer_size(self) -> int:
+        """The size, and so the alignment, of a referent id."""
+        return 8 if self._ndr64 else 4
+
+    def getvalue(self) -> bytes:
+        """What was written. Nothing may be left deferred."""
+        assert not self._deferred, "resolve() was not called"
+        return bytes(self._data)
+
+    def align(self, alignment: int) -> None:
+        self._data += bytes(-len(self._data) % alignment)
+
+    def end_structure(self, alignment: int) -> None:
+        """The padding that NDR64 puts after a structure; NDR puts none."""
+        if self._ndr64:
+            self.align(alignment)
+
+    def u8(self, value: int) -> None:
+        self._integer(_U8, value)
+
+    def i8(self, value: int) -> None:
+        self._integer(_I8, value)
+
+    def u16(self, value: int) -> None:
+        self._integer(_U16, value)
+
+    def i16(self, value: int) -> None:
+        self._integer(_I16, value)
+
+    def u32(self, value: int) -> None:
+        self._integer(_U32, value)
+
+    def i32(self, value: int) -> None:
+        self._integer(_I32, value)
+
+    def u64(self, value: int) -> None:
+        self._integer(_U64, value)
+
+    def i64(self, value: int) -> None:
+        self._integer(_I64, value)
+
+    def raw(self, value: bytes) -> None:
+        """Bytes without alignment."""
+        self._data += value
+
+    def guid(self, value: bytes) -> None:
+        """A GUID from its 16 bytes in MS-DTYP order."""
+        if len(value) != GUID_SIZE:
+            raise EncodeError(f"a GUID has 16 bytes, not {len(value)}")
+        self.align(GUID_ALIGNMENT)
+        self._data += value
+
+    def count(self, value: int) -> None:
+        """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
+        if self._ndr64:
+            self.u64(value)
+        else:
+            self.u32(value)
+
+    def conformant_bytes(self, value: bytes) -> None:
+        """A conformant array of bytes."""
+        self.count(len(value))
+        self.raw(value)
+
+    def wide_string(self, value: str) -> None:
+        """A conformant varying string of WCHARs; the terminating null is added."""
+        if "\0" in value:
+            raise EncodeError("a null cannot stand inside a string")
+        text = f"{value}\0".encode("utf-16-le", "surrogatepass")
+        for count in (len(text) // 2, 0, len(text) // 2):
+            self.count(count)
+        self.raw(text)
+
+    def pointer(self, write: Callable[[], None] | None) -> None:
+        """A pointer; None is null. What ``write`` writes follows when ``resolve`` is called."""
+        if write is None:
+            self.count(0)
+            return
+        self.count(self._next_referent)
+        self._next_referent += _REFERENT_STEP
+        self._deferred.append(write)
+
+    def resolve(self) -> None:
+        """Write all pointees deferred so far, each followed by those it defers itself."""
+        pending, self._deferred = self._deferred, []
+        for write in pending:
+            write()
+            self.resolve()
+
+    def _integer(self, form: struct.Struct, value: int) -> None:
+        self.align(form.size)
+        try:
+            self._data += form.pack(value)
+        except struct.error as error:
+            raise EncodeError(f"{value} does not fit {form.size} bytes") from error

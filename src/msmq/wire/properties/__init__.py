@@ -1,0 +1,42 @@
+"""Properties of MSMQ objects (MS-MQMQ 2.3): one table per object type, and the checks that go with them.
+
+``lookup(object_type, propid)`` finds a row, ``check_properties`` judges the arrays of a call, `PropertyBag`
+keeps the properties of one object by the same rules. Values with names are enumerations beside their table.
+"""
+
+from msmq.wire.properties.bag import PropertyBag
+from msmq.wire.properties.check import (
+    BY_NAME,
+    MAX_PROPERTIES,
+    TABLES,
+    WIRE_CONTENTS,
+    Checked,
+    ContentDecoder,
+    check_array_sizes,
+    check_properties,
+    check_value,
+    defaults,
+    lookup,
+)
+from msmq.wire.properties.model import Content, ObjectType, Property, Rule, Stamp, Use
+
+__all__ = [
+    "BY_NAME",
+    "MAX_PROPERTIES",
+    "TABLES",
+    "WIRE_CONTENTS",
+    "Checked",
+    "Content",
+    "ContentDecoder",
+    "ObjectType",
+    "Property",
+    "PropertyBag",
+    "Rule",
+    "Stamp",
+    "Use",
+    "check_array_sizes",
+    "check_properties",
+    "check_value",
+    "defaults",
+    "lookup",
+]

@@ -3,7 +3,7 @@
 PYTHON ?=
 SECONDS ?= 60
 RUNS ?= 0
-SAMPLE ?= samples/session.hex
+SAMPLE ?= samples/session.pcap
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m

@@ -1,0 +1,61 @@
+"""``msmq decode``: show what packets say. Help needs only this module; the work is imported when it runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+DAMAGED = 1
+UNREADABLE = 2
+
+
+class Format(StrEnum):
+    """How the input is written."""
+
+    AUTO = "auto"
+    HEX = "hex"
+    RAW = "raw"
+    PCAP = "pcap"
+
+
+HELP = (
+    "Show what MSMQ packets say, field by field.\n\n"
+    "FILE holds packets as hexadecimal text, as raw bytes, or as a pcap or pcapng capture; its first bytes "
+    "tell which. Without FILE, or with -, standard input is read. In captures the TCP streams of the MSMQ "
+    "port are put together again, and the Pings of the ping port are read too.\n\n"
+    "Examples:\n\n"
+    "  msmq decode capture.pcapng\n\n"
+    "  msmq decode --brief capture.pcapng\n\n"
+    "  msmq decode --json capture.pcapng | jq 'select(.packet == \"UserMessage\")'\n\n"
+    "  tcpdump -i any -U -w - 'port 1801 or port 3527' | msmq decode\n\n"
+    "  echo '017d 4855 04000000 d1587355 50919595 4997b6e6 11ea26c6' | msmq decode\n\n"
+    "Status: 0 when everything was decoded, 1 when packets were malformed or bytes missing, 2 when the input "
+    "could not be read."
+)
+
+
+def decode(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to decode.", show_default=False)] = "-",
+    form: Annotated[Format, typer.Option("--format", help="How FILE is written.")] = Format.AUTO,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per packet and line.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Only a title and a sentence per packet.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Give the place and size of each field.")
+    ] = False,
+    max_body: Annotated[
+        int,
+        typer.Option("--max-body", metavar="N", min=0, help="Show at most N characters of a body as text."),
+    ] = 512,
+    port: Annotated[
+        int, typer.Option("--port", min=1, max=65535, help="The TCP port of MSMQ in captures.")
+    ] = 1801,
+    ping_port: Annotated[
+        int, typer.Option("--ping-port", min=1, max=65535, help="The UDP port of Pings in captures.")
+    ] = 3527,
+) -> None:
+    from msmq.cli.decoding import Options, run
+
+    options = Options(as_json, brief, offsets, max_body, port, ping_port)
+    raise typer.Exit(run(file, form, options))

@@ -1,0 +1,148 @@
+"""The work behind ``msmq decode``: input to packets to output, and the words at the end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from msmq.cli.as_json import JsonWriter
+from msmq.cli.cutter import Damage
+from msmq.cli.decode import DAMAGED, UNREADABLE, Format
+from msmq.cli.inputs import Found, Source, Tally, find_packets
+from msmq.cli.problems import UnreadableError
+from msmq.cli.story import Story
+from msmq.errors import DecodeError
+from msmq.wire.describe import Description, describe, describe_ping
+from msmq.wire.explain import Role
+
+_WORTH_A_BAR: Final = 1 << 24
+_PIPED_COLUMNS: Final = 120
+
+
+class Writer(Protocol):
+    """An output: each packet or damage as it is found, then the words at the end."""
+
+    def packet(
+        self, number: int, found: Found, offset: int, description: Description, role: Role
+    ) -> None: ...
+
+    def damage(self, number: int, found: Found, damage: Damage, at: int | None) -> None: ...
+
+    def end(self, words: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asked for, as ``msmq decode --help`` explains it."""
+
+    as_json: bool
+    brief: bool
+    offsets: bool
+    max_body: int
+    port: int
+    ping_port: int
+
+
+def run(path: str, form: Format, options: Options) -> int:
+    """Decode one input to standard output and give the exit status."""
+    # A stranger's text may not fit the terminal's encoding.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if path == "-" and sys.stdin.isatty():
+        print("msmq decode: reading hexadecimal from the terminal; end with Ctrl-D", file=sys.stderr)
+    name = "standard input" if path == "-" else path
+    tally = Tally()
+    writer = JsonWriter(sys.stdout, offsets=options.offsets) if options.as_json else _text_writer(options)
+    decoding = Decoding(writer)
+    try:
+        with Source.open(path) as source:
+            for found in _followed(
+                find_packets(source, form, options.port, options.ping_port, tally), source
+            ):
+                decoding.take(found)
+    except UnreadableError as error:
+        print(f"msmq decode: {name}: {error}", file=sys.stderr)
+        return UNREADABLE
+    if decoding.counts:
+        writer.end(_summary(decoding.counts, tally))
+    else:
+        where = f"TCP port {options.port} or UDP port {options.ping_port}"
+        words = f"{name}: nothing on {where} in {_count(tally.frames, 'captured frame')}; see --port"
+        print(f"msmq decode: {words}", file=sys.stderr)
+    return DAMAGED if decoding.counts["Malformed"] or decoding.counts["Gap"] else 0
+
+
+class Decoding:
+    """Describes what is found and hands it to the writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.counts: Counter[str] = Counter()
+        self._writer = writer
+        self._story = Story()
+        self._number = 0
+
+    def take(self, found: Found) -> None:
+        self._number += 1
+        cut = found.cut
+        if isinstance(cut, Damage):
+            self._damage(found, cut, None)
+            return
+        try:
+            description = describe_ping(cut.data) if found.is_ping else describe(cut.data)
+        except DecodeError as error:
+            self._damage(found, Damage("Malformed", cut.offset, len(cut.data), error.reason), error.offset)
+            return
+        self.counts[description.packet] += 1
+        role = self._story.role(description, found.origin)
+        self._writer.packet(self._number, found, cut.offset, description, role)
+
+    def _damage(self, found: Found, damage: Damage, at: int | None) -> None:
+        self.counts[damage.packet] += 1
+        self._writer.damage(self._number, found, damage, at)
+
+
+def _text_writer(options: Options) -> Writer:
+    from rich.console import Console
+
+    from msmq.cli.as_text import TextWriter
+
+    # A pipe has no width of its own, and eighty columns would fold the tables.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _PIPED_COLUMNS
+    console = Console(width=width, highlight=False, emoji=False, markup=False)
+    return TextWriter(console, offsets=options.offsets, brief=options.brief, max_body=options.max_body)
+
+
+def _followed(packets: Iterator[Found], source: Source) -> Iterator[Found]:
+    """The same packets, with a bar on the terminal while a large file is read into another place."""
+    if not sys.stderr.isatty() or sys.stdout.isatty() or (source.size or 0) < _WORTH_A_BAR:
+        yield from packets
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=source.size)
+        for found in packets:
+            progress.update(task, completed=source.consumed)
+            yield found
+
+
+def _summary(counts: Counter[str], tally: Tally) -> str:
+    """``8 packets: 2 Ping, ...``; damage and connections come last."""
+    damaged = counts["Malformed"] + counts["Gap"]
+    kinds = ", ".join(f"{count} {name}" for name, count in counts.items() if name not in ("Malformed", "Gap"))
+    total = counts.total() - damaged
+    words = f"{_count(total, 'packet')}{': ' if kinds else ''}{kinds}."
+    if tally.streams:
+        words += f" {_count(tally.streams, 'connection')} in {_count(tally.frames, 'captured frame')}."
+    if damaged:
+        words += f" Not decoded: {counts['Malformed']} malformed, {_count(counts['Gap'], 'gap')}."
+    return words
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,247 @@
+"""Captures: every link type, both file formats, and files that lie."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import dpkt
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from msmq.cli.capture import MAX_RECORD_BYTES, is_capture, read_frames, read_packet
+from msmq.cli.problems import UnreadableError
+from msmq.cli.streams import Segment
+from tests.cli import captures
+from tests.cli.captures import Capture, decode_json, kinds
+from tests.wire import vectors
+
+STREAM = b"".join(captures.REQUESTS)
+REQUEST_KINDS = ["EstablishConnection", "ConnectionParameters", "UserMessage"]
+ALL_KINDS = ["EstablishConnection"] * 2 + ["ConnectionParameters"] * 2 + ["UserMessage", "SessionAck"]
+
+
+@pytest.mark.parametrize(
+    "link", [captures.ETHERNET, captures.NULL, captures.RAW, captures.SLL, captures.SLL2]
+)
+@pytest.mark.parametrize(("client", "server"), [("10.0.0.2", "10.0.0.1"), ("fe80::2", "fe80::1")])
+def test_every_link_type_and_both_protocols(tmp_path: Path, link: int, client: str, server: str) -> None:
+    capture = Capture(link, client, server)
+    capture.udp(vectors.PING_REQUEST.data)
+    capture.udp(vectors.PING_RESPONSE.data, from_client=False)
+    capture.stream(STREAM, 1460)
+    status, objects = capture.decode(tmp_path)
+    assert status == 0
+    assert kinds(objects) == ["Ping", "Ping", *REQUEST_KINDS]
+    host = f"[{client}]" if ":" in client else client
+    assert objects[0]["source"] == f"{host}:4057"
+    assert objects[2]["source"] == f"{host}:49759"
+    assert objects[2]["stream"] == 1
+    assert "stream" not in objects[0]
+    assert objects[1]["time"] == "2023-11-14T22:13:21.000000Z"
+
+
+def test_pcapng_says_the_same(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.stream(STREAM, 1460)
+    path = tmp_path / "test.pcapng"
+    path.write_bytes(capture.pcapng())
+    assert decode_json(str(path)) == capture.decode(tmp_path)
+
+
+def test_byte_by_byte_and_both_directions_interleaved(tmp_path: Path) -> None:
+    capture = Capture()
+    answers = b"".join(captures.ANSWERS)
+    capture.tcp(100, flags=captures.SYN)
+    capture.tcp(500, flags=captures.SYN | captures.ACK, from_client=False)
+    for at in range(max(len(STREAM), len(answers))):
+        if at < len(STREAM):
+            capture.tcp(101 + at, STREAM[at : at + 1])
+        if at < len(answers):
+            capture.tcp(501 + at, answers[at : at + 1], from_client=False)
+    status, objects = capture.decode(tmp_path)
+    assert status == 0
+    assert sorted(kinds(objects)) == sorted(ALL_KINDS)
+    assert {found["stream"] for found in objects} == {1}
+    assert [found["role"] for found in objects if found["packet"] == "ConnectionParameters"] == [
+        "request",
+        "response",
+    ]
+
+
+def test_retransmitted_and_reordered(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.tcp(100, flags=captures.SYN)
+    starts = list(range(0, len(STREAM), 300))
+    for start in [*starts[::2], *starts[::-1], *starts[:3]]:
+        capture.tcp(101 + start, STREAM[start : start + 300])
+    status, objects = capture.decode(tmp_path)
+    assert (status, kinds(objects)) == (0, REQUEST_KINDS)
+
+
+def test_a_gap_is_reported_and_reading_goes_on(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.tcp(100, flags=captures.SYN)
+    capture.tcp(101, STREAM[:572])
+    capture.tcp(101 + 604, STREAM[604:])
+    status, objects = capture.decode(tmp_path)
+    assert status == 1
+    assert kinds(objects) == ["EstablishConnection", "Gap", "UserMessage"]
+    assert objects[1]["offset"] == 572
+    assert objects[1]["size"] == 32
+    assert objects[1]["stream"] == 1
+
+
+def test_frames_cut_short_by_the_capture_are_gaps(tmp_path: Path) -> None:
+    """A snap length leaves the headers and loses the rest of each body."""
+    capture = Capture()
+    capture.stream(STREAM, 1460)
+    capture.frames = [frame[:800] for frame in capture.frames]
+    status, objects = capture.decode(tmp_path)
+    assert status == 1
+    assert kinds(objects)[:2] == ["EstablishConnection", "ConnectionParameters"]
+    assert "Gap" in kinds(objects)
+
+
+def test_a_packet_begins_a_stream_joined_late(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.tcp(7777, STREAM[300:])
+    status, objects = capture.decode(tmp_path)
+    assert (status, kinds(objects)) == (1, ["Malformed", *REQUEST_KINDS[1:]])
+
+
+def test_other_ports_are_passed_over_unless_asked_for(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.tcp(100, flags=captures.SYN, port=11801)
+    capture.tcp(101, STREAM, port=11801)
+    capture.udp(vectors.PING_REQUEST.data, port=13527)
+    capture.tcp(5, b"GET / HTTP/1.1", port=80)
+    assert capture.decode(tmp_path) == (0, [])
+    status, objects = capture.decode(tmp_path, "--port", "11801", "--ping-port", "13527")
+    assert (status, kinds(objects)) == (0, [*REQUEST_KINDS, "Ping"])
+
+
+def test_a_datagram_that_is_no_ping_is_malformed(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.udp(b"hello")
+    status, objects = capture.decode(tmp_path)
+    assert status == 1
+    assert objects[0]["reason"] == "a Ping is 24 bytes, this datagram has 5"
+
+
+def test_several_interfaces_in_one_file(tmp_path: Path) -> None:
+    """pcapng frames name their interface; each has its own link type and clock."""
+    ethernet, raw = Capture(captures.ETHERNET), Capture(captures.RAW)
+    ethernet.udp(vectors.PING_REQUEST.data)
+    raw.udp(vectors.PING_RESPONSE.data, from_client=False)
+    options = [dpkt.pcapng.PcapngOptionLE(code=9, data=b"\x09"), dpkt.pcapng.PcapngOptionLE(code=0)]
+    file = io.BytesIO()
+    interfaces = [
+        dpkt.pcapng.InterfaceDescriptionBlockLE(linktype=captures.ETHERNET),
+        dpkt.pcapng.InterfaceDescriptionBlockLE(linktype=captures.RAW, opts=options),
+    ]
+    writer = dpkt.pcapng.Writer(file, idb=interfaces)
+    writer.writepkt(ethernet.frames[0], 5)
+    time_ns = 7 * 10**9
+    block = dpkt.pcapng.EnhancedPacketBlockLE(
+        iface_id=1, ts_high=time_ns >> 32, ts_low=time_ns & 0xFFFFFFFF, pkt_data=raw.frames[0]
+    )
+    file.write(bytes(block))
+    path = tmp_path / "two.pcapng"
+    path.write_bytes(file.getvalue())
+    status, objects = decode_json(str(path))
+    assert (status, kinds(objects)) == (0, ["Ping", "Ping"])
+    assert [found["time"] for found in objects] == [
+        "1970-01-01T00:00:05.000000Z",
+        "1970-01-01T00:00:07.000000Z",
+    ]
+
+
+def test_big_endian_and_nanosecond_files() -> None:
+    capture = Capture()
+    capture.udp(vectors.PING_REQUEST.data)
+    (frame,) = capture.frames
+    file = dpkt.pcap.FileHdr(magic=dpkt.pcap.TCPDUMP_MAGIC_NANO, linktype=1)
+    record = dpkt.pcap.PktHdr(tv_sec=5, tv_usec=500_000_000, caplen=len(frame), len=len(frame))
+    data = bytes(file) + bytes(record) + frame
+    assert is_capture(data)
+    assert list(read_frames(io.BytesIO(data), data)) == [(5.5, 1, frame)]
+
+
+def test_vlan_tags_are_passed() -> None:
+    capture = Capture()
+    capture.tcp(5, b"data")
+    (frame,) = capture.frames
+    tagged = frame[:12] + bytes.fromhex("8100 0064") + frame[12:]
+    packet = read_packet(captures.ETHERNET, tagged)
+    assert isinstance(packet, Segment)
+    assert packet.data == b"data"
+
+
+def test_fragments_and_other_protocols_are_passed_over() -> None:
+    later = dpkt.ip.IP(p=6, data=b"rest of a segment")
+    later.offset = 100
+    assert read_packet(captures.RAW, bytes(later)) is None
+    assert read_packet(captures.RAW, bytes(dpkt.ip.IP(p=1, data=dpkt.icmp.ICMP()))) is None
+    assert read_packet(captures.ETHERNET, bytes(60)) is None
+    assert read_packet(captures.RAW, b"") is None
+
+
+def test_unknown_link_types_are_named() -> None:
+    with pytest.raises(UnreadableError, match="link type 147"):
+        read_packet(147, b"")
+
+
+def test_a_capture_that_ends_inside_a_record_gives_what_it_has(tmp_path: Path) -> None:
+    capture = Capture()
+    capture.stream(STREAM, 1460)
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(capture.pcap()[:-5])
+    status, objects = decode_json(str(path))
+    assert status == 1
+    assert kinds(objects) == [*REQUEST_KINDS, "Malformed"]
+    assert objects[-1]["reason"] == "the capture file ends inside a record"
+
+
+@pytest.mark.parametrize("size", [MAX_RECORD_BYTES + 1, 0xFFFFFFFF])
+def test_a_claimed_size_is_not_believed(size: int) -> None:
+    data = bytes(dpkt.pcap.LEFileHdr()) + bytes(dpkt.pcap.LEPktHdr(caplen=size, len=size))
+    with pytest.raises(UnreadableError, match=f"a record of {size} bytes"):
+        list(read_frames(io.BytesIO(data), data))
+
+
+def test_a_block_smaller_than_its_head_is_refused() -> None:
+    data = bytes(dpkt.pcapng.SectionHeaderBlockLE()) + bytes.fromhex("01000000 04000000")
+    with pytest.raises(UnreadableError):
+        list(read_frames(io.BytesIO(data), data))
+
+
+def test_without_dpkt_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dpkt", None)
+    with pytest.raises(UnreadableError, match=r"pip install 'msmq\[capture\]'"):
+        list(read_frames(io.BytesIO(), b"\xd4\xc3\xb2\xa1"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["d4c3b2a1", "a1b2c3d4", "4d3cb2a1", "0a0d0d0a"]),
+    st.binary(max_size=300),
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), max_size=10),
+)
+def test_hostile_captures_end_with_a_status(
+    tmp_path: Path, magic: str, noise: bytes, changes: list[tuple[int, int]]
+) -> None:
+    """Noise behind every magic, and sound captures with bytes changed anywhere."""
+    capture = Capture()
+    capture.stream(STREAM, 700)
+    sound = capture.pcapng() if magic == "0a0d0d0a" else capture.pcap()
+    changed = bytearray(sound)
+    for place, value in changes:
+        changed[place % len(changed)] = value
+    path = tmp_path / "hostile"
+    for data in (bytes.fromhex(magic) + noise, bytes(changed), bytes(changed[: len(noise) * 20])):
+        path.write_bytes(data)
+        status, _ = decode_json(str(path))
+        assert status in (0, 1, 2)

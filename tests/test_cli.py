@@ -1,0 +1,47 @@
+"""The command around its commands: quick to start, and a version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from msmq import __version__
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *command], capture_output=True, check=False, text=True)
+
+
+def test_version() -> None:
+    process = run("-m", "msmq", "--version")
+    assert (process.returncode, process.stdout) == (0, f"msmq {__version__}\n")
+
+
+def test_help_lists_the_commands() -> None:
+    process = run("-m", "msmq", "--help")
+    assert process.returncode == 0
+    assert "decode" in process.stdout
+    assert run("-m", "msmq", "decode", "-h").stdout == run("-m", "msmq", "decode", "--help").stdout
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["--no-such-option"], ["decode", "--port", "0"]])
+def test_wrong_use_is_status_2(arguments: list[str]) -> None:
+    process = run("-m", "msmq", *arguments)
+    assert process.returncode == 2
+    assert "Usage: msmq" in process.stderr
+    assert process.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["--version"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = (
+        "import sys\nfrom msmq.cli import main\n"
+        f"sys.argv = ['msmq', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'dpkt', 'cryptography', 'asyncio'}\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))\n"
+        "print('msmq.wire.message' in sys.modules)"
+    )
+    assert run("-c", program).stdout.splitlines()[-2:] == ["[]", "False"]

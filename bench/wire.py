@@ -111,9 +111,20 @@ def hand_decode(data: bytes) -> tuple[Base, User, Transaction, Security, Propert
         items.append(data[cursor : cursor + size])
         cursor += (size + 3) & ~3
     security = Security(sflags, *items)
-    (pflags, label_length, klass, correlation, body_type, tag, size, allocated, privacy, hashing, encryption, extra) = (
-        PROPERTIES.unpack_from(data, cursor)
-    )
+    (
+        pflags,
+        label_length,
+        klass,
+        correlation,
+        body_type,
+        tag,
+        size,
+        allocated,
+        privacy,
+        hashing,
+        encryption,
+        extra,
+    ) = PROPERTIES.unpack_from(data, cursor)
     cursor += 56
     label = data[cursor : cursor + 2 * label_length - 2].decode("utf-16-le")
     cursor += 2 * label_length
@@ -128,7 +139,9 @@ def hand_decode(data: bytes) -> tuple[Base, User, Transaction, Security, Propert
     return base, user, transaction, security, properties
 
 
-def hand_encode(base: Base, user: User, transaction: Transaction, security: Security, properties: Properties) -> bytes:
+def hand_encode(
+    base: Base, user: User, transaction: Transaction, security: Security, properties: Properties
+) -> bytes:
     name = (user.destination + "\0").encode("utf-16-le")
     name = COUNT.pack(len(name)) + name
     items = (security.sender_id, security.key, security.signature, security.certificate, security.provider)
@@ -145,10 +158,17 @@ def hand_encode(base: Base, user: User, transaction: Transaction, security: Secu
     packet = b"".join(
         (
             USER.pack(
-                user.source, user.address, user.time_to_be_received, user.sent_time, user.message_id, user.flags
+                user.source,
+                user.address,
+                user.time_to_be_received,
+                user.sent_time,
+                user.message_id,
+                user.flags,
             ),
             name + bytes(-len(name) % 4),
-            TRANSACTION.pack(transaction.flags, transaction.sequence_id, transaction.number, transaction.previous),
+            TRANSACTION.pack(
+                transaction.flags, transaction.sequence_id, transaction.number, transaction.previous
+            ),
             SECURITY.pack(security.flags, *map(len, items)),
             *[item + bytes(-len(item) % 4) for item in items],
             tail + bytes(-len(tail) % 4),
@@ -160,8 +180,12 @@ def hand_encode(base: Base, user: User, transaction: Transaction, security: Secu
 # --- ours ---------------------------------------------------------------------------------------------------------
 
 
-def our_headers() -> tuple[BaseHeader, UserHeader, TransactionHeader, SecurityHeader, MessagePropertiesHeader]:
-    user = UserHeader(bytes(range(16)), sent_time=1_141_966_310, message_id=2286, destination_queue="OS:a04bm02\\q")
+def our_headers() -> tuple[
+    BaseHeader, UserHeader, TransactionHeader, SecurityHeader, MessagePropertiesHeader
+]:
+    user = UserHeader(
+        bytes(range(16)), sent_time=1_141_966_310, message_id=2286, destination_queue="OS:a04bm02\\q"
+    )
     user.destination_reference = QueueReference.DIRECT
     user.delivery_mode = 1
     transaction = TransactionHeader(0x1C, 1 << 32 | 7, 42, 41)
@@ -196,7 +220,8 @@ def main() -> int:
     assert hand_encode(*hand) == data, "the baseline writes another packet"
     decoded, label, _, body = our_decode(data)
     assert (label, body) == (hand[4].label, hand[4].body)
-    assert decoded.transaction is not None and decoded.transaction.tx_sequence_number == hand[2].number
+    assert decoded.transaction is not None
+    assert decoded.transaction.tx_sequence_number == hand[2].number
 
     times = best_of_each(
         {

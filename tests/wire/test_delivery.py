@@ -117,7 +117,9 @@ def test_telling_refusals_are_kept_from_strangers_unless_the_operator_allows_the
 
 
 def test_an_acknowledgment_answers_to_the_admin_queue_and_names_message_and_queue() -> None:
-    due = acknowledgment(asking(PA, user=user_header("OS:host\\q", admin=ADMIN)), MessageClass.ACK_REACH_QUEUE)
+    due = acknowledgment(
+        asking(PA, user=user_header("OS:host\\q", admin=ADMIN)), MessageClass.ACK_REACH_QUEUE
+    )
     assert due is not None
     assert due.destination == "DIRECT=" + ADMIN
     assert due.response == "DIRECT=OS:host\\q"

@@ -17,7 +17,6 @@ from msmq.wire.headers import BaseHeader, MessagePropertiesHeader, PrivateQueueF
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.signature import SignatureType, queue_bytes, signature_input
-
 from tests.security.samples import certificate, private_key
 from tests.wire.builders import OTHER, QUEUE, SOURCE, build, user_header
 
@@ -178,7 +177,9 @@ def test_the_bytes_stand_in_the_order_of_the_list() -> None:
     lists = message.multi_queue
     assert lists is not None
     assert signature_input(message, SignatureType.MSMQ_1_0) == six
-    assert signature_input(message, SignatureType.MSMQ_2_0) == six + travel + "OS:host\\q\0".encode("utf-16-le")
+    assert signature_input(message, SignatureType.MSMQ_2_0) == six + travel + "OS:host\\q\0".encode(
+        "utf-16-le"
+    )
     assert (
         signature_input(message, SignatureType.MSMQ_3_0)
         == six + b"extension" + lists.destination.format_name_list + travel
@@ -188,7 +189,9 @@ def test_the_bytes_stand_in_the_order_of_the_list() -> None:
 def test_fields_that_are_not_there_add_nothing() -> None:
     message = build(body=b"body")
     assert signature_input(message, SignatureType.MSMQ_1_0) == bytes(24) + b"body"
-    assert signature_input(message, SignatureType.MSMQ_3_0) == bytes(24) + b"body" + SOURCE + b"\0\3" + bytes(8)
+    assert signature_input(message, SignatureType.MSMQ_3_0) == bytes(24) + b"body" + SOURCE + b"\0\3" + bytes(
+        8
+    )
 
 
 @pytest.mark.parametrize(

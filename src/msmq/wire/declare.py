@@ -190,7 +190,9 @@ def together(first: type[A], second: type[B]) -> Callable[[bytes], tuple[A, B]]:
     It reads at offset 0; the second one's tail is left at its defaults, as ``decode`` leaves it.
     """
     layout = struct.Struct("<" + "".join(spec.code for spec in first.FIELDS + second.FIELDS))
-    targets = ", ".join([f"a.{spec.name}" for spec in first.FIELDS] + [f"b.{spec.name}" for spec in second.FIELDS])
+    targets = ", ".join(
+        [f"a.{spec.name}" for spec in first.FIELDS] + [f"b.{spec.name}" for spec in second.FIELDS]
+    )
     source = (
         "def decode_both(data):\n"
         "    a = new(first)\n"
@@ -233,7 +235,9 @@ def padded(data: bytes) -> bytes:
 
 
 def _truncated(cls: type[Wire], data: bytes, offset: int) -> DecodeError:
-    return DecodeError(f"{cls.__name__} needs {cls.SIZE} bytes, {max(len(data) - offset, 0)} are left", offset)
+    return DecodeError(
+        f"{cls.__name__} needs {cls.SIZE} bytes, {max(len(data) - offset, 0)} are left", offset
+    )
 
 
 def _unwritable(value: Wire) -> EncodeError:
@@ -246,7 +250,9 @@ def _unwritable(value: Wire) -> EncodeError:
         else:
             low, high = _range(spec.code)
             if not isinstance(content, int) or not low <= content <= high:
-                return EncodeError(f"{type(value).__name__}.{spec.spec_name} takes {low} to {high}, not {content!r}")
+                return EncodeError(
+                    f"{type(value).__name__}.{spec.spec_name} takes {low} to {high}, not {content!r}"
+                )
     return EncodeError(f"{type(value).__name__} cannot be written")
 
 
@@ -256,9 +262,7 @@ def _range(code: str) -> tuple[int, int]:
 
 
 @dataclass_transform(eq_default=True)
-def wire(
-    section: str, *, size: int, names: Mapping[str, str] | None = None
-) -> Callable[[type[T]], type[T]]:
+def wire(section: str, *, size: int, names: Mapping[str, str] | None = None) -> Callable[[type[T]], type[T]]:
     """Declare a structure of ``section`` whose fixed part is ``size`` bytes.
 
     ``names`` gives the specification's spelling where it is not the plain camel case of the field name.
@@ -272,7 +276,9 @@ def wire(
         tail: dict[str, Any] = {}
         offset = 0
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-            code = next((m.code for m in getattr(hints[field.name], "__metadata__", ()) if isinstance(m, Code)), None)
+            code = next(
+                (m.code for m in getattr(hints[field.name], "__metadata__", ()) if isinstance(m, Code)), None
+            )
             if code is None:
                 tail[field.name] = None if field.default is dataclasses.MISSING else field.default
                 continue

@@ -248,7 +248,9 @@ class UserHeader(Wire):
             raise EncodeError(f"Flags.DM cannot be {flags >> 5 & 3}")
         if flags & 0x1F > MAX_HOP_COUNT:
             raise EncodeError(f"Flags.RC cannot be above {MAX_HOP_COUNT:#x}")
-        if not flags & _HAS_ADMIN_OR_RESPONSE and (self.admin_queue is not None or self.response_queue is not None):
+        if not flags & _HAS_ADMIN_OR_RESPONSE and (
+            self.admin_queue is not None or self.response_queue is not None
+        ):
             raise EncodeError("an admin or response queue is given but Flags.AQ and RQ are clear")
         if not flags & _HAS_QUEUE and self.destination_queue is not None:
             raise EncodeError("a destination queue is given but Flags.DQ is clear")
@@ -322,7 +324,9 @@ class MessagePropertiesHeader(Wire):
         label_end = offset + 56 + 2 * label_length
         end = label_end + self.extension_size + self.allocation_body_size + 3 & ~3
         if label_length > MAX_LABEL_LENGTH or self.message_size > self.allocation_body_size or end > limit:
-            raise DecodeError("label, extension and body contradict their lengths or do not fit the packet", offset)
+            raise DecodeError(
+                "label, extension and body contradict their lengths or do not fit the packet", offset
+            )
         if label_length and (data[label_end - 1] or data[label_end - 2]):
             raise DecodeError("the label is not terminated", label_end - 2)
         return end

@@ -114,7 +114,11 @@ class UserMessage:
         self.data = data
         self.base, self.user = base, user = _read_two_headers(data)
         size = base.packet_size
-        if base.version_number != VERSION or base.signature != SIGNATURE or not MIN_SIZE <= size <= MAX_PACKET_SIZE:
+        if (
+            base.version_number != VERSION
+            or base.signature != SIGNATURE
+            or not MIN_SIZE <= size <= MAX_PACKET_SIZE
+        ):
             base.check()
             raise DecodeError(f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", 8)
         if base.flags & _BASE_SPECIAL:
@@ -406,7 +410,9 @@ def encode_user_message(
     base.flags = base_flags | BASE_SH if session is not None else base_flags
     base.packet_size = BaseHeader.SIZE + len(packet)
     if base.packet_size > MAX_PACKET_SIZE:
-        raise EncodeError(f"the packet would take {base.packet_size} bytes, above the limit of {MAX_PACKET_SIZE}")
+        raise EncodeError(
+            f"the packet would take {base.packet_size} bytes, above the limit of {MAX_PACKET_SIZE}"
+        )
     if session is not None:
         packet += session.write()
     return base.encode() + packet

@@ -12,7 +12,11 @@ from msmq.wire.declare import Bits, Wire, bytes_of, padded, rounded_up, text_of,
 DEFAULT_WINDOW_SIZE: Final = 0x0040
 
 
-@wire("MS-MQMQ 2.2.20.5", size=20, names={"tx_sequence_id": "TxSequenceID", "connector_qm_guid": "ConnectorQMGuid"})
+@wire(
+    "MS-MQMQ 2.2.20.5",
+    size=20,
+    names={"tx_sequence_id": "TxSequenceID", "connector_qm_guid": "ConnectorQMGuid"},
+)
 class TransactionHeader(Wire):
     """Makes a message transactional and gives its place in the sequence.
 
@@ -128,14 +132,21 @@ class SecurityHeader(Wire):
         if size:
             header.security_id = data[cursor : cursor + size]
             cursor += size + 3 & ~3
-        if header.encryption_key_size or header.signature_size or header.sender_cert_size or header.provider_info_size:
+        if (
+            header.encryption_key_size
+            or header.signature_size
+            or header.sender_cert_size
+            or header.provider_info_size
+        ):
             cursor = header._read_credentials(data, cursor)
         if cursor > limit:
             raise DecodeError("SecurityData does not fit the packet", offset)
         if cursor == offset + 16:
             raise DecodeError("a SecurityHeader with nothing in it", offset)
         if not _sender_fits(header.flags, header.security_id):
-            raise DecodeError(f"a sender id of {size} bytes does not fit Flags.ST {header.sender_id_type}", offset)
+            raise DecodeError(
+                f"a sender id of {size} bytes does not fit Flags.ST {header.sender_id_type}", offset
+            )
         if header.sender_cert_size > 0xFFFF:
             raise DecodeError(f"SenderCertSize {header.sender_cert_size} is above 0xFFFF", offset + 8)
         if header.provider_info_size:
@@ -158,13 +169,19 @@ class SecurityHeader(Wire):
         sender = self.security_id
         self.sender_id_size = len(sender)
         if self.flags & _CLAIMS:
-            raise EncodeError("Flags.AU and AS are for the receiver to set once it has verified the signature")
+            raise EncodeError(
+                "Flags.AU and AS are for the receiver to set once it has verified the signature"
+            )
         if not _sender_fits(self.flags, sender):
-            raise EncodeError(f"a sender id of {len(sender)} bytes does not fit Flags.ST {self.sender_id_type}")
+            raise EncodeError(
+                f"a sender id of {len(sender)} bytes does not fit Flags.ST {self.sender_id_type}"
+            )
         if self.encryption_key or self.signature or self.sender_cert or self.provider_info:
             credentials = self._write_credentials()
         elif sender:
-            self.encryption_key_size = self.signature_size = self.sender_cert_size = self.provider_info_size = 0
+            self.encryption_key_size = self.signature_size = self.sender_cert_size = (
+                self.provider_info_size
+            ) = 0
             credentials = b""
         else:
             raise EncodeError("a SecurityHeader needs at least one item")
@@ -254,7 +271,9 @@ def write_text_section(identifier: int, reserved: int, text: str) -> bytes:
     try:
         head = _SECTION.pack(identifier, reserved, len(encoded) // 2)
     except struct.error:
-        raise EncodeError(f"a section id or reserved word does not fit 16 bits: {identifier}, {reserved}") from None
+        raise EncodeError(
+            f"a section id or reserved word does not fit 16 bits: {identifier}, {reserved}"
+        ) from None
     return padded(head + encoded)
 
 
@@ -331,7 +350,9 @@ class SessionHeader(Wire):
         for number in numbers:
             distance = (number - base) & 0xFFFF
             if distance > 31:
-                raise EncodeError(f"recoverable {number} is {distance} after {base}; 31 is the most one header can say")
+                raise EncodeError(
+                    f"recoverable {number} is {distance} after {base}; 31 is the most one header can say"
+                )
             flags |= 1 << distance
         self.recoverable_msg_ack_seq_number = base
         self.recoverable_msg_ack_flags = flags

@@ -177,7 +177,9 @@ class Ace:
         """Read an entry that fills ``data``, whose AceSize the caller has taken already."""
         if len(data) < _MIN_ACE_SIZE:
             raise DecodeError("an ACE ends inside its fixed part", 0)
-        number, flags, _, mask = _ACE.unpack_from(data)
+        number, flags, size, mask = _ACE.unpack_from(data)
+        if size != len(data) or size % 4:
+            raise DecodeError(f"an ACE of {len(data)} bytes says that it has {size}", 2)
         try:
             ace_type = AceType(number)
         except ValueError:

@@ -308,7 +308,8 @@ def _read_elements(reader: NdrReader, vt: VT, count: int, nesting: int) -> Thunk
         variants = [read_variant(reader, nesting + 1) for _ in range(count)]
         return lambda: tuple(variant() for variant in variants)
     if vt is VT.LPWSTR:
-        reader.conformant_count(reader.pointer_size, count)
+        # each pointer is followed, later, by three counts and at least a terminator
+        reader.conformant_count(4 * reader.pointer_size + 2, count)
         strings = [reader.ref_pointer(reader.wide_string) for _ in range(count)]
         return lambda: tuple(string() for string in strings)
     if vt is VT.CLSID:

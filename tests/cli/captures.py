@@ -27,8 +27,8 @@ ANSWERS = [vectors.ESTABLISH_RESPONSE.data, vectors.PARAMETERS_RESPONSE.data, ve
 
 
 def decode(*arguments: str, given: bytes | None = None) -> Result:
-    """Run ``msmq decode`` in this process."""
-    return CliRunner().invoke(app, ["decode", *arguments], input=given)
+    """Run ``msmq decode`` in this process, as on a terminal of 120 columns whatever the tests run in."""
+    return CliRunner().invoke(app, ["decode", *arguments], input=given, env={"COLUMNS": "120"})
 
 
 def decode_json(*arguments: str, given: bytes | None = None) -> tuple[int, list[dict[str, Any]]]:

@@ -26,9 +26,9 @@ REQUESTS = [vectors.ESTABLISH_REQUEST.data, vectors.PARAMETERS_REQUEST.data, vec
 ANSWERS = [vectors.ESTABLISH_RESPONSE.data, vectors.PARAMETERS_RESPONSE.data, vectors.SESSION_ACK.data]
 
 
-def decode(*arguments: str, given: bytes | None = None) -> Result:
-    """Run ``msmq decode`` in this process, as on a terminal of 120 columns whatever the tests run in."""
-    return CliRunner().invoke(app, ["decode", *arguments], input=given, env={"COLUMNS": "120"})
+def decode(*arguments: str, given: bytes | None = None, columns: int = 120) -> Result:
+    """Run ``msmq decode`` in this process, as on a terminal of so many columns whatever the tests run in."""
+    return CliRunner().invoke(app, ["decode", *arguments], input=given, env={"COLUMNS": str(columns)})
 
 
 def decode_json(*arguments: str, given: bytes | None = None) -> tuple[int, list[dict[str, Any]]]:

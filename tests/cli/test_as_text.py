@@ -145,7 +145,6 @@ def test_values(value: int | bytes | str, text: str) -> None:
     assert value_text(Node(Kind.VALUE, "Name", 0, 1, value)) == text
 
 
-def test_a_narrow_terminal_wraps_meanings_in_their_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    found = lines(HEX)
+def test_a_narrow_terminal_wraps_meanings_in_their_column() -> None:
+    found = decode(given=HEX, columns=80).stdout.splitlines()
     assert max(len(line) for line in found if "S-1-5" not in line) <= 80

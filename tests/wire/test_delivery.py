@@ -121,7 +121,7 @@ def test_an_acknowledgment_answers_to_the_admin_queue_and_names_message_and_queu
         asking(PA, user=user_header("OS:host\\q", admin=ADMIN)), MessageClass.ACK_REACH_QUEUE
     )
     assert due is not None
-    assert due.destination == "DIRECT=" + ADMIN
+    assert due.destinations == ("DIRECT=" + ADMIN,)
     assert due.response == "DIRECT=OS:host\\q"
     assert due.correlation_id == SOURCE + (0x8EE).to_bytes(4, "little")
     assert due.body == b""

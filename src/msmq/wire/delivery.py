@@ -13,6 +13,7 @@ from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE, QueueName, QueueReference, UserHeader
 from msmq.wire.message import UserMessage
+from msmq.wire.multi_queue import DistributionListName, MQFElement
 
 INSECURE_NACKS: Final = frozenset(
     {
@@ -48,7 +49,8 @@ class Acknowledgment:
     """
 
     message_class: MessageClass
-    destination: str
+    destinations: tuple[str, ...]
+    """The administration queue, or all of them when a multiple-element name lists several."""
     response: str | None
     correlation_id: bytes
     recoverable: bool
@@ -79,8 +81,10 @@ def acknowledgment(
     answered themselves. A negative one brings the body back unless it is encrypted.
     """
     user = message.user
-    destination = format_name(user, user.admin_reference, user.admin_queue)
-    if destination is None or not wants(message, fate):
+    if not user.admin_reference or not wants(message, fate):
+        return None
+    destinations = _admin_queues(message)
+    if not destinations:
         return None
     if fate in INSECURE_NACKS and not send_insecure_nacks:
         return None
@@ -88,12 +92,32 @@ def acknowledgment(
     encrypted = message.security is not None and bool(message.security.body_encrypted)
     return Acknowledgment(
         fate,
-        destination,
+        destinations,
         format_name(user, user.destination_reference, user.destination_queue),
         message.identifier.encode(),
         message.recoverable,
         b"" if positive or encrypted else message.body,
     )
+
+
+def _admin_queues(message: UserMessage) -> tuple[str, ...]:
+    user = message.user
+    lists = message.multi_queue
+    if lists is not None and lists.administration.elements:
+        return tuple(element_name(element) for element in lists.administration.elements)
+    name = format_name(user, user.admin_reference, user.admin_queue)
+    return () if name is None else (name,)
+
+
+def element_name(element: MQFElement) -> str:
+    """The format name of one element of a multi-queue list."""
+    if isinstance(element, str):
+        return f"DIRECT={element}"
+    if isinstance(element, bytes):
+        return f"PUBLIC={guid_text(element)}"
+    if isinstance(element, DistributionListName):
+        return f"DL={guid_text(element.identifier)}"
+    return f"PRIVATE={guid_text(element.source_queue_manager)}\\{element.private_queue_identifier:08X}"
 
 
 def format_name(user: UserHeader, reference: int, name: QueueName) -> str | None:

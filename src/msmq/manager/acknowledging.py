@@ -1,0 +1,76 @@
+"""Administration acknowledgments: senders who asked are told what became of their messages (MS-MQQB
+3.1.7.2, .15).
+
+A message that reaches its destination queue, is refused there, is received, purged, deleted with its queue
+or expires unread may owe its sender a message of the matching class in the administration queue it named.
+That queue is opened like any other one, here or on another host; when it cannot be, nobody is left to tell.
+"""
+
+from __future__ import annotations
+
+from msmq.errors import MQError
+from msmq.manager.core import Core, Subscriber
+from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.model import QueueAccessType
+from msmq.manager.placing import is_destination
+from msmq.manager.queue import Queue
+from msmq.manager.queues import Queues
+from msmq.manager.sending import Sending
+from msmq.manager.serialize import serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.wire.classes import MessageClass
+from msmq.wire.delivery import Acknowledgment, acknowledgment
+from msmq.wire.headers import INFINITE
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+
+
+class Acknowledging(Subscriber):
+    """Sends the acknowledgments that the fates of messages in destination queues call for."""
+
+    def __init__(
+        self, core: Core, queues: Queues, sending: Sending, *, send_insecure_nacks: bool = False
+    ) -> None:
+        self.core = core
+        self.queues = queues
+        self.sending = sending
+        self.send_insecure_nacks = send_insecure_nacks
+
+    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
+        self.acknowledge(message.packet, MessageClass(fate))
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        """Journals and dead letters are history: what happens to them is of no interest to the sender."""
+        if is_destination(queue) and reason != MessageClass.NORMAL:
+            self.acknowledge(message.packet, MessageClass(reason))
+
+    def acknowledge(self, packet: UserMessage, fate: MessageClass) -> None:
+        """Send Administration Acknowledgment, if one is due."""
+        due = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
+        if due is None:
+            return
+        for destination in due.destinations:
+            try:
+                descriptor = self.queues.open(destination, QueueAccessType.SEND)
+            except MQError:
+                continue  # there is no such queue, or no way to it
+            assert descriptor.queue is not None
+            packet = self._packet(due, destination)
+            self.sending.enqueue(descriptor.queue, StoredMessage(packet, LocalAttributes()))
+            self.queues.close(descriptor)
+
+    def _packet(self, due: Acknowledgment, destination: str) -> UserMessage:
+        core = self.core
+        message = Message(
+            body=due.body,
+            correlation_identifier=due.correlation_id,
+            message_class=due.message_class,
+            delivery_guarantee=DeliveryGuarantee(due.recoverable),
+            time_to_reach_queue_s=INFINITE,
+            destination_queue_format_name=destination,
+            response_queue_format_name=due.response or "",
+            destination_queue_manager_identifier=core.record.identifier,
+            identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
+            sent_time=core.now_s,
+        )
+        return serialize(message)

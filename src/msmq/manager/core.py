@@ -1,0 +1,275 @@
+"""The shared state of the queue manager: LocalQueueManager, its collections, its counters, its clock.
+
+All rooms of the manager work on one :class:`Core` and on nothing else; protocols beside it see what happens through
+:class:`Subscriber`. Nothing here reads a clock or rolls dice: both come in through :class:`Environment`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from msmq.errors import InsufficientResourcesError
+from msmq.manager.answers import Answers
+from msmq.manager.ledger import Ledger
+from msmq.manager.model import (
+    DEFAULT_TIME_TO_REACH_QUEUE_S,
+    ConnectedNetwork,
+    Enterprise,
+    InternalCertificate,
+    QueueManagerRecord,
+    QueueManagerState,
+    Site,
+)
+from msmq.manager.positions import Entry
+from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.stored import StoredMessage, from_record
+
+KILOBYTE: Final = 1024
+_RESERVED_NUMBERS: Final = 1 << 16
+_SMALLEST_SWEEP: Final = 1024
+_NUMBER_MASK: Final = (1 << 56) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where time and randomness come from."""
+
+    now: Callable[[], float]
+    """Seconds since 1970-01-01 UTC."""
+    random_bytes: Callable[[int], bytes]
+    generate_key: Callable[[int], RSAPrivateKey] | None = None
+    """Makes an RSA key of so many bits; None for :func:`msmq.manager.provisioning.generate_key`."""
+
+
+class Subscriber:
+    """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous."""
+
+    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
+        """A message can be read, or sent on when ``queue`` is outgoing."""
+
+    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
+        """A message reached its destination queue, or was refused there: ``fate`` is a message class."""
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        """A message left its queue for ``reason``, a message class."""
+
+    def pause_queue(self, queue: OutgoingQueue) -> None:
+        """Sending from ``queue`` is to stop."""
+
+    def resume_queue(self, queue: OutgoingQueue) -> None:
+        """Sending from ``queue`` may go on."""
+
+    def flow_control(self, throttled: bool) -> None:
+        """The queue manager stopped, or went on, taking messages."""
+
+    def connection_active(self, active: bool) -> None:
+        """The queue manager was taken offline or brought online."""
+
+    def queue_manager_started(self) -> None:
+        """The state is Ready."""
+
+    def queue_manager_stopped(self) -> None:
+        """The queue manager is going down."""
+
+
+@dataclass(order=True, slots=True)
+class Timer:
+    """A moment at which something is to be done, unless it is cancelled before."""
+
+    deadline: float
+    number: int
+    action: Callable[[], None] = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+
+class Timers:
+    """All timers of the manager; the server's loop asks for the next one and calls :meth:`run`."""
+
+    def __init__(self) -> None:
+        self._heap: list[Timer] = []
+        self._numbers = count()
+        self._sweep_at = _SMALLEST_SWEEP
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def start(self, deadline: float, action: Callable[[], None]) -> Timer:
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
+        timer = Timer(deadline, next(self._numbers), action)
+        heapq.heappush(self._heap, timer)
+        return timer
+
+    def _sweep(self) -> None:
+        """Forget cancelled timers, each time twice as many are kept as were needed the last time."""
+        self._heap = [timer for timer in self._heap if not timer.cancelled]
+        heapq.heapify(self._heap)
+        self._sweep_at = max(2 * len(self._heap), _SMALLEST_SWEEP)
+
+    @property
+    def next_deadline(self) -> float | None:
+        while self._heap and self._heap[0].cancelled:
+            heapq.heappop(self._heap)
+        return self._heap[0].deadline if self._heap else None
+
+    def run(self, now: float) -> int:
+        """Do everything whose moment has come; gives how many it was."""
+        done = 0
+        while (deadline := self.next_deadline) is not None and deadline <= now:
+            heapq.heappop(self._heap).action()
+            done += 1
+        return done
+
+
+class Core:
+    """LocalQueueManager (3.1.1.1) and everything it owns."""
+
+    def __init__(self, ledger: Ledger, environment: Environment, *, express_limit_bytes: int = 1 << 30) -> None:
+        self.ledger = ledger
+        self.environment = environment
+        self.express_limit_bytes = express_limit_bytes
+        self.timers = Timers()
+        self.answers = Answers()
+        self.subscribers: list[Subscriber] = []
+
+        # Directory attributes
+        self.record = QueueManagerRecord()
+        # Persistent attributes
+        self.last_domain = b""
+        self.directory_server_list: tuple[str, ...] = ()
+        self.directory_integrated = False
+        self.srmp_http_support = False
+        self.srmp_pgm_support = False
+        self.hardened_security = False
+        self.hardened_at_next_start = False
+        """What was last asked of ``hardened_security``, which changes only when the queue manager starts."""
+        self.initialization_retry_timer_duration_s = 120
+        # Volatile attributes
+        self.machine_domain_id = b""
+        self.longest_time_to_reach_queue_s = DEFAULT_TIME_TO_REACH_QUEUE_S
+        self.directory_offline = False
+        self.throttled = False
+        self.connection_active = True
+        self.state = QueueManagerState.STOPPED
+        self.enterprise: Enterprise | None = None
+        self.sites: list[Site] = []
+        self.connected_networks: list[ConnectedNetwork] = []
+        self.out_routing_servers: list[QueueManagerRecord] = []
+        self.in_routing_servers: list[QueueManagerRecord] = []
+        self.internal_certificates: dict[bytes, InternalCertificate] = {}
+
+        # QueueCollection, by every name a queue goes by
+        self.queues: dict[int, Queue] = {}
+        self.by_path: dict[str, Queue] = {}
+        self.by_identifier: dict[bytes, Queue] = {}
+        self.by_private_number: dict[int, Queue] = {}
+        self.outgoing: dict[str, OutgoingQueue] = {}
+        self.dead_letter_queue: Queue | None = None
+        self.transactional_dead_letter_queue: Queue | None = None
+        self.journal_queue: Queue | None = None
+
+        self.moved: dict[int, int] = {}
+        """Messages that stand in another queue than their record says, by lookup identifier."""
+        self.total_bytes = 0
+        self.express_bytes = 0
+        self._sequential_id = 0
+        self._sequential_limit = 0
+        self._ordinal = 0
+        self._ordinal_limit = 0
+        self._handles = count(1)
+
+    # --- time and numbers ---------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> int:
+        return int(self.environment.now())
+
+    def every(self, period_s: float, action: Callable[[], None]) -> None:
+        """Do something again and again, for the first time one period from now."""
+
+        def expired() -> None:
+            self.every(period_s, action)
+            action()
+
+        self.timers.start(self.environment.now() + period_s, expired)
+
+    def time_to_reach_queue_s(self, requested_s: int | None = None) -> int:
+        """How long a message sent here may travel: what its sender asks for or the enterprise's default, and no
+        longer than the operator lets any message."""
+        if requested_s is None:
+            default = self.longest_time_to_reach_queue_s
+            requested_s = default if self.enterprise is None else self.enterprise.default_time_to_live_s
+        return min(requested_s, self.longest_time_to_reach_queue_s)
+
+    def next_handle(self) -> int:
+        return next(self._handles)
+
+    def restore_numbers(self, sequential_limit: int, ordinal_limit: int) -> None:
+        """Go on above everything that may have been given out before a restart."""
+        self._sequential_id = self._sequential_limit = sequential_limit
+        self._ordinal = self._ordinal_limit = ordinal_limit
+
+    def next_sequential_id(self) -> int:
+        """SequentialID: rises with each message and never repeats, because numbers are reserved ahead on disk."""
+        if self._sequential_id >= self._sequential_limit:
+            self._sequential_limit = self._sequential_id + _RESERVED_NUMBERS
+            self._write_limits()
+        self._sequential_id += 1
+        return self._sequential_id & _NUMBER_MASK
+
+    def next_message_ordinal(self) -> int:
+        """The Uniquifier of the next message this host sends; the 32-bit field wraps."""
+        if self._ordinal >= self._ordinal_limit:
+            self._ordinal_limit = self._ordinal + _RESERVED_NUMBERS
+            self._write_limits()
+        self._ordinal += 1
+        return self._ordinal & 0xFFFFFFFF
+
+    def _write_limits(self) -> None:
+        self.ledger.put_value("numbers", [self._sequential_limit, self._ordinal_limit])
+
+    # --- what queues hold ---------------------------------------------------------------------------------------
+
+    def check_express_room(self, size: int) -> None:
+        if self.express_bytes + size > self.express_limit_bytes:
+            raise InsufficientResourcesError(
+                f"Express messages already take {self.express_bytes} of the {self.express_limit_bytes} bytes of "
+                "memory they may; receive some, send recoverable messages, or raise express_limit_bytes."
+            )
+
+    def load(self, queue: Queue, entry: Entry) -> StoredMessage:
+        """The message at a place, from memory or from the store."""
+        if not entry.address:
+            return queue.volatile[entry.lookup_id]
+        return from_record(self.ledger.store.read(entry.address), entry.lookup_id)
+
+    # --- collections --------------------------------------------------------------------------------------------
+
+    def register(self, queue: Queue) -> None:
+        """Put a queue into QueueCollection under all its names."""
+        self.queues[queue.number] = queue
+        for member in queue.family:
+            member.queue_manager = self.record
+        if isinstance(queue, OutgoingQueue):
+            self.outgoing[queue.destination_format_name.lower()] = queue
+            return
+        self.by_path[queue.pathname.lower()] = queue
+        if queue.private_queue_number:
+            self.by_private_number[queue.private_queue_number] = queue
+        if any(queue.identifier):
+            self.by_identifier[queue.identifier] = queue
+
+    def unregister(self, queue: Queue) -> None:
+        del self.queues[queue.number]
+        if isinstance(queue, OutgoingQueue):
+            del self.outgoing[queue.destination_format_name.lower()]
+            return
+        del self.by_path[queue.pathname.lower()]
+        self.by_private_number.pop(queue.private_queue_number, None)
+        self.by_identifier.pop(queue.identifier, None)

@@ -1,0 +1,327 @@
+"""Initialization (MS-MQDMPR 3.1.3): how a queue manager comes to know itself, its directory and its queues.
+
+:class:`Initialization` is the list of steps, in the order of the specification. ``begin`` runs before the
+queues are restored, because their names need the computer's; ``end`` when everything is there. What the local
+security authority tells on Windows comes from an ``identity`` given by the server, and what the operator
+decides from :class:`Settings`.
+
+A host that cannot reach its directory at an ordinary start works with what it kept and takes over the rest
+when the directory is back. Provisioning without a directory fails: nothing was kept yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from msmq.errors import DsError, MachineNotFoundError, MQError, NoDsError
+from msmq.manager.attributes import VALUE, restore, save
+from msmq.manager.core import Core
+from msmq.manager.directory import (
+    DirectoryEvents,
+    DirectoryObject,
+    DirectoryResult,
+    Expression,
+    ObjectClass,
+    Relation,
+    adopt,
+    by_identifier,
+    directory_object,
+    element_of,
+)
+from msmq.manager.model import (
+    DEFAULT_TIME_TO_REACH_QUEUE_S,
+    ORDER_QUEUE_NUMBER,
+    ConnectedNetwork,
+    Enterprise,
+    OutgoingState,
+    QueueManagerRecord,
+    QueueType,
+    Site,
+)
+from msmq.manager.provisioning import KeyRing, generate_key
+from msmq.manager.queue import Queue
+from msmq.security.access import default_queue_manager_descriptor
+from msmq.security.sid import ADMINISTRATORS, Sid
+from msmq.wire.guid import NULL_GUID
+
+RETRY_TIMER_S: Final = 120
+SITES_UPDATE_S: Final = 12 * 3600
+SITE_GATES_UPDATE_S: Final = 3600
+DIRECTORY_SERVER_LIST_UPDATE_S: Final = 24 * 3600
+
+DEAD_LETTER, DEAD_XACT, JOURNAL, ORDER, NOTIFY = 1, 2, 3, 4, 5
+"""Numbers of the queue manager's own queues in the ledger."""
+
+KEYS: Final = "keys"
+_NOT_CONNECTED: Final = DirectoryResult.DIRECTORY_NOT_CONNECTED
+
+
+@dataclass(slots=True)
+class Identity:
+    """What a host says about itself; on Windows the local security authority does.
+
+    Peers look at the version of the operating system to find old ones: it is the Windows this one acts like.
+    """
+
+    computer_name: str
+    dns_domain_name: str = ""
+    domain_guid: bytes = NULL_GUID
+    operating_system_version: str = "10.0"
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the operator decides. None means: as it was, and False on a new host."""
+
+    directory_integrated: bool | None = None
+    site_identifier: bytes | None = None
+    hardened_security: bool | None = None
+    srmp_http_support: bool | None = None
+    srmp_pgm_support: bool | None = None
+    express_limit_bytes: int = 1 << 30
+    local_addresses: frozenset[str] = field(default_factory=frozenset)
+    sites_update_s: float = SITES_UPDATE_S
+    site_gates_update_s: float = SITE_GATES_UPDATE_S
+    directory_server_list_update_s: float = DIRECTORY_SERVER_LIST_UPDATE_S
+    find_directory_servers: Callable[[str], Sequence[str]] = lambda domain: ()
+    """Asks DNS for the hosts of ``_ldap._tcp.dc._msdcs.<domain>``."""
+    strict_default_security: bool = False
+    """New queues get the descriptor of the specification instead of ours (see default_security)."""
+    computer_sid: Callable[[str], Sid | None] = lambda computer: None
+    """Asks the directory for the account of a computer (MS-MQDSSM 3.1.6.14)."""
+    send_insecure_nacks: bool = False
+    """Senders are told of refusals that also tell strangers about this host (MS-MQQB 3.1.7.15)."""
+    longest_time_to_reach_queue_s: int = DEFAULT_TIME_TO_REACH_QUEUE_S
+    """No message may take longer, whatever its sender asks for (note 12)."""
+
+
+_PROVISIONED: Final = ("site_identifier_list", "public_encryption_key_list", "public_signing_key_list")
+"""What provisioning has just made; an older object of this computer in the directory does not undo it."""
+
+
+class Initialization:
+    """The steps. One instance serves one start."""
+
+    def __init__(
+        self, core: Core, directory: DirectoryEvents, identity: Callable[[], Identity], settings: Settings
+    ) -> None:
+        self.core = core
+        self.directory = directory
+        self.identity = identity
+        self.settings = settings
+        self.keys = KeyRing()
+        self._domain = ""
+
+    def begin(self, values: dict[str, Any], *, provisioning: bool) -> None:
+        """Everything that comes before the queues. ``values`` are those of the ledger."""
+        core = self.core
+        restore(core, values.get(VALUE))
+        self.keys = KeyRing.from_value(values.get(KEYS))
+        self._apply_settings()
+        self._learn_identity()
+        if core.record.identifier == NULL_GUID:
+            self._be_born()
+        if provisioning:
+            core.last_domain = b""
+        if core.directory_integrated:
+            if provisioning:
+                self._provision()
+            self._synchronize(provisioning)
+            self._start_timers()
+        save(core)
+
+    def end(self) -> None:
+        """Everything is there: remember in which domain this was."""
+        core = self.core
+        core.last_domain = core.machine_domain_id if any(core.machine_domain_id) else b""
+        save(core)
+
+    # --- who we are -----------------------------------------------------------------------------------------
+
+    def _apply_settings(self) -> None:
+        core, settings = self.core, self.settings
+        for name in ("directory_integrated", "hardened_security", "srmp_http_support", "srmp_pgm_support"):
+            wanted = getattr(settings, name)
+            if wanted is not None:
+                setattr(core, name, wanted)
+        core.hardened_at_next_start = core.hardened_security
+        core.longest_time_to_reach_queue_s = settings.longest_time_to_reach_queue_s
+
+    def _learn_identity(self) -> None:
+        core, identity = self.core, self.identity()
+        self._domain = identity.dns_domain_name
+        core.machine_domain_id = identity.domain_guid
+        core.record.computer_name = identity.computer_name
+        name, domain = identity.computer_name, identity.dns_domain_name
+        core.record.qualified_computer_name = f"{name}.{domain}" if domain else name
+        core.record.operating_system_version = identity.operating_system_version
+
+    def _be_born(self) -> None:
+        record = self.core.record
+        record.identifier = self.core.environment.random_bytes(16)
+        record.create_time = record.modify_time = self.core.now_s
+        record.security = default_queue_manager_descriptor(ADMINISTRATORS, ADMINISTRATORS).encode()
+
+    # --- provisioning ---------------------------------------------------------------------------------------
+
+    def _provision(self) -> None:
+        core, record = self.core, self.core.record
+        core.initialization_retry_timer_duration_s = RETRY_TIMER_S
+        site = self.settings.site_identifier
+        if site is not None and site not in record.site_identifier_list:
+            record.site_identifier_list += (site,)
+        self.find_directory_servers()
+        environment = core.environment
+        make = environment.generate_key or partial(generate_key, random_bytes=environment.random_bytes)
+        self.keys = KeyRing.generate(make)
+        core.ledger.put_value(KEYS, self.keys.to_value())
+        record.public_encryption_key_list = self.keys.public_encryption_key_list()
+        record.public_signing_key_list = self.keys.public_signing_key_list()
+
+    def find_directory_servers(self) -> None:
+        """Add the domain controllers that DNS knows to DirectoryServerList."""
+        found = self.settings.find_directory_servers(self._domain)
+        self.core.directory_server_list = tuple(dict.fromkeys((*self.core.directory_server_list, *found)))
+
+    def _publish(self) -> None:
+        """Create our object, whose identifier the directory chooses: from now on it is ours."""
+        core = self.core
+        result, identifier = self.directory.create(directory_object(core.record))
+        if result is DirectoryResult.OBJECT_ALREADY_EXISTS:
+            self._take_over()
+            return
+        if result is not DirectoryResult.SUCCESS or identifier is None:
+            raise refusal(result, "This queue manager could not be published")
+        core.record = replace(core.record, identifier=identifier)
+        _, own = self._read_own()
+        if own is not None:
+            adopt(core.record, own)
+
+    def _take_over(self) -> None:
+        """This computer has an object from an earlier life, or from a provisioning that did not end: become it."""
+        core = self.core
+        named = (Expression("computer_name", Relation.EQUALS, core.record.computer_name),)
+        result, found = self.directory.read(ObjectClass.QUEUE_MANAGER, named)
+        if result is not DirectoryResult.SUCCESS or found is None:
+            raise refusal(result, "The object of this computer could not be read from the directory")
+        core.record = replace(core.record, identifier=found.identifier)
+        self._renew(found)
+
+    def _renew(self, own: DirectoryObject) -> None:
+        """Take over our object, except what provisioning has just made: that is written to it."""
+        record = self.core.record
+        adopt(record, own, keep=_PROVISIONED)
+        result = self.directory.write(directory_object(record), _PROVISIONED)
+        if result is not DirectoryResult.SUCCESS:
+            raise refusal(result, "The keys of this queue manager could not be published")
+
+    # --- the directory --------------------------------------------------------------------------------------
+
+    def _read_own(self) -> tuple[DirectoryResult, DirectoryObject | None]:
+        return self.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(self.core.record.identifier))
+
+    def _synchronize(self, provisioning: bool) -> None:
+        """Take over what the directory says about us, or publish ourselves."""
+        core = self.core
+        result, own = self._read_own()
+        if result is _NOT_CONNECTED and not provisioning:
+            return
+        if result is DirectoryResult.SUCCESS and own is not None:
+            if provisioning:
+                self._renew(own)
+            else:
+                adopt(core.record, own)
+        elif result is DirectoryResult.OBJECT_NOT_FOUND and provisioning:
+            self._publish()
+        else:
+            raise refusal(result, "This queue manager's object could not be read from the directory")
+        self._read_around()
+
+    def _read_around(self) -> None:
+        """What our object refers to, and the enterprise."""
+        core, record, read = self.core, self.core.record, self.directory.read_element
+        core.sites = [site for guid in record.site_identifier_list if (site := read(Site, guid))]
+        core.out_routing_servers = self._routing_servers(record.out_routing_server_identifier_list)
+        core.in_routing_servers = self._routing_servers(record.in_routing_server_identifier_list)
+        core.connected_networks = [
+            read(ConnectedNetwork, guid) or ConnectedNetwork(guid)
+            for guid in record.connected_network_identifier_list
+        ]
+        self._read_enterprise()
+
+    def _routing_servers(self, identifiers: Sequence[bytes]) -> list[QueueManagerRecord]:
+        servers = (self.directory.read_element(QueueManagerRecord, guid) for guid in identifiers)
+        return [server for server in servers if server is not None]
+
+    def _read_enterprise(self) -> None:
+        """An enterprise that does not say whether it wants change notifications is old and wants them."""
+        wanted = "non_ldap_capable_queue_manager_notification"
+        result, found = self.directory.read(ObjectClass.ENTERPRISE, None, (wanted,))
+        if result is DirectoryResult.ATTRIBUTE_NOT_FOUND:
+            self.core.enterprise = Enterprise(non_ldap_capable_queue_manager_notification=True)
+        elif result is DirectoryResult.SUCCESS and found is not None:
+            _, whole = self.directory.read(ObjectClass.ENTERPRISE, None)
+            self.core.enterprise = element_of(Enterprise, whole or found)
+        elif result not in (DirectoryResult.OBJECT_NOT_FOUND, _NOT_CONNECTED):
+            raise refusal(result, "The enterprise could not be read from the directory")
+
+    def _start_timers(self) -> None:
+        settings = self.settings
+        self.directory.start_update_timers(settings.sites_update_s, settings.site_gates_update_s)
+        self.core.every(settings.directory_server_list_update_s, self._update_directory_servers)
+        self.directory.came_online = self._read_around
+
+    def _update_directory_servers(self) -> None:
+        self.find_directory_servers()
+        save(self.core)
+
+
+def refusal(result: DirectoryResult, what: str) -> MQError:
+    """The status for a directory that did not do what initialization needs."""
+    if result is _NOT_CONNECTED:
+        return NoDsError(f"{what}: the directory cannot be reached.")
+    if result is DirectoryResult.OBJECT_NOT_FOUND:
+        return MachineNotFoundError(f"{what}: there is none. Provision this host.")
+    return DsError(f"{what}: {result.value}.")
+
+
+# --- our own queues -----------------------------------------------------------------------------------------
+
+
+def create_system_queues(core: Core) -> None:
+    """Dead letters and journal, which applications read; order acknowledgments and change notifications,
+    which they never see."""
+    host = core.record.computer_name
+    core.dead_letter_queue = _system_queue(core, DEAD_LETTER, f"{host}\\system$;DEADLETTER")
+    core.transactional_dead_letter_queue = _system_queue(
+        core, DEAD_XACT, f"{host}\\system$;DEADXACT", transactional=True
+    )
+    core.journal_queue = _system_queue(core, JOURNAL, f"{host}\\system$;JOURNAL")
+    _system_queue(core, ORDER, f"{host}\\private$\\order_queue$", private_queue_number=ORDER_QUEUE_NUMBER)
+    _system_queue(core, NOTIFY, f"{host}\\private$\\notify_queue$")
+
+
+def _system_queue(
+    core: Core, number: int, path: str, *, transactional: bool = False, private_queue_number: int = 0
+) -> Queue:
+    queue = Queue(number, path, QueueType.SYSTEM)
+    queue.transactional = transactional
+    queue.private_queue_number = private_queue_number
+    core.register(queue)
+    return queue
+
+
+def set_outgoing_states(core: Core) -> None:
+    """Hardened hosts send nothing but HTTP; the others let go what was locked for that."""
+    for queue in core.outgoing.values():
+        if queue.state is OutgoingState.LOCKED and not core.hardened_security:
+            queue.state = OutgoingState.WAITING
+        elif core.hardened_security and not is_http_text(queue.destination_format_name):
+            queue.state = OutgoingState.LOCKED
+
+
+def is_http_text(format_name: str) -> bool:
+    return format_name.upper().startswith(("DIRECT=HTTP:", "DIRECT=HTTPS:"))

@@ -1,0 +1,308 @@
+"""MessagePositionList (MS-MQDMPR 3.1.1.2): the messages of one queue, in order, at a few bytes each.
+
+How it works
+------------
+A message's place is its LookupIdentifier: priority in the top byte (7 - priority, so that higher priorities
+come first), arrival order below. "Along the list" and "ascending by LookupIdentifier" are the same thing, and
+a place outlives its message: whoever stands on a message that was taken still knows what comes next.
+
+Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
+A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size,
+state): about 21 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
+than at the end.
+
+``START`` and ``END`` are the reserved entries before the head and behind the tail.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+START: Final = -1
+END: Final = 1 << 64
+CHUNK: Final = 512
+
+
+class PositionState(IntEnum):
+    """MessagePosition.State."""
+
+    AVAILABLE = 0
+    LOCKED = 1
+    PURGE_PENDING = 2
+    DELETED = 3
+
+
+_AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
+
+
+class Entry(NamedTuple):
+    """One place: where its message is kept, how large it is, and what may be done with it."""
+
+    lookup_id: int
+    address: int
+    size: int
+    state: PositionState
+
+
+class _Chunk:
+    __slots__ = ("addresses", "available", "ids", "live", "sizes", "states")
+
+    def __init__(self) -> None:
+        self.ids = array("Q")
+        self.addresses = array("Q")
+        self.sizes = array("I")
+        self.states = bytearray()
+        self.live = 0
+        self.available = 0
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, int, int]]) -> _Chunk:
+        """A chunk of available messages, given as identifier, address and size."""
+        ids, addresses, sizes = zip(*rows, strict=True)
+        chunk = cls()
+        chunk.ids.extend(ids)
+        chunk.addresses.extend(addresses)
+        chunk.sizes.extend(sizes)
+        chunk.states.extend(bytes(len(rows)))
+        chunk.live = chunk.available = len(rows)
+        return chunk
+
+    def insert(self, index: int, lookup_id: int, address: int, size: int, state: int) -> None:
+        self.ids.insert(index, lookup_id)
+        self.addresses.insert(index, address)
+        self.sizes.insert(index, size)
+        self.states.insert(index, state)
+
+    def split(self) -> _Chunk:
+        """Give the upper half away."""
+        half = len(self.ids) // 2
+        upper = _Chunk()
+        for name in ("ids", "addresses", "sizes", "states"):
+            column = getattr(self, name)
+            setattr(upper, name, column[half:])
+            del column[half:]
+        for chunk in (self, upper):
+            chunk.live = len(chunk.states) - chunk.states.count(_DELETED)
+            chunk.available = chunk.states.count(_AVAILABLE)
+        return upper
+
+
+class _Lane:
+    """The messages of one priority."""
+
+    __slots__ = ("chunks", "firsts")
+
+    def __init__(self) -> None:
+        self.chunks: list[_Chunk] = []
+        self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
+
+    def add(self, lookup_id: int, address: int, size: int, state: int) -> None:
+        chunks = self.chunks
+        if not chunks or (len(chunks[-1].ids) >= CHUNK and lookup_id > chunks[-1].ids[-1]):
+            chunks.append(_Chunk())
+            self.firsts.append(lookup_id)
+        chunk = chunks[-1]
+        if not chunk.ids or lookup_id > chunk.ids[-1]:
+            chunk.ids.append(lookup_id)
+            chunk.addresses.append(address)
+            chunk.sizes.append(size)
+            chunk.states.append(state)
+        else:
+            chunk = self._insert(lookup_id, address, size, state)
+        chunk.live += 1
+        chunk.available += state == _AVAILABLE
+
+    def _insert(self, lookup_id: int, address: int, size: int, state: int) -> _Chunk:
+        """A message that comes back among older ones: after a move, or at recovery."""
+        place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
+        chunk = self.chunks[place]
+        if len(chunk.ids) >= CHUNK:
+            upper = chunk.split()
+            self.chunks.insert(place + 1, upper)
+            self.firsts.insert(place + 1, upper.ids[0])
+            if lookup_id >= upper.ids[0]:
+                place, chunk = place + 1, upper
+        index = bisect_left(chunk.ids, lookup_id)
+        if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
+            assert chunk.states[index] == _DELETED, f"{lookup_id:#x} is in the list already"
+            del chunk.ids[index], chunk.addresses[index], chunk.sizes[index], chunk.states[index]
+        chunk.insert(index, lookup_id, address, size, state)
+        self.firsts[place] = chunk.ids[0]
+        return chunk
+
+    def find(self, lookup_id: int) -> tuple[_Chunk, int] | None:
+        place = bisect_right(self.firsts, lookup_id) - 1
+        if place < 0:
+            return None
+        chunk = self.chunks[place]
+        index = bisect_left(chunk.ids, lookup_id)
+        if index == len(chunk.ids) or chunk.ids[index] != lookup_id or chunk.states[index] == _DELETED:
+            return None
+        return chunk, index
+
+    def discard(self, chunk: _Chunk) -> None:
+        place = bisect_right(self.firsts, chunk.ids[0]) - 1
+        del self.chunks[place], self.firsts[place]
+
+    def _chunks_after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
+        """Each chunk with places behind ``lookup_id`` and where they begin in it."""
+        for place in range(max(bisect_right(self.firsts, lookup_id) - 1, 0), len(self.chunks)):
+            chunk = self.chunks[place]
+            yield chunk, bisect_right(chunk.ids, lookup_id)
+
+    def _chunks_before(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
+        """Each chunk with places in front of ``lookup_id``, nearest first, and where they end in it."""
+        for place in range(bisect_left(self.firsts, lookup_id) - 1, -1, -1):
+            chunk = self.chunks[place]
+            yield chunk, bisect_left(chunk.ids, lookup_id)
+
+    def after(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
+        """Live places behind ``lookup_id``, ascending. Do not change the lane while going on."""
+        for chunk, start in self._chunks_after(lookup_id):
+            for index in range(start, len(chunk.ids)):
+                if chunk.states[index] != _DELETED:
+                    yield chunk, index
+
+    def before(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
+        """Live places in front of ``lookup_id``, descending."""
+        for chunk, end in self._chunks_before(lookup_id):
+            for index in range(end - 1, -1, -1):
+                if chunk.states[index] != _DELETED:
+                    yield chunk, index
+
+    def next_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
+        """The usual read. Chunks know how many available messages they hold, so locked runs cost little."""
+        for chunk, start in self._chunks_after(lookup_id):
+            if chunk.available and (index := chunk.states.find(_AVAILABLE, start)) >= 0:
+                return chunk, index
+        return None
+
+    def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
+        for chunk, end in self._chunks_before(lookup_id):
+            if chunk.available and (index := chunk.states.rfind(_AVAILABLE, 0, end)) >= 0:
+                return chunk, index
+        return None
+
+
+class PositionList:
+    """The ordered places of one queue, with the bytes they hold."""
+
+    __slots__ = ("_lanes", "count", "total_bytes")
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, _Lane] = {}
+        self.count = 0
+        self.total_bytes = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def _ordered(self) -> list[tuple[int, _Lane]]:
+        return sorted(self._lanes.items())
+
+    def add(
+        self, lookup_id: int, address: int, size: int, state: PositionState = PositionState.AVAILABLE
+    ) -> None:
+        lane = self._lanes.get(lookup_id >> 56)
+        if lane is None:
+            lane = self._lanes[lookup_id >> 56] = _Lane()
+        lane.add(lookup_id, address, size, state)
+        self.count += 1
+        self.total_bytes += size
+
+    def load(self, rows: list[tuple[int, int, int]]) -> None:
+        """Fill an empty list with available places: identifier, address, size, in ascending order."""
+        assert not self.count
+        begin = 0
+        while begin < len(rows):
+            top = rows[begin][0] >> 56
+            lane = self._lanes[top] = _Lane()
+            end = bisect_left(rows, ((top + 1) << 56,), begin)
+            for start in range(begin, end, CHUNK):
+                chunk = _Chunk.of(rows[start : min(start + CHUNK, end)])
+                lane.chunks.append(chunk)
+                lane.firsts.append(chunk.ids[0])
+                self.total_bytes += sum(chunk.sizes)
+            begin = end
+        self.count = len(rows)
+
+    def _find(self, lookup_id: int) -> tuple[_Lane, _Chunk, int] | None:
+        lane = self._lanes.get(lookup_id >> 56)
+        found = lane.find(lookup_id) if lane is not None else None
+        return None if lane is None or found is None else (lane, *found)
+
+    def get(self, lookup_id: int) -> Entry | None:
+        """The place with this identifier, unless it is empty or its message was deleted."""
+        found = self._find(lookup_id)
+        return None if found is None else _entry(found[1], found[2])
+
+    def set_state(self, lookup_id: int, state: PositionState) -> None:
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        _, chunk, index = found
+        chunk.available += (state == _AVAILABLE) - (chunk.states[index] == _AVAILABLE)
+        chunk.states[index] = state
+
+    def set_address(self, lookup_id: int, address: int) -> None:
+        """The store has put the message elsewhere."""
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        found[1].addresses[found[2]] = address
+
+    def remove(self, lookup_id: int) -> Entry:
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        lane, chunk, index = found
+        entry = _entry(chunk, index)
+        chunk.available -= chunk.states[index] == _AVAILABLE
+        chunk.states[index] = _DELETED
+        chunk.live -= 1
+        if not chunk.live:
+            lane.discard(chunk)
+        self.count -= 1
+        self.total_bytes -= entry.size
+        return entry
+
+    def next_available(self, lookup_id: int) -> Entry | None:
+        """The first available place behind ``lookup_id``, which may be START or a place that is empty now."""
+        top = lookup_id >> 56
+        for number, lane in self._ordered():
+            if number >= top and (found := lane.next_available(lookup_id)) is not None:
+                return _entry(*found)
+        return None
+
+    def previous_available(self, lookup_id: int) -> Entry | None:
+        """The nearest available place in front of ``lookup_id``, which may be END."""
+        top = lookup_id >> 56
+        for number, lane in reversed(self._ordered()):
+            if number <= top and (found := lane.previous_available(lookup_id)) is not None:
+                return _entry(*found)
+        return None
+
+    def after(self, lookup_id: int) -> Iterator[Entry]:
+        """Places behind ``lookup_id``, which may be START or one whose message is gone."""
+        top = lookup_id >> 56
+        for number, lane in self._ordered():
+            if number >= top:
+                for chunk, index in lane.after(lookup_id):
+                    yield _entry(chunk, index)
+
+    def before(self, lookup_id: int) -> Iterator[Entry]:
+        """Places in front of ``lookup_id``, which may be END, nearest first."""
+        top = lookup_id >> 56
+        for number, lane in reversed(self._ordered()):
+            if number <= top:
+                for chunk, index in lane.before(lookup_id):
+                    yield _entry(chunk, index)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.after(START)
+
+
+def _entry(chunk: _Chunk, index: int) -> Entry:
+    state = PositionState(chunk.states[index])
+    return Entry(chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state)

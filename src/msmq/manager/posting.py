@@ -1,0 +1,145 @@
+"""Enqueue Message To An Open Queue (MS-MQDMPR 3.1.7.1.27): what an application's send becomes.
+
+The queue manager completes the message: who sent it, when, under which number, in which transaction. A name with
+several elements makes one copy for each, all of them listing every destination. A copy for a queue of this host
+arrives at once; one for another host waits in its outgoing queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msmq.errors import (
+    AccessDeniedError,
+    BadSecurityContextError,
+    InsufficientResourcesError,
+    InvalidHandleError,
+    MessageNotAuthenticatedError,
+    MQError,
+    QueueNotAvailableError,
+    TransactionUsageError,
+)
+from msmq.manager.core import Core
+from msmq.manager.message import DeliveryGuarantee, Message, SenderIdentifierType
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
+from msmq.manager.placing import is_destination
+from msmq.manager.queue import OpenQueueDescriptor, Queue
+from msmq.manager.sending import Sending
+from msmq.manager.serialize import serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
+from msmq.wire.classes import MessageClass
+from msmq.wire.identifiers import MessageIdentifier
+
+_REFUSED: dict[MessageClass, type[MQError]] = {
+    MessageClass.NACK_Q_EXCEED_QUOTA: InsufficientResourcesError,
+    MessageClass.NACK_ACCESS_DENIED: AccessDeniedError,
+    MessageClass.NACK_BAD_SIGNATURE: MessageNotAuthenticatedError,
+    MessageClass.NACK_BAD_ENCRYPTION: BadSecurityContextError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
+}
+"""What an application is told when a queue of this host refuses its message."""
+
+
+class Posting:
+    """Sends what applications hand over."""
+
+    def __init__(self, core: Core, sending: Sending) -> None:
+        self.core = core
+        self.sending = sending
+
+    def send(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None = None,
+        caller: Token | None = None,
+    ) -> list[StoredMessage]:
+        """Send a message to everything a descriptor stands for; gives the copies that were made.
+
+        The first destination that refuses ends the send with the reason; copies made before stay, unless a
+        transaction covers them.
+        """
+        if descriptor.access_type is not QueueAccessType.SEND:
+            raise AccessDeniedError("This queue was not opened for sending.")
+        message.check()
+        if not descriptor.multiple:
+            return [self._send_one(descriptor, message, transaction, caller)]
+        listed = replace(
+            message,
+            destination_multi_queue_format_name=tuple(child.format_name for child in descriptor.children),
+        )
+        return [self._send_one(child, listed, transaction, caller) for child in descriptor.children]
+
+    def _send_one(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None,
+        caller: Token | None,
+    ) -> StoredMessage:
+        queue = descriptor.queue
+        if queue is None:
+            raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
+        complete = self._complete(message, descriptor.format_name, transaction, caller)
+        stored = StoredMessage(serialize(complete), self._local(complete))
+        if not is_destination(queue):
+            status, _ = self.sending.enqueue(queue, stored, transaction)
+            if status:
+                raise InsufficientResourcesError(
+                    f"{descriptor.format_name} takes no more messages: {status.name}."
+                )
+            return stored
+        fate = self.sending.deliver(queue, stored, caller, transaction)
+        self._journal(queue, stored, fate, transaction)
+        if fate is not MessageClass.ACK_REACH_QUEUE:
+            refused = _REFUSED.get(fate, InvalidHandleError)
+            raise refused(f"{descriptor.format_name} refuses this message: {fate.name}.")
+        return stored
+
+    def _complete(
+        self, message: Message, destination: str, transaction: Transaction | None, caller: Token | None
+    ) -> Message:
+        """What only the queue manager knows."""
+        core = self.core
+        complete = replace(
+            message,
+            destination_queue_format_name=destination,
+            destination_queue_manager_identifier=core.record.identifier,
+            identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
+            sent_time=core.now_s,
+            time_to_reach_queue_s=self._time_to_reach_queue_s(message),
+        )
+        if caller is not None and not complete.sender_identifier:
+            complete.sender_identifier = caller.user.encode()
+            complete.sender_identifier_type = SenderIdentifierType.SID
+        if transaction is not None:
+            complete.transaction_identifier = transaction.number
+            complete.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+            complete.priority = 0
+        return complete
+
+    def _time_to_reach_queue_s(self, message: Message) -> int:
+        """A message that was left at the general default takes the enterprise's."""
+        asked_s = message.time_to_reach_queue_s
+        return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
+
+    @staticmethod
+    def _local(message: Message) -> LocalAttributes:
+        return LocalAttributes(
+            allow_peek_when_locked=message.allow_peek_when_locked,
+            application_deadletter_queue=message.application_deadletter_queue,
+        )
+
+    def _journal(
+        self, queue: Queue, stored: StoredMessage, fate: MessageClass, transaction: Transaction | None
+    ) -> None:
+        """Source journaling of a message that had no way to go: the copy the sender asked for is made here."""
+        user = stored.packet.user
+        arrived = fate is MessageClass.ACK_REACH_QUEUE
+        if arrived and user.positive_journaling and transaction is None:
+            self.sending.journal_sent(stored)
+        elif not arrived and user.negative_journaling:
+            self.sending.dead_letter_copy(stored)

@@ -1,0 +1,286 @@
+"""The queue manager: one object that owns the shared state and offers every event of MS-MQDMPR.
+
+How it works
+------------
+Everything runs in one thread, one event at a time, and changes memory at once. What must survive is appended to the
+store in the same breath; the owner of this object commits the store (many events share one commit) and lets nothing
+leave the process (no acknowledgment, no message to a reader, no answer) before the records made so far are durable.
+``store.appended`` is the mark to wait for.
+
+The rooms inside: :class:`Core` is the state, :class:`Placing` puts messages into queues and takes them out,
+:class:`Reading` reads and waits, :class:`Transactions` groups operations, :class:`Queues` opens and closes,
+:class:`Sending` judges and delivers, :class:`Acknowledging` tells senders, :class:`Administration` shows and changes
+properties, :class:`DirectoryEvents` publishes, :class:`Naming` finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msmq.errors import IllegalOperationError
+from msmq.manager.acknowledging import Acknowledging
+from msmq.manager.administration import Administration
+from msmq.manager.core import Core, Environment, Subscriber
+from msmq.manager.directory import Change, Directory, DirectoryEvents, DirectoryObject
+from msmq.manager.dispatch import Dispatch
+from msmq.manager.guard import Guard
+from msmq.manager.initialization import (
+    Identity,
+    Initialization,
+    Settings,
+    create_system_queues,
+    set_outgoing_states,
+)
+from msmq.manager.ledger import (
+    NEVER,
+    PEEKABLE_WHEN_LOCKED,
+    Kind,
+    Ledger,
+    RecordStore,
+    Recovered,
+    RecoveredOperation,
+)
+from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
+from msmq.manager.naming import Naming
+from msmq.manager.placing import Placing
+from msmq.manager.positions import PositionState
+from msmq.manager.posting import Posting
+from msmq.manager.provisioning import KeyRing
+from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queues import Queues
+from msmq.manager.reading import Reading
+from msmq.manager.records import queue_from_record
+from msmq.manager.sending import Sending
+from msmq.manager.stored import packet_size
+from msmq.manager.transactions import Transaction, TransactionalOperation, Transactions
+
+
+class QueueManager:
+    """LocalQueueManager and its events."""
+
+    def __init__(
+        self,
+        store: RecordStore,
+        environment: Environment,
+        identity: Callable[[], Identity],
+        settings: Settings | None = None,
+        directory: Directory | None = None,
+        notify: Callable[[Change, DirectoryObject], None] | None = None,
+    ) -> None:
+        self.settings = settings or Settings()
+        self._identity = identity
+        ledger = Ledger(store)
+        self.core = core = Core(ledger, environment, express_limit_bytes=self.settings.express_limit_bytes)
+        self.directory = DirectoryEvents(core, directory, notify)
+        self.naming = Naming(core, self.directory)
+        self.naming.local_addresses.update(self.settings.local_addresses)
+        self.placing = Placing(core)
+        self.transactions = Transactions(core, self.placing)
+        self.reading = Reading(core, self.placing, self.transactions)
+        self.guard = Guard(core)
+        self.queues = Queues(
+            core,
+            self.placing,
+            self.reading,
+            self.naming,
+            self.directory,
+            self.guard,
+            strict_default_security=self.settings.strict_default_security,
+            computer_sid=self.settings.computer_sid,
+        )
+        self.administration = Administration(core, self.queues, self.directory, self.guard)
+        self.sending = Sending(core, self.placing, self.transactions, self.guard)
+        self.posting = Posting(core, self.sending)
+        self.acknowledging = Acknowledging(
+            core, self.queues, self.sending, send_insecure_nacks=self.settings.send_insecure_nacks
+        )
+        self.subscribe(self.acknowledging)
+        self.dispatch = Dispatch()
+        self.keys = KeyRing()
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self.core.subscribers.append(subscriber)
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    def start(self, *, provisioning: bool = False) -> Recovered:
+        """Queue Manager Started: find everything again, then serve. ``provisioning`` is the first start of a host in
+        its directory: it gets its keys and is published."""
+        core = self.core
+        if core.state is not QueueManagerState.STOPPED:
+            raise IllegalOperationError("The queue manager runs already.")
+        core.state = QueueManagerState.INITIALIZING
+        try:
+            found = core.ledger.recover()
+            self._restore(found, provisioning)
+        except BaseException:
+            core.state = QueueManagerState.STOPPED
+            raise
+        core.state = QueueManagerState.READY
+        for subscriber in core.subscribers:
+            subscriber.queue_manager_started()
+        return found
+
+    def stop(self) -> None:
+        """Queue Manager Stopped: protocols close down, then everything written is made durable."""
+        core = self.core
+        core.state = QueueManagerState.STOPPING
+        for subscriber in core.subscribers:
+            subscriber.queue_manager_stopped()
+        core.ledger.store.commit()
+        core.state = QueueManagerState.STOPPED
+
+    def _restore(self, found: Recovered, provisioning: bool) -> None:
+        core = self.core
+        core.restore_numbers(*found.values.get("numbers", (0, 0)))
+        initialization = Initialization(core, self.directory, self._identity, self.settings)
+        initialization.begin(found.values, provisioning=provisioning)
+        self.keys = initialization.keys
+        self._restore_queues(found)
+        create_system_queues(core)
+        self._restore_messages(found)
+        set_outgoing_states(core)
+        self._restore_transactions(found)
+        initialization.end()
+
+    def _restore_queues(self, found: Recovered) -> None:
+        core = self.core
+        for key, record in found.values.items():
+            if not key.startswith("queue/"):
+                continue
+            queue = queue_from_record(int(key[6:]), record)
+            core.register(queue)
+            for member in (queue.journal, *queue.subqueue_collection.values()):
+                if member is not None:
+                    core.queues[member.number] = member
+        self.queues.restore_number(max(core.queues, default=0))
+
+    def _restore_messages(self, found: Recovered) -> None:
+        """Give all messages their places back, queue by queue. Only damage can have taken a queue away; then its
+        messages have no place."""
+        core = self.core
+        core.moved = found.moved
+        rows: dict[int, list[tuple[int, int, int]]] = {number: [] for number in core.queues}
+        for lookup_id, (number, address, payload_size, expiry, flags) in found.messages.items():
+            if number in rows:
+                rows[number].append((lookup_id, address, packet_size(payload_size, flags >> 8)))
+                if flags & PEEKABLE_WHEN_LOCKED or expiry != NEVER:
+                    self._restore_details(core.queues[number], lookup_id, expiry, flags)
+        for number, members in rows.items():
+            if members:
+                positions = core.queues[number].positions
+                positions.load(sorted(members))
+                core.total_bytes += positions.total_bytes
+
+    def _restore_details(self, queue: Queue, lookup_id: int, expiry: int, flags: int) -> None:
+        if flags & PEEKABLE_WHEN_LOCKED:
+            queue.peekable_when_locked.add(lookup_id)
+        if expiry != NEVER:
+            self.placing.watch_expiry(queue, lookup_id, expiry)
+
+    def _restore_transactions(self, found: Recovered) -> None:
+        """Prepared transactions hold what they held; those nobody was promised are undone."""
+        for identifier in {**found.open_transactions, **found.prepared}:
+            operations = found.open_transactions.get(identifier, {})
+            transaction = self.transactions.create(identifier, single_phase=identifier not in found.prepared)
+            transaction.prepared_at = found.prepared.get(identifier)
+            for operation in operations.values():
+                restored = self._restore_operation(operation, found)
+                if restored is not None:
+                    transaction.operations.append(restored)
+            if transaction.single_phase:
+                self.transactions.abort(identifier)
+
+    def _restore_operation(
+        self, operation: RecoveredOperation, found: Recovered
+    ) -> TransactionalOperation | None:
+        core, head = self.core, operation.head
+        if operation.kind is Kind.MESSAGE:
+            queue = core.queues.get(head.queue)
+            kind = OperationType.ENQUEUE
+            if queue is not None:
+                size = packet_size(operation.payload_size, head.flags >> 8)
+                queue.positions.add(head.lookup_id, operation.address, size)
+                core.total_bytes += size
+                self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
+        else:
+            standing = found.messages.get(head.lookup_id)
+            queue = None if standing is None else core.queues.get(standing[0])
+            kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
+        if queue is None:
+            return None
+        queue.positions.set_state(head.lookup_id, PositionState.LOCKED)
+        target = core.queues.get(head.queue) if kind is OperationType.MOVE else None
+        return TransactionalOperation(
+            kind, queue, head.lookup_id, operation.address, operation.payload_size, target
+        )
+
+    # --- administration -----------------------------------------------------------------------------------------
+
+    def take_offline(self) -> None:
+        """Take Offline (3.1.4.12)."""
+        self._set_connection_active(False)
+
+    def bring_online(self) -> None:
+        """Bring Online (3.1.4.13)."""
+        self._set_connection_active(True)
+
+    def _set_connection_active(self, active: bool) -> None:
+        self.core.connection_active = active
+        for subscriber in self.core.subscribers:
+            subscriber.connection_active(active)
+
+    def pause_queue(self, queue: OutgoingQueue) -> None:
+        """Pause Queue (3.1.4.14, 3.1.7.2.3): nothing leaves it until it is resumed."""
+        queue.state = OutgoingState.ON_HOLD
+        self.queues.write(queue)
+        self.dispatch.remove_queue(queue)
+        for subscriber in self.core.subscribers:
+            subscriber.pause_queue(queue)
+
+    def resume_queue(self, queue: OutgoingQueue) -> None:
+        """Resume Queue (3.1.4.15, 3.1.7.2.4)."""
+        queue.state = OutgoingState.INACTIVE
+        self.queues.write(queue)
+        for subscriber in self.core.subscribers:
+            subscriber.resume_queue(queue)
+        self.dispatch.send_next()
+
+    def begin_flow_control(self) -> None:
+        """Begin Flow Control (3.1.7.2.5)."""
+        self._throttle(True)
+
+    def end_flow_control(self) -> None:
+        """End Flow Control (3.1.7.2.6)."""
+        self._throttle(False)
+
+    def _throttle(self, throttled: bool) -> None:
+        self.core.throttled = throttled
+        for subscriber in self.core.subscribers:
+            subscriber.flow_control(throttled)
+
+    def move_message(
+        self, position: MessagePosition, target: Queue, transaction: Transaction | None = None
+    ) -> None:
+        """Move Message (3.1.7.1.16) between a queue and its subqueues, or to a system queue."""
+        queue, lookup_id = position
+        if target.queue_type is QueueType.SYSTEM:
+            if transaction is not None:
+                raise IllegalOperationError("A move to a system queue cannot be part of a transaction.")
+            self.sending.move_to_system_queue(queue, lookup_id, target)
+        elif target.root is not queue.root:
+            raise IllegalOperationError("Messages are moved between a queue and its subqueues.")
+        elif transaction is not None:
+            self.transactions.record_move(transaction, queue, lookup_id, target)
+        else:
+            self.placing.relocate(queue, lookup_id, target)
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When :meth:`run_timers` has something to do next."""
+        return self.core.timers.next_deadline
+
+    def run_timers(self) -> int:
+        return self.core.timers.run(self.core.environment.now())

@@ -1,0 +1,101 @@
+"""A message as a queue keeps it: the packet it travels in, and what this host knows about it beside the packet.
+
+Wire form is disk form. A recoverable message is one record of the store: a short envelope with the local attributes,
+usually empty, and the packet's bytes as they came. An express message is the same bytes in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from msmq.wire.message import UserMessage
+
+if TYPE_CHECKING:
+    from msmq.manager.positions import Entry
+    from msmq.manager.queue import Queue
+
+_PREFIX: Final = struct.Struct("<II")  # length of the local attributes, arrival time
+
+
+@dataclass(slots=True)
+class LocalAttributes:
+    """Attributes of Message (MS-MQDMPR 3.1.1.12) that no header carries."""
+
+    allow_peek_when_locked: bool = False
+    application_deadletter_queue: str = ""
+    authentication_level: int = 0
+    """The signature type that was verified here; the packet's own claim is never believed."""
+    transaction_status_queue: str = ""
+    source_address: str = ""
+
+
+_DEFAULTS: Final = LocalAttributes()
+
+
+@dataclass(eq=False, slots=True)
+class StoredMessage:
+    """One message with its place's identifier and the second it arrived."""
+
+    packet: UserMessage
+    local: LocalAttributes
+    lookup_id: int = 0
+    arrival_time: int = 0
+    transaction: bytes | None = None
+    """Identifier of the local transaction that enqueued it and has not ended yet."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of headers and body: what quotas count."""
+        return self.packet.base.packet_size
+
+    @property
+    def recoverable(self) -> bool:
+        return self.packet.recoverable
+
+    def same_place(self, lookup_id: int) -> StoredMessage:
+        """A copy for another place."""
+        return StoredMessage(self.packet, self.local, lookup_id, self.arrival_time)
+
+    @property
+    def expiry(self) -> int | None:
+        """The second after which the message may no longer be received, or None for never."""
+        limit_s = self.packet.user.time_to_be_received_s
+        return None if limit_s == 0xFFFFFFFF else self.packet.user.sent_time + limit_s
+
+
+def envelope(message: StoredMessage) -> bytes:
+    """What stands in front of the packet in a record: eight bytes, and local attributes when there are any."""
+    if message.local == _DEFAULTS:
+        return _PREFIX.pack(0, message.arrival_time)
+    text = json.dumps({name: value for name, value in asdict(message.local).items() if value}).encode()
+    return _PREFIX.pack(len(text), message.arrival_time) + text
+
+
+def local_size(message: StoredMessage) -> int:
+    """Bytes the local attributes take in the record."""
+    return len(envelope(message)) - _PREFIX.size
+
+
+def record_size(message: StoredMessage) -> int:
+    """Bytes of the payload that keeps a message."""
+    return len(envelope(message)) + len(message.packet.data)
+
+
+def packet_size(payload_size: int, local_bytes: int) -> int:
+    """The inverse, for recovery, which looks at no payload."""
+    return payload_size - _PREFIX.size - local_bytes
+
+
+def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
+    """The message of a record this program wrote; the store has checked its checksum."""
+    length, arrival_time = _PREFIX.unpack_from(payload)
+    start = _PREFIX.size + length
+    local = LocalAttributes(**json.loads(payload[_PREFIX.size : start])) if length else LocalAttributes()
+    return StoredMessage(UserMessage.route(payload[start:]), local, lookup_id, arrival_time)
+
+
+def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:
+    return entry.lookup_id in queue.peekable_when_locked

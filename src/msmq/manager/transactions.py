@@ -1,0 +1,188 @@
+"""Transactions (MS-MQDMPR 3.1.1.13, 3.1.1.14, 3.1.4.3 to 3.1.4.11).
+
+Operations are written to the ledger when they are made and take effect when the transaction's outcome is written:
+one record makes all of them true. An internal transaction that has no outcome after a restart is aborted; a prepared
+one of a coordinator waits, with everything it touched locked, until the coordinator says how it ended.
+
+The coordinator of this project lives in the same process (:class:`Coordinator`); any other one can drive the same
+four calls of :class:`ResourceManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from msmq.errors import TransactionSequenceError
+from msmq.manager.core import Core
+from msmq.manager.ledger import TransactionOutcome
+from msmq.manager.model import OperationType
+from msmq.manager.placing import Placing, finish_wait
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import Queue, WaitingRead
+from msmq.manager.stored import StoredMessage, record_size
+from msmq.wire.classes import MessageClass
+
+_LARGEST_NUMBER: Final = (1 << 20) - 1
+
+
+@dataclass(slots=True)
+class TransactionalOperation:
+    """One operation of a transaction; ``address`` is where the ledger keeps it."""
+
+    operation_type: OperationType
+    queue: Queue
+    lookup_id: int
+    address: int
+    payload_size: int = 0
+    target_queue: Queue | None = None
+    dequeue_reason: int = MessageClass.ACK_RECEIVE
+
+
+@dataclass(eq=False, slots=True)
+class Transaction:
+    """Operations that happen together or not at all, in the order they were made."""
+
+    identifier: bytes
+    single_phase: bool = True
+    number: int = 1
+    """The twenty bits that its messages carry on the wire; never zero."""
+    prepared_at: int | None = None
+    """Where the ledger has the promise of a prepared two-phase transaction."""
+    operations: list[TransactionalOperation] = field(default_factory=list)
+    waiting: list[WaitingRead] = field(default_factory=list)
+    """Reads in this transaction that wait for a message."""
+
+
+class Transactions:
+    """TransactionCollection and the events that end its members."""
+
+    def __init__(self, core: Core, placing: Placing) -> None:
+        self.core = core
+        self.placing = placing
+        self.collection: dict[bytes, Transaction] = {}
+        self._number = 0
+
+    def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
+        """Create Transaction. Without an identifier a fresh one is made: it is an internal transaction."""
+        identifier = identifier or self.core.environment.random_bytes(16)
+        self._number = self._number % _LARGEST_NUMBER + 1
+        transaction = Transaction(identifier, single_phase, self._number)
+        self.collection[identifier] = transaction
+        return transaction
+
+    def find(self, identifier: bytes) -> Transaction:
+        transaction = self.collection.get(identifier)
+        if transaction is None:
+            raise TransactionSequenceError(f"No transaction {identifier.hex()} is open here.")
+        return transaction
+
+    def is_open(self, transaction: Transaction) -> bool:
+        """Whether operations may still join: it has neither ended nor been promised to a coordinator."""
+        return self.collection.get(transaction.identifier) is transaction and transaction.prepared_at is None
+
+    def prepare(self, identifier: bytes, *, single_phase: bool = True) -> None:
+        """Transaction Prepare. A two-phase one is promised to survive from here on, so it is written down."""
+        transaction = self.find(identifier)
+        transaction.single_phase = single_phase
+        if not single_phase and transaction.prepared_at is None:
+            transaction.prepared_at = self.core.ledger.end_transaction(identifier, TransactionOutcome.PREPARED)
+            self._end_waiting(transaction)
+
+    def commit(self, identifier: bytes) -> None:
+        """Transaction Commit: one record decides, then the operations are carried out in their order."""
+        transaction = self.find(identifier)
+        # copies for journals are new records: their room must be certain before anything is decided
+        self.core.ledger.reserve(sum(map(self._journal_bytes, transaction.operations)))
+        self._end(transaction, TransactionOutcome.COMMITTED)
+        with self.core.answers.held():
+            self._end_waiting(transaction)
+            for operation in transaction.operations:
+                self._commit(operation)
+
+    def _end(self, transaction: Transaction, outcome: TransactionOutcome) -> None:
+        """Write the outcome; from here on the transaction is history."""
+        if transaction.operations or transaction.prepared_at is not None:
+            self.core.ledger.end_transaction(transaction.identifier, outcome)
+        if transaction.prepared_at is not None:
+            self.core.ledger.store.release(transaction.prepared_at, 0)
+        del self.collection[transaction.identifier]
+
+    @staticmethod
+    def _end_waiting(transaction: Transaction) -> None:
+        """Reads that still wait for a message can no longer take it in this transaction."""
+        for reader in list(transaction.waiting):
+            finish_wait(reader, TransactionSequenceError.code)
+
+    @staticmethod
+    def _journal_bytes(operation: TransactionalOperation) -> int:
+        if operation.operation_type is not OperationType.DEQUEUE or not operation.queue.journaling:
+            return 0
+        entry = operation.queue.positions.get(operation.lookup_id)
+        return 0 if entry is None else entry.size
+
+    def _commit(self, operation: TransactionalOperation) -> None:
+        queue, lookup_id = operation.queue, operation.lookup_id
+        if operation.operation_type is OperationType.ENQUEUE:
+            self.placing.make_available(queue, lookup_id)
+            return
+        self.core.ledger.store.release(operation.address, operation.payload_size)
+        if operation.operation_type is OperationType.DEQUEUE:
+            self.placing.delete(queue, lookup_id, operation.dequeue_reason, recorded=True)
+        else:
+            assert operation.target_queue is not None
+            self.placing.relocate(queue, lookup_id, operation.target_queue, recorded=True)
+
+    def abort(self, identifier: bytes) -> None:
+        """Transaction Abort: what was taken comes back to its place, what was sent was never there."""
+        transaction = self.find(identifier)
+        self._end(transaction, TransactionOutcome.ABORTED)
+        with self.core.answers.held():
+            self._end_waiting(transaction)
+            for operation in reversed(transaction.operations):
+                self._abort(operation)
+
+    def _abort(self, operation: TransactionalOperation) -> None:
+        queue, lookup_id = operation.queue, operation.lookup_id
+        self.core.ledger.store.release(operation.address, operation.payload_size)
+        if operation.operation_type is OperationType.ENQUEUE:
+            self.placing.take_out(queue, lookup_id)
+        elif queue.position(lookup_id).state is PositionState.PURGE_PENDING:
+            self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
+        else:
+            queue.aborts[lookup_id] = queue.aborts.get(lookup_id, 0) + 1
+            self.placing.make_available(queue, lookup_id)
+
+    def forget_queues(self, queues: Collection[Queue]) -> None:
+        """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
+        for transaction in self.collection.values():
+            for operation in [member for member in transaction.operations if member.queue in queues]:
+                transaction.operations.remove(operation)
+                if operation.operation_type is not OperationType.ENQUEUE:  # that one's record is the message's
+                    self.core.ledger.store.release(operation.address, operation.payload_size)
+
+    # --- operations ---------------------------------------------------------------------------------------------
+
+    def record_enqueue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:
+        """A message was inserted, locked; its own record is the operation's."""
+        entry = queue.positions.get(message.lookup_id)
+        assert entry is not None
+        operation = TransactionalOperation(
+            OperationType.ENQUEUE, queue, message.lookup_id, entry.address, record_size(message)
+        )
+        transaction.operations.append(operation)
+
+    def record_dequeue(self, transaction: Transaction, queue: Queue, lookup_id: int) -> None:
+        """Lock a message until the transaction ends."""
+        self.core.ledger.reserve(0, freeing=True)  # raises before anything has changed
+        queue.positions.set_state(lookup_id, PositionState.LOCKED)
+        reason = MessageClass.ACK_RECEIVE
+        address = self.core.ledger.delete_message(lookup_id, reason, transaction.identifier)
+        transaction.operations.append(TransactionalOperation(OperationType.DEQUEUE, queue, lookup_id, address))
+
+    def record_move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
+        queue.positions.set_state(lookup_id, PositionState.LOCKED)
+        address = self.core.ledger.move_message(lookup_id, target.number, transaction.identifier)
+        operation = TransactionalOperation(OperationType.MOVE, queue, lookup_id, address, target_queue=target)
+        transaction.operations.append(operation)

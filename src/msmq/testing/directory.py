@@ -1,0 +1,198 @@
+"""A directory in memory, for everything that needs one and should not need a domain controller.
+
+It behaves as :class:`msmq.manager.directory.Directory` says: it chooses identifiers and distinguished names,
+keeps the time of changes, and answers DirectoryNotConnected while ``connected`` is off. ``calls`` tells what
+it was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final
+
+from msmq.manager.directory import (
+    DirectoryObject,
+    DirectoryResult,
+    Filter,
+    ObjectClass,
+    Published,
+    SortKey,
+    directory_object,
+    matches,
+)
+from msmq.security.access import Token
+from msmq.security.sid import Sid
+
+_NOT_CONNECTED: Final = DirectoryResult.DIRECTORY_NOT_CONNECTED
+
+_NAMED_BY: Final = {
+    ObjectClass.QUEUE_MANAGER: "computer_name",
+    ObjectClass.QUEUE: "pathname",
+    ObjectClass.ENTERPRISE: "name",
+    ObjectClass.SITE: "name",
+    ObjectClass.ROUTING_LINK: "description",
+    ObjectClass.CONNECTED_NETWORK: "name",
+    ObjectClass.USER: "security_identifier",
+}
+_TIMED: Final = frozenset({ObjectClass.QUEUE_MANAGER, ObjectClass.QUEUE})
+_WITH_PATH: Final = _TIMED | {ObjectClass.SITE, ObjectClass.ROUTING_LINK}
+
+
+class MemoryDirectory:
+    """The objects, in the order they were made."""
+
+    def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
+        self.connected = True
+        self.objects: list[DirectoryObject] = []
+        self.lists: dict[bytes, Sequence[str]] = {}
+        """Distribution lists: their members by their GUID."""
+        self.writers: set[Sid] | None = None
+        """Who may change something, beside queue managers; None for everybody."""
+        self.calls: list[tuple[str, ObjectClass | None]] = []
+        self._now = now
+        self._identifiers = count(1)
+        self._queries: dict[int, list[DirectoryObject]] = {}
+        self._handles = count(1)
+
+    # --- the administrator's side ---------------------------------------------------------------------------
+
+    def put(self, item: DirectoryObject | Published) -> DirectoryObject:
+        """Have an object there, with the identifier it comes with, and without anybody being asked."""
+        if not isinstance(item, DirectoryObject):
+            item = directory_object(item)
+        self.objects.append(DirectoryObject(item.object_class, dict(item.attributes)))
+        return self.objects[-1]
+
+    def find(self, object_class: ObjectClass, **attributes: Any) -> DirectoryObject | None:
+        """The object with these attributes, as it lies there."""
+        for item in self.objects:
+            same = all(item.attributes.get(name) == value for name, value in attributes.items())
+            if item.object_class is object_class and same:
+                return item
+        return None
+
+    def asked(self, call: str) -> list[ObjectClass | None]:
+        """Of which classes the objects were that ``call`` was made for."""
+        return [object_class for name, object_class in self.calls if name == call]
+
+    # --- changing -------------------------------------------------------------------------------------------
+
+    def create(
+        self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
+    ) -> tuple[DirectoryResult, bytes | None]:
+        self.calls.append(("create", item.object_class))
+        refused = self._refused(caller)
+        if refused is not None:
+            return refused, None
+        key = _NAMED_BY[item.object_class]
+        if self.find(item.object_class, **{key: item.attributes[key]}) is not None:
+            return DirectoryResult.OBJECT_ALREADY_EXISTS, None
+        made = item.only(attributes)
+        identifier = next(self._identifiers).to_bytes(16, "big")
+        made.attributes["identifier"] = identifier
+        name = str(item.attributes[key]).replace("\\", "_")
+        if item.object_class in _WITH_PATH:
+            made.attributes["full_path"] = f"CN={name},OU=msmq,DC=test"
+        if item.object_class is ObjectClass.QUEUE:
+            made.attributes["directory_path"] = f"LDAP://CN={name},OU=msmq,DC=test"
+        if item.object_class in _TIMED:
+            made.attributes["create_time"] = made.attributes["modify_time"] = int(self._now())
+        self.objects.append(made)
+        return DirectoryResult.SUCCESS, identifier
+
+    def delete(self, item: DirectoryObject, caller: Token | None) -> DirectoryResult:
+        self.calls.append(("delete", item.object_class))
+        found = self.find(item.object_class, identifier=item.identifier)
+        refused = self._refused(caller)
+        if refused is not None or found is None:
+            return refused or DirectoryResult.OBJECT_NOT_FOUND
+        self.objects.remove(found)
+        return DirectoryResult.SUCCESS
+
+    def write(
+        self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
+    ) -> DirectoryResult:
+        self.calls.append(("write", item.object_class))
+        found = self.find(item.object_class, identifier=item.identifier)
+        refused = self._refused(caller)
+        if refused is not None or found is None:
+            return refused or DirectoryResult.OBJECT_NOT_FOUND
+        changes = item.only(attributes).attributes
+        for name in ("identifier", "full_path", "create_time"):
+            changes.pop(name, None)
+        found.attributes |= changes
+        if item.object_class in _TIMED:
+            found.attributes["modify_time"] = int(self._now())
+        return DirectoryResult.SUCCESS
+
+    def _refused(self, caller: Token | None) -> DirectoryResult | None:
+        if not self.connected:
+            return _NOT_CONNECTED
+        allowed = caller is None or self.writers is None or caller.user in self.writers
+        return None if allowed else DirectoryResult.GENERIC_ERROR
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(
+        self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
+    ) -> tuple[DirectoryResult, DirectoryObject | None]:
+        self.calls.append(("read", object_class))
+        if not self.connected:
+            return _NOT_CONNECTED, None
+        for item in self._matching(object_class, conditions):
+            if attributes is not None and not item.attributes.keys() >= set(attributes):
+                return DirectoryResult.ATTRIBUTE_NOT_FOUND, None
+            return DirectoryResult.SUCCESS, item.only(attributes)
+        return DirectoryResult.OBJECT_NOT_FOUND, None
+
+    def _matching(self, object_class: ObjectClass, conditions: Filter | None) -> list[DirectoryObject]:
+        return [
+            item
+            for item in self.objects
+            if item.object_class is object_class and matches(item.attributes, conditions)
+        ]
+
+    def read_begin(
+        self,
+        object_class: ObjectClass,
+        conditions: Filter | None,
+        attributes: Sequence[str] | None,
+        sort_order: Mapping[str, SortKey] | None,
+    ) -> tuple[DirectoryResult, int | None]:
+        self.calls.append(("read_begin", object_class))
+        if not self.connected:
+            return _NOT_CONNECTED, None
+        found = self._matching(object_class, conditions)
+        # Sorting is stable, so the key that counts most is sorted by last.
+        for name, key in sorted((sort_order or {}).items(), key=lambda pair: pair[1].priority):
+            if key.priority:
+                found.sort(key=lambda item: item.attributes[name], reverse=not key.ascending)
+        query = next(self._handles)
+        self._queries[query] = [item.only(attributes) for item in found]
+        return DirectoryResult.SUCCESS, query
+
+    def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
+        self.calls.append(("read_next", None))
+        if not self.connected:
+            return _NOT_CONNECTED, None
+        if query not in self._queries:
+            return DirectoryResult.GENERIC_ERROR, None
+        if not self._queries[query]:
+            return DirectoryResult.END_OF_DATA, None
+        return DirectoryResult.SUCCESS, self._queries[query].pop(0)
+
+    def read_end(self, query: int) -> DirectoryResult:
+        self.calls.append(("read_end", None))
+        known = self._queries.pop(query, None) is not None
+        return DirectoryResult.SUCCESS if known else DirectoryResult.GENERIC_ERROR
+
+    def resolve_distribution_list(
+        self, guid: bytes, domain: str | None
+    ) -> tuple[DirectoryResult, Sequence[str]]:
+        self.calls.append(("resolve_distribution_list", None))
+        if not self.connected:
+            return _NOT_CONNECTED, ()
+        if guid not in self.lists:
+            return DirectoryResult.OBJECT_NOT_FOUND, ()
+        return DirectoryResult.SUCCESS, self.lists[guid]

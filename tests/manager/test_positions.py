@@ -1,0 +1,116 @@
+"""The ordered places of a queue against a plain sorted dictionary."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from msmq.manager.positions import END, START, Entry, PositionList, PositionState
+
+AVAILABLE, LOCKED, PENDING = PositionState.AVAILABLE, PositionState.LOCKED, PositionState.PURGE_PENDING
+
+
+def lookup_id(priority: int, number: int) -> int:
+    return (7 - priority) << 56 | number
+
+
+class PositionMachine(RuleBasedStateMachine):
+    """Everything a queue does to its places, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.list = PositionList()
+        self.model: dict[int, Entry] = {}
+        self.number = 0
+        self.taken: list[Entry] = []
+
+    @rule(priority=st.integers(0, 7), size=st.integers(1, 5000), count=st.integers(1, 300))
+    def arrive(self, priority: int, size: int, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            entry = Entry(lookup_id(priority, self.number), self.number * 8, size, AVAILABLE)
+            self.list.add(*entry)
+            self.model[entry.lookup_id] = entry
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), state=st.sampled_from([AVAILABLE, LOCKED, PENDING]))
+    def change(self, data: st.DataObject, state: PositionState) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.model)))
+        self.list.set_state(chosen, state)
+        self.model[chosen] = self.model[chosen]._replace(state=state)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), count=st.integers(1, 200))
+    def take(self, data: st.DataObject, count: int) -> None:
+        places = sorted(self.model)
+        start = data.draw(st.integers(0, len(places) - 1))
+        for chosen in places[start : start + count]:
+            assert self.list.remove(chosen) == self.model[chosen]
+            self.taken.append(self.model.pop(chosen))
+
+    @precondition(lambda self: self.taken)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        """A message moved away returns to its old place among its neighbours."""
+        entry = self.taken.pop(data.draw(st.integers(0, len(self.taken) - 1)))
+        self.list.add(*entry)
+        self.model[entry.lookup_id] = entry
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def relocate(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.sampled_from(sorted(self.model)))
+        self.list.set_address(chosen, 7)
+        self.model[chosen] = self.model[chosen]._replace(address=7)
+
+    @rule(priority=st.integers(0, 7), number=st.integers(0, 1000))
+    def look_around(self, priority: int, number: int) -> None:
+        place = lookup_id(priority, number)
+        ordered = [self.model[key] for key in sorted(self.model)]
+        assert list(self.list.after(place)) == [entry for entry in ordered if entry.lookup_id > place]
+        assert list(self.list.before(place)) == [entry for entry in ordered if entry.lookup_id < place][::-1]
+        assert self.list.get(place) == self.model.get(place)
+        available = [entry for entry in ordered if entry.state is AVAILABLE]
+        behind = [entry for entry in available if entry.lookup_id > place]
+        in_front = [entry for entry in available if entry.lookup_id < place]
+        assert self.list.next_available(place) == (behind[0] if behind else None)
+        assert self.list.previous_available(place) == (in_front[-1] if in_front else None)
+
+    @invariant()
+    def same(self) -> None:
+        ordered = [self.model[key] for key in sorted(self.model)]
+        assert list(self.list) == ordered
+        assert list(self.list.before(END)) == ordered[::-1]
+        assert len(self.list) == len(ordered)
+        assert self.list.total_bytes == sum(entry.size for entry in ordered)
+        available = [entry for entry in ordered if entry.state is AVAILABLE]
+        assert self.list.next_available(START) == (available[0] if available else None)
+        assert self.list.previous_available(END) == (available[-1] if available else None)
+
+
+TestPositions = PositionMachine.TestCase
+TestPositions.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+def test_order_is_priority_then_arrival_between_start_and_end() -> None:
+    places = PositionList()
+    assert list(places.after(START)) == [], "the head of an empty list is its end"
+    ids = [lookup_id(priority, number) for number, priority in enumerate((3, 7, 3, 0), start=1)]
+    for place in ids:
+        places.add(place, 0, 1)
+    assert [entry.lookup_id for entry in places] == [ids[1], ids[0], ids[2], ids[3]]
+    assert list(places.after(END)) == []
+    assert list(places.before(START)) == []
+
+
+def test_a_million_places_take_little_room() -> None:
+    tracemalloc.start()
+    places = PositionList()
+    for number in range(100_000):
+        places.add(lookup_id(3, number), number, 1000)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert used / 100_000 < 30, "bytes a place"

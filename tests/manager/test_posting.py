@@ -1,0 +1,349 @@
+"""What an application's send becomes, and what its sender is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from msmq.errors import InsufficientResourcesError, MQError, TransactionUsageError
+from msmq.manager.initialization import Settings
+from msmq.manager.message import AcknowledgementsRequested as Ack
+from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.model import Enterprise
+from msmq.manager.queue import OpenQueueDescriptor, Queue
+from msmq.manager.serialize import deserialize
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
+from msmq.security.descriptor import Acl, SecurityDescriptor
+from msmq.security.sid import ADMINISTRATORS
+from msmq.wire.classes import MessageClass
+from msmq.wire.message import UserMessage
+from tests.manager.support import SEND, Host
+
+ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\admin"
+OTHER_ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\other_admin"
+
+
+@pytest.fixture
+def host() -> Host:
+    host = Host(settings=Settings(send_insecure_nacks=True))
+    host.queue("admin")
+    return host
+
+
+def opened(host: Host, *names: str) -> OpenQueueDescriptor:
+    names = names or ("orders",)
+    return host.manager.queues.open(",".join(f"DIRECT=OS:HOST\\private$\\{name}" for name in names), SEND)
+
+
+def post(
+    host: Host,
+    *names: str,
+    transaction: Transaction | None = None,
+    caller: Token | None = None,
+    **attributes: Any,
+) -> list[StoredMessage]:
+    message = Message(body=attributes.pop("body", b"body"), **attributes)
+    return host.manager.posting.send(opened(host, *names), message, transaction, caller)
+
+
+def told(host: Host, name: str = "admin") -> list[UserMessage]:
+    """The acknowledgments in an administration queue."""
+    queue = host.find(name)
+    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+
+
+def classes(host: Host) -> list[int]:
+    return [packet.properties.message_class for packet in told(host)]
+
+
+def wanting(wanted: Ack) -> dict[str, Any]:
+    return {"administration_queue_format_name": ADMIN, "acknowledgements_requested": wanted}
+
+
+def packets_in(host: Host, queue: Queue) -> list[UserMessage]:
+    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+
+
+# --- what the queue manager completes ----------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.3-c", "MQMQ-2.2.19.2-h", "MQMQ-2.3.2.2-a", "DMPR-3.1.1.12-b")
+def test_every_message_has_a_number_of_its_own_even_after_a_restart(host: Host) -> None:
+    host.queue()
+    first, second = post(host)[0].packet, post(host)[0].packet
+    assert first.user.message_id != second.user.message_id
+    assert first.identifier.ordinal == first.user.message_id
+    assert first.user.source_queue_manager == host.manager.core.record.identifier
+    host.kill()
+    third = post(host)[0].packet
+    numbers = {packet.identifier.encode() for packet in (first, second, third)}
+    assert len(numbers) == 3
+
+
+@pytest.mark.spec("DMPR-3.1.7.1.27-a", "DMPR-3.1.7.1.27-b")
+def test_a_send_on_a_single_handle_enqueues_once_and_passes_the_refusal_on(host: Host) -> None:
+    queue = host.queue()
+    post(host)
+    assert host.contents(queue) == [b"body"]
+    queue.quota_kb = 1
+    with pytest.raises(InsufficientResourcesError):
+        post(host, body=bytes(2000))
+    assert host.contents(queue) == [b"body"]
+
+
+@pytest.mark.spec("DMPR-3.1.1.6-d", "DMPR-6-c", "MQMQ-2.3.5.15-a")
+def test_the_enterprise_says_how_long_a_message_may_travel(host: Host) -> None:
+    host.queue()
+    assert post(host)[0].packet.base.time_to_reach_queue_s == 345_600
+    host.manager.core.enterprise = Enterprise(default_time_to_live_s=100)
+    assert post(host)[0].packet.base.time_to_reach_queue_s == 100
+    longest = host.manager.core.longest_time_to_reach_queue_s
+    assert post(host, time_to_reach_queue_s=longest + 1)[0].packet.base.time_to_reach_queue_s == longest
+    assert post(host, time_to_reach_queue_s=50)[0].packet.base.time_to_reach_queue_s == 50
+
+
+# --- several destinations ----------------------------------------------------------------------------------
+
+
+@pytest.mark.spec(
+    "MQMQ-2.2.20.1-b", "MQMQ-2.2.20.1-e", "DMPR-3.1.7.1.27-d", "DMPR-3.1.1.12-s", "DMPR-3.1.1.12-r"
+)
+def test_each_destination_gets_its_own_packet_that_lists_them_all(host: Host) -> None:
+    names = ("a", "b", "c")
+    queues = [host.queue(name) for name in names]
+    response = "DIRECT=OS:HOST\\PRIVATE$\\admin"
+    post(host, *names, response_queue_format_name=response)
+    packets = [packets_in(host, queue) for queue in queues]
+    assert [len(found) for found in packets] == [1, 1, 1]
+    expected = tuple(f"DIRECT=OS:HOST\\PRIVATE$\\{name}" for name in names)
+    assert [packet.user.destination_queue for (packet,) in packets] == [name[7:] for name in expected]
+    for (packet,) in packets:
+        message = deserialize(packet)
+        assert message.destination_multi_queue_format_name == expected
+        assert message.destination_queue_format_name in expected
+        assert message.response_queue_format_name == response
+    assert len({packet.user.message_id for (packet,) in packets}) == 3
+
+
+@pytest.mark.spec("DMPR-3.1.7.1.27-e")
+def test_the_first_refusal_ends_a_send_and_earlier_copies_stay(host: Host) -> None:
+    first, second, third = host.queue("a"), host.queue("b", quota_kb=0), host.queue("c")
+    with pytest.raises(InsufficientResourcesError):
+        post(host, "a", "b", "c")
+    assert [len(queue.positions) for queue in (first, second, third)] == [1, 0, 0]
+
+
+@pytest.mark.spec("MQMQ-2.2.20.1-c")
+def test_an_acknowledgment_goes_to_every_administration_queue_that_is_listed(host: Host) -> None:
+    host.queue("other_admin")
+    host.queue()
+    post(
+        host,
+        **wanting(Ack.ACK_POS_ARRIVAL),
+        administration_multi_queue_format_name=(ADMIN, OTHER_ADMIN),
+    )
+    assert classes(host) == [0x0002]
+    assert [packet.properties.message_class for packet in told(host, "other_admin")] == [0x0002]
+
+
+# --- fates -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-d", "DMPR-3.1.1.12-y", "DMPR-3.1.7.1.27-c")
+@pytest.mark.parametrize("wanted", [Ack.ACK_POS_ARRIVAL, Ack.ACK_FULL_REACH_QUEUE])
+def test_arrival_is_acknowledged_when_the_message_is_in_its_queue(host: Host, wanted: Ack) -> None:
+    host.queue()
+    host.queue("tx", transactional=True)
+    (sent,) = post(host, **wanting(wanted))
+    (ack,) = told(host)
+    assert ack.properties.message_class == MessageClass.ACK_REACH_QUEUE == 0x0002
+    assert ack.properties.correlation_id == sent.packet.identifier.encode()
+    with pytest.raises(TransactionUsageError):
+        post(host, "tx")
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-f", "DMPR-3.1.1.12-aa", "DMPR-3.1.1.12-g")
+@pytest.mark.parametrize("wanted", [Ack.ACK_POS_RECEIVE, Ack.ACK_FULL_RECEIVE])
+def test_a_receive_is_acknowledged_once(host: Host, wanted: Ack) -> None:
+    queue = host.queue()
+    post(host, **wanting(wanted))
+    assert classes(host) == []
+    host.reader(queue).receive()
+    assert classes(host) == [0x4000]
+
+
+NEGATIVE_ARRIVAL = [
+    Ack.ACK_NEG_ARRIVAL, Ack.ACK_NACK_REACH_QUEUE, Ack.ACK_FULL_REACH_QUEUE, Ack.ACK_NACK_RECEIVE, Ack.ACK_FULL_RECEIVE,
+]  # fmt: skip
+NEGATIVE_RECEIVE = [Ack.ACK_NEG_RECEIVE, Ack.ACK_NACK_RECEIVE, Ack.ACK_FULL_RECEIVE]
+
+
+def refused(host: Host, *names: str, **attributes: Any) -> None:
+    with pytest.raises(MQError):
+        post(host, *names, **attributes)
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-j")
+@pytest.mark.parametrize("wanted", NEGATIVE_ARRIVAL)
+def test_a_full_queue_is_told_as_such(host: Host, wanted: Ack) -> None:
+    host.queue(quota_kb=1)
+    refused(host, body=bytes(2000), **wanting(wanted))
+    assert classes(host) == [0x8003]
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-k")
+def test_a_sender_without_the_right_to_write_is_told_so(host: Host) -> None:
+    descriptor = SecurityDescriptor(owner=ADMINISTRATORS, group=ADMINISTRATORS, dacl=Acl.of())
+    queue = host.queue()
+    handle = opened(host)
+    queue.security = descriptor.encode()
+    message = Message(body=b"no", **wanting(Ack.ACK_NEG_ARRIVAL))
+    with pytest.raises(MQError):
+        host.manager.posting.send(handle, message, caller=Token.anonymous())
+    assert classes(host) == [MessageClass.NACK_ACCESS_DENIED]
+    assert MessageClass.NACK_ACCESS_DENIED == 0x8004
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-o", "MQMQ-2.2.20.5-m")
+def test_a_transactional_message_is_not_for_a_plain_queue(host: Host) -> None:
+    plain, transactional = host.queue(), host.queue("tx", transactional=True)
+    transaction = host.transactions.create()
+    refused(host, transaction=transaction, **wanting(Ack.ACK_NEG_ARRIVAL))
+    assert classes(host) == [0x8009]
+    post(host, "tx", transaction=transaction)
+    host.transactions.commit(transaction.identifier)
+    assert (host.contents(plain), host.contents(transactional)) == ([], [b"body"])
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-p")
+def test_a_plain_message_is_not_for_a_transactional_queue(host: Host) -> None:
+    host.queue("tx", transactional=True)
+    refused(host, "tx", **wanting(Ack.ACK_NEG_ARRIVAL))
+    assert classes(host) == [0x800A]
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-r")
+@pytest.mark.parametrize("wanted", NEGATIVE_RECEIVE)
+def test_the_queue_was_deleted(host: Host, wanted: Ack) -> None:
+    queue = host.queue()
+    post(host, **wanting(wanted))
+    host.manager.queues.delete(queue)
+    assert classes(host) == [0xC000]
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-s", "DMPR-3.1.1.12-ab")
+@pytest.mark.parametrize("wanted", NEGATIVE_RECEIVE)
+def test_the_queue_was_purged(host: Host, wanted: Ack) -> None:
+    queue = host.queue()
+    post(host, **wanting(wanted))
+    host.manager.queues.purge(queue)
+    assert classes(host) == [0xC001]
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-t", "MQMQ-2.2.19.2-f")
+@pytest.mark.parametrize("wanted", NEGATIVE_RECEIVE)
+def test_nobody_received_it_in_time(host: Host, wanted: Ack) -> None:
+    queue = host.queue()
+    post(host, time_to_be_received_s=1, **wanting(wanted))
+    assert host.contents(queue) == [b"body"]
+    host.advance(2)
+    assert host.contents(queue) == []
+    assert classes(host) == [0xC002]
+
+
+@pytest.mark.spec("MQMQ-2.2.18.1.6-u", "DMPR-3.1.1.12-i")
+def test_the_reader_rejected_it_and_each_way_of_not_being_received_has_its_own_class(host: Host) -> None:
+    queue = host.queue("tx", transactional=True)
+    transaction = host.transactions.create()
+    post(host, "tx", transaction=transaction, **wanting(Ack.ACK_NEG_RECEIVE))
+    host.transactions.commit(transaction.identifier)
+    reading = host.transactions.create()
+    host.reader(queue).receive(transaction=reading)
+    reading.operations[0].dequeue_reason = MessageClass.NACK_RECEIVE_REJECTED
+    host.transactions.commit(reading.identifier)
+    plain = host.queue()
+    post(host, **wanting(Ack.ACK_NEG_RECEIVE))
+    host.manager.queues.purge(plain)
+    post(host, time_to_be_received_s=1, **wanting(Ack.ACK_NEG_RECEIVE))
+    host.advance(2)
+    post(host, **wanting(Ack.ACK_NEG_RECEIVE))
+    host.manager.queues.delete(plain)
+    assert classes(host) == [0xC004, 0xC001, 0xC002, 0xC000]
+
+
+# --- source journaling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQMQ-2.2.19.2-n", "MQMQ-6-d", "DMPR-3.1.1.12-p")
+def test_a_delivered_message_is_journaled_when_its_sender_asked_for_it(host: Host) -> None:
+    journal = host.manager.core.journal_queue
+    assert journal is not None
+    host.queue()
+    post(host)
+    assert host.contents(journal) == []
+    post(host, body=b"kept", positive_journaling_requested=True)
+    assert host.contents(journal) == [b"kept"]
+    host.manager.core.record.journal_quota_kb = 0
+    post(host, body=b"not kept", positive_journaling_requested=True)
+    assert host.contents(journal) == [b"kept"]
+    assert len(host.find().positions) == 3
+
+
+@pytest.mark.spec("MQMQ-2.2.19.2-m", "MQMQ-6-c")
+def test_a_failed_message_is_a_dead_letter_of_its_kind_when_its_sender_asked_for_it(host: Host) -> None:
+    core = host.manager.core
+    assert core.dead_letter_queue is not None
+    assert core.transactional_dead_letter_queue is not None
+    host.queue()
+    host.queue("tx", transactional=True)
+    refused(host, "tx", body=b"dropped")
+    refused(host, "tx", body=b"plain", negative_journaling_requested=True)
+    transaction = host.transactions.create()
+    refused(host, body=b"transactional", negative_journaling_requested=True, transaction=transaction)
+    assert host.contents(core.dead_letter_queue) == [b"plain"]
+    assert host.contents(core.transactional_dead_letter_queue) == [b"transactional"]
+
+
+# --- transactions on the wire ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQMQ-2.2.20.5-g", "DMPR-3.1.1.12-at")
+def test_messages_of_one_transaction_share_a_number_and_others_have_another(host: Host) -> None:
+    host.queue("tx", transactional=True)
+    numbers = []
+    for _ in range(2):
+        transaction = host.transactions.create()
+        sent = post(host, "tx", transaction=transaction) + post(host, "tx", transaction=transaction)
+        headers = [copy.packet.transaction for copy in sent]
+        assert all(header is not None for header in headers)
+        shared = {header.transaction_id for header in headers if header is not None}
+        assert len(shared) == 1
+        numbers += shared
+        host.transactions.commit(transaction.identifier)
+    assert len(set(numbers)) == 2
+    assert 0 not in numbers
+    host.transactions._number = (1 << 20) - 1  # the twenty bits are used up
+    assert host.transactions.create().number == 1
+    known = set(host.transactions.collection)
+    arriving = host.transactions.collection[next(iter(known))]
+    foreign = post(host, "tx", transaction=arriving)[0].packet
+    assert foreign.transaction is not None
+    assert set(host.transactions.collection) == known, "a number on the wire names no transaction here"
+
+
+def test_recoverable_messages_survive_and_express_ones_do_not(host: Host) -> None:
+    host.queue()
+    post(host, body=b"express")
+    post(host, body=b"recoverable", delivery_guarantee=DeliveryGuarantee.RECOVERABLE)
+    host.kill()
+    assert host.contents(host.find()) == [b"recoverable"]
+
+
+def test_transactions_used_wrongly_have_their_own_errors(host: Host) -> None:
+    host.queue()
+    with pytest.raises(TransactionUsageError) as refusal:
+        post(host, transaction=host.transactions.create())
+    assert refusal.value.code == 0xC00E0050

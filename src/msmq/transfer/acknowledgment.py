@@ -1,0 +1,299 @@
+"""Session acknowledgments (MS-MQQB 3.1.1.4, 3.1.1.6.1): who counted what, and what may be forgotten.
+
+Each direction of a session numbers its user messages from one, and its recoverable messages again from one. No
+packet carries its number; both sides count. So every user message counts, whatever becomes of it afterwards: a
+duplicate, a refused one and an acknowledgment of orders alike.
+
+:class:`Receipts` is the receiving side. It counts what arrives and says when a SessionHeader is due: at half the
+window, at 32 stored recoverables (one header can name no more), or when the Session Ack Send Timer runs out. A
+recoverable message is acknowledged only once the owner has said that it is stored, in order from the lowest: the
+sender takes everything up to RecoverableMsgAckSeqNumber for stored, so that a number must not be named while
+one before it is still on its way to the disk.
+
+:class:`Outbox` is the sending side: what was sent and not yet acknowledged. An express message is done when the
+peer has counted it, a recoverable one when the peer has stored it. What the session could not settle goes back to
+its owner in the order in which it was sent.
+
+Inside, numbers are plain integers that never wrap; sixteen bits of them travel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Generic, TypeVar
+
+from msmq.wire.optional_headers import SessionHeader
+
+T = TypeVar("T")
+
+_U16: Final = 0xFFFF
+_U32: Final = 0xFFFFFFFF
+MAX_UNSTORED: Final = 0x4000
+"""Recoverable messages a peer may count without storing before we send no more: a quarter of what sixteen bits can
+tell apart."""
+
+
+class MiscountError(Exception):
+    """The peer acknowledges what was never sent, or counts differently than we do."""
+
+
+class Window:
+    """A number of messages that may be on their way, and how it recovers after the peer has reduced it.
+
+    A smaller size is taken at once; the way back is by doubling every 30 seconds (MS-MQMQ note 15).
+    """
+
+    __slots__ = ("_growth_ms", "ceiling", "deadline_ms", "size")
+
+    def __init__(self, ceiling: int, growth_ms: int) -> None:
+        self.ceiling = self.size = max(ceiling, 1)  # a window of zero would never open again
+        self.deadline_ms: int | None = None
+        self._growth_ms = growth_ms
+
+    def reduce(self, size: int, now_ms: int) -> None:
+        if size < self.size:
+            self.size = max(size, 1)
+            self.deadline_ms = now_ms + self._growth_ms
+
+    def grow(self, now_ms: int) -> None:
+        """Double once if it is time; to be called whenever a deadline may have passed."""
+        if self.deadline_ms is None or now_ms < self.deadline_ms:
+            return
+        self.size = min(2 * self.size, self.ceiling)
+        self.deadline_ms = now_ms + self._growth_ms if self.size < self.ceiling else None
+
+
+class Receipts:
+    """What came over a session and what of it the peer has been told.
+
+    ``deadline_ms`` is the Session Ack Send Timer (3.1.2.5): half of AckWaitTimeout after an express message,
+    RecoverableAckSendTimeout after a recoverable one.
+    """
+
+    __slots__ = (
+        "_base",
+        "_duration_ms",
+        "_express_ms",
+        "_hurried",
+        "_recoverable_ms",
+        "_started_ms",
+        "_stored",
+        "deadline_ms",
+        "half_window",
+        "received",
+        "recoverable_received",
+        "unacked",
+    )
+
+    def __init__(self, window: int, ack_wait_timeout_ms: int, recoverable_ack_timeout_ms: int) -> None:
+        self.received = 0
+        self.recoverable_received = 0
+        self.unacked = 0
+        self.half_window = max(window // 2, 1)
+        self.deadline_ms: int | None = None
+        self._express_ms = ack_wait_timeout_ms // 2
+        self._recoverable_ms = recoverable_ack_timeout_ms
+        self._started_ms = self._duration_ms = 0
+        self._hurried = False  # whether the timer already runs for a recoverable message
+        self._base = 1  # the lowest recoverable number that was not acknowledged
+        self._stored = 0  # bit k: number base + k is stored
+
+    @property
+    def last_acked_recoverable(self) -> int:
+        """LastAckedRecoverableMsgSeqNumber."""
+        return self._base - 1
+
+    @property
+    def recoverable_flags(self) -> int:
+        """RecoverableMsgAckFlags: what the next header will say is stored."""
+        return self._stored & _U32 if self._stored & 1 else 0
+
+    def count(self, recoverable: int, now_ms: int) -> None:
+        """One more user message has arrived."""
+        self.received += 1
+        self.unacked += 1
+        if recoverable:
+            self.recoverable_received += 1
+            self._hurry(now_ms)
+        elif self.deadline_ms is None:
+            self._start(now_ms, self._express_ms)
+
+    def stored(self, first: int, count: int, now_ms: int) -> None:
+        """The recoverable messages ``first`` to ``first + count - 1`` need not be sent again, whatever happens."""
+        assert first + count - 1 <= self.recoverable_received, "stored before it was received"
+        bits = (1 << count) - 1
+        shift = first - self._base
+        self._stored |= bits << shift if shift >= 0 else bits >> -shift
+        if self._stored & 1:
+            self._hurry(now_ms)
+
+    def _hurry(self, now_ms: int) -> None:
+        """Start the timer for the first recoverable message since the last header; never later than it is set."""
+        if self._hurried:
+            return
+        self._hurried = True
+        if self.deadline_ms is None or now_ms + self._recoverable_ms < self.deadline_ms:
+            self._start(now_ms, self._recoverable_ms)
+
+    def _start(self, now_ms: int, duration_ms: int) -> None:
+        self._started_ms = now_ms
+        self._duration_ms = duration_ms
+        self.deadline_ms = now_ms + duration_ms
+
+    @property
+    def due(self) -> bool:
+        """Whether a header should leave at once, without waiting for the timer."""
+        return self.unacked >= self.half_window or self._stored & _U32 == _U32
+
+    @property
+    def pending(self) -> bool:
+        """Whether a header would tell the peer anything new."""
+        return bool(self.unacked or self._stored & 1)
+
+    def late(self, now_ms: int) -> bool:
+        """Whether a message that leaves now should carry a header: three quarters of the timer have passed."""
+        return (
+            self.unacked > 0
+            and self.deadline_ms is not None
+            and 4 * (now_ms - self._started_ms) > 3 * self._duration_ms
+        )
+
+    def header(self, sent: int, recoverable_sent: int, window: int, now_ms: int) -> SessionHeader:
+        """The SessionHeader of this moment; what it acknowledges counts as acknowledged from here on."""
+        flags = self.recoverable_flags
+        header = SessionHeader(
+            self.received & _U16,
+            self._base & _U16 if flags else 0,
+            flags,
+            sent & _U16,
+            recoverable_sent & _U16,
+            window,
+        )
+        self.unacked = 0
+        self.deadline_ms = None
+        self._hurried = False
+        if flags:
+            told = ((flags + 1) & ~flags).bit_length() - 1  # the ones at the low end; a gap stays for later
+            self._base += told
+            self._stored >>= told
+            if self._stored & 1:
+                self._hurry(now_ms)
+        return header
+
+
+class Outbox(Generic[T]):
+    """What was sent over a session and is not yet settled, with the owner's token for each message.
+
+    ``deadline_ms`` is the Session Ack Wait Timer (3.1.2.4); ``heard`` is ReceivedAck, set by any packet.
+    """
+
+    __slots__ = (
+        "_in_flight",
+        "_lowest",
+        "_unstored",
+        "_wait_ms",
+        "acked",
+        "deadline_ms",
+        "heard",
+        "recoverable_sent",
+        "sent",
+        "window",
+    )
+
+    def __init__(self, window: Window, wait_ms: int) -> None:
+        self.window = window
+        self.sent = 0
+        self.recoverable_sent = 0
+        self.acked = 0
+        self.heard = False
+        self.deadline_ms: int | None = None
+        self._wait_ms = wait_ms
+        self._in_flight: deque[tuple[int, T]] = deque()  # recoverable number or 0, token
+        self._unstored: dict[int, T] = {}  # by recoverable number
+        self._lowest = 1  # no recoverable number below this one is unstored
+
+    @property
+    def unacked(self) -> int:
+        """UnAckedMessageCount: messages on their way."""
+        return len(self._in_flight)
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now."""
+        return max(min(self.window.size - len(self._in_flight), MAX_UNSTORED - len(self._unstored)), 0)
+
+    @property
+    def awaiting(self) -> bool:
+        """Whether anything still waits to be counted or stored by the peer."""
+        return bool(self._in_flight or self._unstored)
+
+    def record(self, token: T, recoverable: int, now_ms: int) -> None:
+        """One more message is sent."""
+        self.sent += 1
+        if recoverable:
+            self.recoverable_sent += 1
+            self._in_flight.append((self.recoverable_sent, token))
+            self._unstored[self.recoverable_sent] = token
+        else:
+            self._in_flight.append((0, token))
+        if self.deadline_ms is None:
+            self.deadline_ms = now_ms + self._wait_ms
+
+    def acknowledge(self, header: SessionHeader, now_ms: int) -> list[T]:
+        """Take a SessionHeader of the peer; give what it settles, the express messages first.
+
+        Raises:
+            MiscountError: it acknowledges more than was sent.
+        """
+        counted = (header.ack_sequence_number - self.acked) & _U16
+        in_flight = self._in_flight
+        if counted > len(in_flight):
+            raise MiscountError(
+                f"AckSequenceNumber {header.ack_sequence_number} where {self.sent & _U16} were sent"
+            )
+        self.acked += counted
+        settled = []
+        for _ in range(counted):
+            number, token = in_flight.popleft()
+            if not number:
+                settled.append(token)
+        flags, base = header.recoverable_msg_ack_flags, header.recoverable_msg_ack_seq_number
+        if flags or base:
+            self._take_stored(base, flags, settled)
+        self.window.reduce(header.window_size, now_ms)
+        if self.awaiting:
+            self.deadline_ms = now_ms + self._wait_ms
+        return settled
+
+    def _take_stored(self, base: int, flags: int, settled: list[T]) -> None:
+        """Everything up to ``base`` is stored, and base + k for each bit k. Numbers never sent mean nothing."""
+        unstored = self._unstored
+        number = self.recoverable_sent - (self.recoverable_sent - base & _U16)
+        while self._lowest <= number:
+            if self._lowest in unstored:
+                settled.append(unstored.pop(self._lowest))
+            self._lowest += 1
+        while flags := flags >> 1:
+            number += 1
+            if flags & 1 and number in unstored:
+                settled.append(unstored.pop(number))
+
+    def expire(self, now_ms: int) -> bool:
+        """The Session Ack Wait Timer has run out (3.1.6.3); gives whether the session has to be closed."""
+        if not self.awaiting:
+            self.heard = False
+            self.deadline_ms = None
+            return False
+        if not self.heard:
+            return True
+        self.heard = False
+        self.deadline_ms = now_ms + self._wait_ms
+        return False
+
+    def unsettled(self) -> list[T]:
+        """Everything that has to be sent again, in the order in which it was sent."""
+        first = next((number for number, _ in self._in_flight if number), self.recoverable_sent + 1)
+        waiting = [token for number, token in self._unstored.items() if number < first]
+        return waiting + [
+            token for number, token in self._in_flight if not number or number in self._unstored
+        ]

@@ -1,0 +1,195 @@
+"""Exactly once, in order: the receiving side (MS-MQQB 3.1.5.8.6, 3.1.6.9).
+
+Per stream, which is one source queue manager and one of our queues, the receiver remembers the place of the last
+message it took. :meth:`OrderReceiver.judge` compares the next one with it: accepted, a duplicate, or out of
+order. An accepted message is checked further; whatever these checks say, :meth:`OrderReceiver.advance` gives the
+new state of the stream, **which the caller makes durable in one step with the message** (or, if the message is
+refused for good, with its refusal: a refused message that did not advance the stream would hold up all that
+follow). A message that the caller cannot take for want of room is neither: it does not advance, and comes again.
+
+Once that is durable :meth:`OrderReceiver.durable` lets the OrderAck tell it. An OrderAck is scheduled for every
+arrival, duplicates included, because the earlier one may have been lost; it is put off while more messages arrive,
+but not for ever.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from enum import Enum
+from itertools import takewhile
+from typing import Generic, NamedTuple, TypeVar
+
+from msmq.transfer.timers import TimerSettings
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import TransactionHeader
+from msmq.wire.packets import (
+    ORDER_ACK_LABEL,
+    FinalAckBody,
+    OrderAckBody,
+    is_for_order_queue,
+    order_ack_body,
+)
+
+L = TypeVar("L")
+
+Stream = tuple[bytes, Hashable]
+"""The GUID of the queue manager that sends, and the destination queue by whatever name the caller has for it."""
+
+
+class Verdict(Enum):
+    ACCEPTED = "it is the next one"
+    DUPLICATE = "it has been taken before"
+    OUT_OF_ORDER = "one before it is missing"
+
+
+class Progress(NamedTuple):
+    """How far a stream has come: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5), all of it durable."""
+
+    tx_sequence_id: int = 0
+    tx_sequence_number: int = 0
+    reject_count: int = 0
+    last_access_time_s: int = 0
+
+
+def judge(progress: Progress, header: TransactionHeader) -> Verdict:
+    """Whether a message continues a stream (3.1.5.8.6)."""
+    if header.tx_sequence_id == progress.tx_sequence_id:
+        if header.tx_sequence_number <= progress.tx_sequence_number:
+            return Verdict.DUPLICATE
+        in_order = header.previous_tx_sequence_number <= progress.tx_sequence_number
+    elif header.tx_sequence_id < progress.tx_sequence_id:
+        return Verdict.DUPLICATE  # a sequence is left only when all of it was acknowledged
+    else:
+        in_order = header.previous_tx_sequence_number == 0
+    return Verdict.ACCEPTED if in_order else Verdict.OUT_OF_ORDER
+
+
+def order_acknowledgment(message: UserMessage) -> OrderAckBody | FinalAckBody | None:
+    """The OrderAck or FinalAck that a message is (3.1.5.1.1), or None when it is an ordinary one.
+
+    Of BaseHeader.Flags nothing is asked: a SessionHeader may ride on an acknowledgment like on any message.
+
+    Raises:
+        DecodeError: it claims to be one and is malformed; the session has to be closed.
+    """
+    if not is_for_order_queue(message) or message.label != ORDER_ACK_LABEL:
+        return None
+    return order_ack_body(message)
+
+
+class OrderAckDue(NamedTuple, Generic[L]):
+    """An OrderAck to be sent to the source of the stream. ``link`` is where its last message came from."""
+
+    stream: Stream
+    link: L
+    body: OrderAckBody
+
+
+class _Stream:
+    __slots__ = ("durable", "last_ack_ms", "progress")
+
+    def __init__(self, progress: Progress, now_ms: int) -> None:
+        self.progress = progress
+        self.durable = progress
+        self.last_ack_ms = now_ms
+
+
+class OrderReceiver(Generic[L]):
+    """All incoming transactional streams of a queue manager.
+
+    A ``link`` is whatever the caller knows the session of an arrival by; an OrderAck that is due when its session
+    has closed is not sent, since the sender will ask for it by sending again.
+    """
+
+    __slots__ = ("_delay_ms", "_due", "_streams", "_timeout_ms")
+
+    def __init__(self, timers: TimerSettings, stored: Mapping[Stream, Progress], now_ms: int) -> None:
+        """``stored`` is what was made durable before the last stop."""
+        self._timeout_ms = timers.order_ack_timeout_ms
+        self._delay_ms = 1_000 * timers.maximum_order_ack_delay_s
+        self._streams = {stream: _Stream(progress, now_ms) for stream, progress in stored.items()}
+        # In the order of their deadlines, since all waits are alike.
+        self._due: OrderedDict[Stream, tuple[int, L]] = OrderedDict()
+
+    def progress(self, stream: Stream) -> Progress:
+        """How far a stream has come, made durable or not."""
+        known = self._streams.get(stream)
+        return Progress() if known is None else known.progress
+
+    def judge(self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int) -> Verdict:
+        """Whether to take a message that has arrived; ``time_s`` is the time of day."""
+        known = self._streams.get(stream)
+        if known is None:
+            # A stranger costs nothing until a message of his is accepted and advances a stream.
+            return judge(Progress(), header)
+        verdict = judge(known.progress, header)
+        if verdict is not Verdict.ACCEPTED:
+            rejected = known.progress.reject_count + 1
+            known.progress = known.progress._replace(reject_count=rejected, last_access_time_s=time_s)
+        self._schedule(stream, known, link, now_ms)
+        return verdict
+
+    def advance(
+        self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int
+    ) -> Progress:
+        """An accepted message is taken or refused for good: what has to be made durable with it."""
+        known = self._streams.get(stream)
+        if known is None:
+            known = self._streams[stream] = _Stream(Progress(), now_ms)
+            self._schedule(stream, known, link, now_ms)
+        known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, 0, time_s)
+        return known.progress
+
+    def durable(self, stream: Stream, progress: Progress) -> None:
+        """What :meth:`advance` gave is stored, and everything before it."""
+        known = self._streams.get(stream)
+        if known is not None and progress[:2] > known.durable[:2]:
+            known.durable = progress
+
+    def forget(self, stream: Stream) -> None:
+        """The queue is no more."""
+        self._streams.pop(stream, None)
+        self._due.pop(stream, None)
+
+    def roll_back(self) -> None:
+        """What was not made durable never will be: the streams are where they were."""
+        for known in self._streams.values():
+            known.progress = known.durable
+        empty = [stream for stream, known in self._streams.items() if not known.durable.tx_sequence_number]
+        for stream in empty:
+            self.forget(stream)
+
+    def link_closed(self, link: L) -> None:
+        for stream in [stream for stream, (_, used) in self._due.items() if used == link]:
+            del self._due[stream]
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`handle_timer` wants to be called."""
+        return next(iter(self._due.values()))[0] if self._due else None
+
+    def handle_timer(self, now_ms: int) -> list[OrderAckDue[L]]:
+        """The OrderAcks that are due; each says what is durable by now."""
+        acks: list[OrderAckDue[L]] = []
+        due = takewhile(lambda item: item[1][0] <= now_ms, self._due.items())
+        for stream, (_, link) in list(due):
+            del self._due[stream]
+            known = self._streams[stream]
+            sequence_id, number = known.durable[:2]
+            if number:
+                acks.append(OrderAckDue(stream, link, OrderAckBody.of(sequence_id, number)))
+                known.last_ack_ms = now_ms
+            if known.durable[:2] != known.progress[:2]:
+                self._due[stream] = (now_ms + self._timeout_ms, link)
+        return acks
+
+    def _schedule(self, stream: Stream, known: _Stream, link: L, now_ms: int) -> None:
+        """Start the Order Ack Send Timer; more messages put it off until the last OrderAck is too old."""
+        running = self._due.get(stream)
+        if running is not None:
+            if now_ms - known.last_ack_ms >= self._delay_ms:
+                self._due[stream] = (running[0], link)  # which keeps its place
+                return
+            self._due.move_to_end(stream)
+        self._due[stream] = (now_ms + self._timeout_ms, link)

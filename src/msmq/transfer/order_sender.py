@@ -1,0 +1,347 @@
+"""Exactly once, in order: the sending side (MS-MQQB 3.1.1.5, 3.1.5.6, 3.1.6.5).
+
+Each outgoing queue has one sequence of transactional messages at a time. :meth:`OrderSender.assign` gives a message
+its place, (TxSequenceID, TxSequenceNumber), once and for ever; **the caller makes it durable, together with the
+fact that it is the last number given, before any byte of the message leaves**. A message that is sent again, over
+the same session, another one or after a crash, has the same place; only PreviousTxSequenceNumber is worked out
+anew, so that it bridges messages that expired in between. So the receiver can tell what it has, and nothing is
+taken twice.
+
+An OrderAck says how far the receiver has come. When a sequence has no messages left, the next message starts a new
+one: a higher id, number one. Ids come from one allocator for the whole queue manager, for an OrderAck names no
+queue; :class:`Sequences` finds the queue of an id.
+
+Nothing of this is lost in a crash that the caller cannot give back: the place of each message still to be
+delivered, the last place given per queue, and the last id. What may be lost is that something was acknowledged; it
+is sent again, and acknowledged again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from msmq.transfer.final_ack import Tracked
+from msmq.wire.headers import UserHeader
+from msmq.wire.identifiers import SequenceInfo, TxSequenceID
+from msmq.wire.packets import OrderAckBody
+
+T = TypeVar("T")
+
+MAX_SEQUENCE_NUMBER: Final = 0xFFFFFFFF
+_PLACE: Final = struct.Struct("<QII")
+
+
+class Place(NamedTuple):
+    """Where a message stands. The first two are durable; the third is of this moment."""
+
+    tx_sequence_id: int
+    tx_sequence_number: int
+    previous_tx_sequence_number: int
+
+
+def placed(packet: bytes, place: Place) -> bytes:
+    """The packet of a transactional message with its place in the TransactionHeader."""
+    _, start = UserHeader.read(packet, 16)
+    written = bytearray(packet)
+    _PLACE.pack_into(written, start + 4, *place)
+    return bytes(written)
+
+
+def first_sequence_id(installed_s: int) -> int:
+    """The id before the first one of a queue manager installed (or restored) at this time."""
+    return TxSequenceID(installed_s & 0xFFFFFFFF, 0).number
+
+
+class Released(NamedTuple, Generic[T]):
+    """Messages that leave the outgoing queue: the sequence is done with them.
+
+    ``parked`` are kept aside, durably and in the same step, until their FinalAck comes.
+    """
+
+    done: list[T]
+    parked: list[T]
+
+
+class TransferStatistics(NamedTuple):
+    """What OutgoingTransferInfo shows of a sequence (MS-MQDMPR 3.1.1.4)."""
+
+    eod_first_non_ack: SequenceInfo
+    eod_last_non_ack: SequenceInfo
+    eod_last_ack: SequenceInfo
+    eod_next_seq: SequenceInfo
+    eod_last_ack_count: int
+    eod_no_ack_count: int
+    eod_resend_count: int
+    eod_last_ack_time: int
+    eod_resend_time: int
+    eod_resend_interval_s: int
+
+
+_NONE: Final = SequenceInfo(0, 0, 0)
+
+
+@dataclass(slots=True)
+class _Entry(Generic[T]):
+    token: T
+    tracked: Tracked[T] | None
+    received_session_ack: bool = False
+
+
+class Sequences(Generic[T]):
+    """The ids of all outgoing sequences of a queue manager, and whose they are.
+
+    ``last_id`` is durable: it is stored with the first message of each new sequence.
+    """
+
+    __slots__ = ("_owners", "last_id")
+
+    def __init__(self, last_id: int) -> None:
+        self.last_id = last_id
+        self._owners: dict[int, OrderSender[T]] = {}
+
+    def allocate(self, sender: OrderSender[T]) -> int:
+        self.last_id += 1
+        self.adopt(sender, self.last_id)
+        return self.last_id
+
+    def adopt(self, sender: OrderSender[T], sequence_id: int) -> None:
+        """From now on ``sequence_id`` is the one sequence of this sender."""
+        self._owners.pop(sender.sequence_id, None)
+        self._owners[sequence_id] = sender
+
+    def release(self, sender: OrderSender[T]) -> None:
+        """The outgoing queue is no more."""
+        self._owners.pop(sender.sequence_id, None)
+
+    def order_ack(self, body: OrderAckBody, now_ms: int) -> tuple[OrderSender[T], Released[T]] | None:
+        """Take an OrderAck to the sequence it speaks of; None when there is no such sequence any more."""
+        sender = self._owners.get(body.tx_sequence_id)
+        if sender is None:
+            return None
+        released = sender.order_ack(body.tx_sequence_id, body.tx_sequence_number, now_ms)
+        return None if released is None else (sender, released)
+
+
+class OrderSender(Generic[T]):
+    """The transactional stream of one outgoing queue.
+
+    ``deadline_ms`` is the Transactional Ack Wait Timer (3.1.2.6).
+    """
+
+    __slots__ = (
+        "_acked",
+        "_entries",
+        "_index",
+        "_last_ack_count",
+        "_last_ack_ms",
+        "_last_number",
+        "_lowest",
+        "_sent_through",
+        "_sequences",
+        "_table_s",
+        "_unacked",
+        "deadline_ms",
+        "sequence_id",
+    )
+
+    def __init__(
+        self,
+        sequences: Sequences[T],
+        resend_timer_table_s: tuple[int, ...],
+        now_ms: int,
+        last_place: tuple[int, int] = (0, 0),
+    ) -> None:
+        """``last_place`` is the last (TxSequenceID, TxSequenceNumber) that was given, as it was made durable."""
+        self._sequences = sequences
+        self._table_s = resend_timer_table_s
+        self._entries: dict[int, _Entry[T]] = {}
+        self._last_ack_ms = now_ms
+        self._last_ack_count = 0
+        self.sequence_id = 0
+        self._begin(last_place[0], last_place[1])
+        self._sent_through = self._last_number  # before the restart; who knows how far
+        if self.sequence_id:
+            sequences.adopt(self, self.sequence_id)
+
+    def _begin(self, sequence_id: int, last_number: int) -> None:
+        self.sequence_id = sequence_id
+        self._last_number = last_number
+        self._lowest = 1  # no entry has a lower number
+        self._acked = 0
+        self._sent_through = 0
+        self._unacked = 0  # entries that were sent and not acknowledged
+        self._index = 0
+        self.deadline_ms: int | None = None
+
+    def __len__(self) -> int:
+        """The messages that have a place and are still to be delivered."""
+        return len(self._entries)
+
+    # Giving places
+
+    def assign(self, token: T, tracked: Tracked[T] | None = None) -> Place | None:
+        """Give a message its place, behind all others.
+
+        None when the sequence has used up its numbers: there will be a new one when all its messages are done.
+        """
+        if not self._entries:
+            self._begin(self._sequences.allocate(self), 0)
+        elif self._last_number == MAX_SEQUENCE_NUMBER:
+            return None
+        self._last_number += 1
+        self._entries[self._last_number] = _Entry(token, tracked)
+        return self.place(self._last_number)
+
+    def readmit(
+        self, token: T, place: tuple[int, int], tracked: Tracked[T] | None = None
+    ) -> Released[T] | None:
+        """After a restart: a message that has its place already, in order.
+
+        One of an earlier sequence was done before the crash, or there would be no later one: it is released again.
+        """
+        sequence_id, number = place
+        if sequence_id != self.sequence_id:
+            return _release([_Entry(token, tracked)])
+        if not self._entries:
+            self._lowest = number
+        self._entries[number] = _Entry(token, tracked)
+        self._unacked += 1
+        return None
+
+    def place(self, number: int) -> Place:
+        """The place of a message as it is to be sent now, with the number of the message before it that is still
+        to be delivered, or zero when there is none."""
+        previous = number - 1
+        while previous >= self._lowest and previous not in self._entries:
+            previous -= 1
+        return Place(self.sequence_id, number, previous if previous >= self._lowest else 0)
+
+    # What happens to the messages
+
+    def sent(self, number: int, now_ms: int) -> None:
+        """The message was sent, or sent again."""
+        if number > self._sent_through:
+            self._sent_through = number
+            self._unacked += 1
+        if self.deadline_ms is None:
+            self._start_timer(now_ms)
+
+    def received_session_ack(self, number: int) -> Released[T]:
+        """The next hop has stored the message. It stays until its OrderAck, which may have come already."""
+        entry = self._entries.get(number)
+        if entry is None:
+            return _release([])
+        entry.received_session_ack = True
+        return _release([self._drop(number)] if number <= self._acked else [])
+
+    def order_ack(self, sequence_id: int, number: int, now_ms: int) -> Released[T] | None:
+        """The receiver has everything up to ``number`` (3.1.5.6); None when this is not about our messages.
+
+        An acknowledged message whose session acknowledgment is still to come stays for it.
+        """
+        if sequence_id != self.sequence_id or not 0 < number <= self._sent_through:
+            return None
+        self._last_ack_ms = now_ms
+        self._last_ack_count += 1
+        if number <= self._acked:
+            return _release([])
+        gone = []
+        for each in range(max(self._lowest, self._acked + 1), number + 1):
+            entry = self._entries.get(each)
+            if entry is None:
+                continue
+            self._unacked -= 1
+            if entry.received_session_ack:
+                gone.append(self._drop(each))
+        self._acked = number
+        self._index = 0
+        self.deadline_ms = None
+        if self._unacked:
+            self._start_timer(now_ms)
+        return _release(gone)
+
+    def remove(self, number: int) -> None:
+        """The message leaves by another door: expired, journaled, deleted. The next one will bridge the gap."""
+        if number in self._entries:
+            if self._acked < number <= self._sent_through:
+                self._unacked -= 1
+            self._drop(number)
+            if not self._unacked:
+                self.deadline_ms = None
+
+    def session_lost(self) -> tuple[Released[T], list[T]]:
+        """The session closed: give what is done, and what the next session has to send, in order.
+
+        What has its OrderAck needs no session any more.
+        """
+        gone = [self._drop(number) for number in list(self._entries) if number <= self._acked]
+        for entry in self._entries.values():
+            entry.received_session_ack = False
+        self._index = 0
+        self.deadline_ms = None
+        return _release(gone), [entry.token for entry in self._entries.values()]
+
+    def handle_timer(self, now_ms: int) -> list[T]:
+        """No OrderAck for too long (3.1.6.5): everything that was sent is to be sent again, in order.
+
+        The wait grows with each time-out and is back at its beginning when the receiver makes progress.
+        """
+        if self.deadline_ms is None or now_ms < self.deadline_ms:
+            return []
+        self._index = min(self._index + 1, len(self._table_s) - 1)
+        self._start_timer(now_ms)
+        resent = []
+        for number in self._waiting():
+            entry = self._entries[number]
+            entry.received_session_ack = False
+            resent.append(entry.token)
+        return resent
+
+    def _waiting(self) -> Iterator[int]:
+        """The numbers that were sent and not acknowledged."""
+        return (number for number in self._entries if self._acked < number <= self._sent_through)
+
+    def _drop(self, number: int) -> _Entry[T]:
+        entry = self._entries.pop(number)
+        while self._lowest <= self._last_number and self._lowest not in self._entries:
+            self._lowest += 1
+        return entry
+
+    def _start_timer(self, now_ms: int) -> None:
+        self.deadline_ms = now_ms + 1_000 * self._table_s[self._index]
+
+    # What management shows
+
+    def statistics(self, epoch_ms: int) -> TransferStatistics:
+        """The figures of the stream; ``epoch_ms`` is the time of day, since 1970, at which ``now_ms`` was zero."""
+        waiting = list(self._waiting())
+        return TransferStatistics(
+            self._info(waiting[0]) if waiting else _NONE,
+            self._info(waiting[-1]) if waiting else _NONE,
+            self._info(self._acked) if self._acked else _NONE,
+            self._info(self._last_number + 1),
+            self._last_ack_count,
+            self._unacked,
+            self._index,
+            (epoch_ms + self._last_ack_ms) // 1_000,
+            0 if self.deadline_ms is None else (epoch_ms + self.deadline_ms) // 1_000,
+            self._table_s[self._index],
+        )
+
+    def _info(self, number: int) -> SequenceInfo:
+        return SequenceInfo(self.sequence_id, number, number - 1)
+
+
+def _release(entries: list[_Entry[T]]) -> Released[T]:
+    done, parked = [], []
+    for entry in entries:
+        tracked = entry.tracked
+        if tracked is None or tracked.settled:
+            done.append(entry.token)
+        else:
+            tracked.parked = True
+            parked.append(entry.token)
+    return Released(done, parked)

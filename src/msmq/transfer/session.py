@@ -1,0 +1,538 @@
+"""One protocol session of MS-MQQB: a TCP connection between two queue managers, without the TCP.
+
+How it works. The owner feeds what it reads to :meth:`Session.receive_data` and gets events; it writes what
+:meth:`Session.data_to_send` gives; it calls :meth:`Session.handle_timer` when ``next_deadline_ms`` has come. The
+machine knows no socket, no clock and no queue: messages to send come with :meth:`Session.send` and a token of
+the owner's choice, and the tokens come back when the peer has acknowledged them or when the session closes. What
+arrived is the owner's to judge and store; :meth:`Session.stored` tells the machine which recoverable messages are
+safe, and only then does it acknowledge them.
+
+An acceptor's session is made when a connection is accepted. An initiator's is made once, told
+:meth:`Session.connected` for every transport connection, and :meth:`Session.reconnect_later` when it has closed
+and there is still something to deliver; ``RetryDue`` then says when to try again. Each connection starts its
+counters anew.
+
+What the session does in which state stands in :mod:`msmq.transfer.states`; the acknowledgments are those of
+:mod:`msmq.transfer.acknowledgment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from msmq.errors import DecodeError
+from msmq.transfer.acknowledgment import MiscountError, Outbox, Receipts, Window
+from msmq.transfer.events import (
+    Answered,
+    Closed,
+    Established,
+    Event,
+    MessagesAcknowledged,
+    MessagesReceived,
+    RetryDue,
+)
+from msmq.transfer.states import FIRST, REASONS, TABLES, Action, CloseReason, Input, Role, State
+from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.framing import Packet, StreamReader, decode_packet
+from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID, USER_AH
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE, SessionHeader
+from msmq.wire.packets import (
+    MAX_ACK_TIMEOUT_MS,
+    MIN_RECOVERABLE_ACK_TIMEOUT_MS,
+    ConnectionParameters,
+    EstablishConnection,
+    SessionAck,
+)
+
+T = TypeVar("T")
+
+_BASE_FLAGS: Final = 2
+_USER_FLAGS: Final = 60
+_DM_RECOVERABLE: Final = 0x20
+_PAUSED_WINDOW: Final = 1
+_USER_MESSAGE: Final = Input.USER_MESSAGE
+
+_Perform = Callable[[Packet | None, int], None] | None
+_Step = tuple[_Perform, State]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """What all sessions of a queue manager have in common."""
+
+    own_guid: bytes
+    server_class: bool = True
+    window_size: int = DEFAULT_WINDOW_SIZE
+    tolerate_wrong_message_count: bool = False
+    """Whether a wrong UserMsgSequenceNumber, which some peers are known to send (MS-MQMQ note 14), is let pass."""
+    timers: TimerSettings = field(default_factory=TimerSettings)
+
+
+def admit_all(request: EstablishConnection) -> bool:
+    """The policy of an acceptor without a limit."""
+    return True
+
+
+class Session(Generic[T]):
+    """One session, as the side that opened the connection or the side that accepted it."""
+
+    def __init__(
+        self,
+        role: Role,
+        config: SessionConfig,
+        now_ms: int,
+        *,
+        admit: Callable[[EstablishConnection], bool] = admit_all,
+    ) -> None:
+        """``admit`` is asked by an acceptor whether this request may become a session."""
+        self.role = role
+        self.state = FIRST[role]
+        self.remote_guid = NULL_GUID
+        self.direct = False
+        self.received_window_size = 0
+        self._config = config
+        self._admit = admit
+        self._pinged = False
+        self._earlier = 0  # recoverable messages of earlier connections
+        self._opening_ms: int | None = None
+        self._cleanup_ms: int | None = None
+        self._retry_ms: int | None = None
+        self._steps = self._bind()
+        self._initialize()
+        if role is Role.ACCEPTOR:
+            self._opening_ms = now_ms + config.timers.opening_ms
+            self._cleanup_ms = now_ms + config.timers.session_cleanup_ms
+
+    def _bind(self) -> dict[tuple[State, Input], _Step]:
+        """The table with the actions of this session in place of their names."""
+        actions: dict[Action, _Perform] = {
+            Action.CLOSE: None,
+            Action.ASK: self._ask,
+            Action.ANSWER: self._answer,
+            Action.REFUSE: self._refuse,
+            Action.OFFER: self._offer,
+            Action.CONFIRM: self._confirm,
+            Action.ADOPT: self._adopt,
+            Action.TAKE_MESSAGE: self._take_message,
+            Action.TAKE_ACK: self._take_ack,
+            Action.WAIT: self._wait,
+            Action.RECONNECT: self._reconnect,
+        }
+        table = TABLES[self.role]
+        return {key: (actions[action], state) for key, (action, state) in table.items()}
+
+    def _initialize(self) -> None:
+        """Session Initialization (3.1.3.2): what begins anew with each transport connection."""
+        timers = self._config.timers
+        self.ack_wait_timeout_ms = timers.ack_wait_ms
+        self.recoverable_ack_timeout_ms = 0xFFFFFFFF
+        self.active = False
+        self._reader = StreamReader()
+        self._output: list[bytes] = []
+        self._events: list[Event[T]] = []
+        self._messages: list[UserMessage] = []
+        self._settled: list[T] = []
+        self._announced = Window(self._config.window_size, timers.window_growth_ms)
+        self._start_counting()
+
+    def _start_counting(self) -> None:
+        timers = self._config.timers
+        factor = timers.direct_ack_wait_multiplier if self.direct else timers.ack_wait_multiplier
+        window = min(self._config.window_size, max(self.received_window_size, 1))
+        self._receipts = Receipts(window, self.ack_wait_timeout_ms, self.recoverable_ack_timeout_ms)
+        window_left = Window(window, timers.window_growth_ms)
+        self._outbox: Outbox[T] = Outbox(window_left, self.ack_wait_timeout_ms * factor)
+
+    # What the owner asks and says
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether there is no transport connection to speak of."""
+        return self.state in (State.CLOSED, State.WAITING_RECONNECT)
+
+    @property
+    def receipts(self) -> Receipts:
+        """The counters of what was received."""
+        return self._receipts
+
+    @property
+    def outbox(self) -> Outbox[T]:
+        """The counters of what was sent."""
+        return self._outbox
+
+    @property
+    def room(self) -> int:
+        """How many messages :meth:`send` takes now."""
+        return self._outbox.room if self.state is State.OPEN else 0
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When :meth:`handle_timer` wants to be called."""
+        return earliest(
+            self._opening_ms,
+            self._cleanup_ms,
+            self._retry_ms,
+            self._receipts.deadline_ms,
+            self._outbox.deadline_ms,
+            self._outbox.window.deadline_ms,
+            self._announced.deadline_ms,
+        )
+
+    def data_to_send(self) -> list[bytes]:
+        """Everything that waits to be written, once."""
+        output, self._output = self._output, []
+        return output
+
+    def connected(self, now_ms: int, remote_guid: bytes | None = None, *, pinged: bool = False) -> None:
+        """A transport connection stands: open a session on it (3.1.5.2.3).
+
+        ``remote_guid`` is the queue manager we expect there, None when a direct name gave nothing but its address.
+        """
+        assert (self.state, Input.CONNECTED) in self._steps, "one transport connection at a time"
+        self.direct = remote_guid is None
+        self.remote_guid = remote_guid or NULL_GUID
+        self.received_window_size = 0
+        self._pinged = pinged
+        self._retry_ms = None
+        self._earlier += self._receipts.recoverable_received
+        self._initialize()
+        self._cleanup_ms = now_ms + self._config.timers.session_cleanup_ms
+        self._step(Input.CONNECTED, None, now_ms)
+
+    def reconnect_later(self, now_ms: int) -> None:
+        """Messages wait for this peer and there is no connection: come back with RetryDue (3.1.5.9)."""
+        assert (self.state, Input.MESSAGES_PENDING) in self._steps, "only a closed initiator reconnects"
+        self._step(Input.MESSAGES_PENDING, None, now_ms)
+
+    def disconnected(self, now_ms: int) -> list[Event[T]]:
+        """The transport connection is gone."""
+        return self._end(Input.DISCONNECTED, "", now_ms)
+
+    def close(self, now_ms: int, *, malformed: str | None = None) -> list[Event[T]]:
+        """Close the session. ``malformed`` says what was wrong with a message when the owner found it out."""
+        if malformed is not None:
+            return self._end(Input.MALFORMED, malformed, now_ms)
+        return self._end(Input.STOPPED, "", now_ms)
+
+    def _end(self, given: Input, detail: str, now_ms: int) -> list[Event[T]]:
+        if (self.state, given) in self._steps:  # what is closed already stays closed
+            self._step(given, None, now_ms, detail)
+        return self._drain()
+
+    def send(self, packet: bytes, token: T, now_ms: int) -> bool:
+        """Send one message, a whole UserMessage packet; False when the window is closed or the session not open.
+
+        It carries a SessionHeader when one is nearly due anyway (3.1.7.11), built at this moment so that no
+        acknowledgment is lost on the way; one from another session is taken off.
+        """
+        outbox = self._outbox
+        if self.state is not State.OPEN or not outbox.room:
+            return False
+        if packet[_BASE_FLAGS] & BASE_SH:
+            packet = _without_session_header(packet)
+        outbox.record(token, packet[_USER_FLAGS] & _DM_RECOVERABLE, now_ms)
+        if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
+            packet = _with_session_header(packet, self._header(now_ms))
+        self._output.append(packet)
+        self.active = True
+        return True
+
+    def stored(self, first_recoverable: int, recoverables: int, now_ms: int) -> None:
+        """These received messages are durable; acknowledge them in due course.
+
+        Those of a connection that is no more are disregarded: the peer will send them again.
+        """
+        first = first_recoverable - self._earlier
+        if self.state is State.OPEN and recoverables and first > 0:
+            self._receipts.stored(first, recoverables, now_ms)
+            self._acknowledge_if_due(now_ms)
+
+    def pause(self, now_ms: int) -> None:
+        """Acknowledge everything and ask the peer to hold back (Pause Queue, 3.1.7.13)."""
+        if self.state is State.OPEN:
+            self._send_ack(now_ms, _PAUSED_WINDOW)
+            self.active = False
+
+    def reduce_window(self, now_ms: int) -> None:
+        """Memory is short: let the peer send one message at a time for a while (MS-MQMQ note 15)."""
+        if self.state is State.OPEN:
+            self._announced.reduce(1, now_ms)
+            self._receipts.half_window = self._half_window()
+            self._send_ack(now_ms, self._announced.size)
+
+    def receive_data(self, data: bytes, now_ms: int) -> list[Event[T]]:
+        """Take what was read from the transport, in pieces of any size."""
+        if self.is_closed:
+            return []
+        first = self._receipts.recoverable_received + 1
+        try:
+            packets = self._reader.feed(data)
+            if packets:
+                self._outbox.heard = True
+            for packet in packets:
+                self._receive(packet, now_ms)
+                if self.is_closed:
+                    break
+            else:
+                self._look_ahead(now_ms)
+        except DecodeError as error:
+            self._step(Input.MALFORMED, None, now_ms, str(error))
+        if self.state is State.OPEN:
+            self._acknowledge_if_due(now_ms)
+        return self._drain(first)
+
+    def _look_ahead(self, now_ms: int) -> None:
+        """Judge the packet that is still incomplete, as far as its beginning tells."""
+        reader = self._reader
+        if reader.broken:
+            reader.feed(b"")  # raises what is wrong with it
+        elif self.state is not State.OPEN and reader.buffered + reader.missing > EstablishConnection.SIZE:
+            # Only a message is that long, and it does not belong here: a stranger gets no megabytes of memory.
+            self._step(Input.USER_MESSAGE, None, now_ms)
+
+    def handle_timer(self, now_ms: int) -> list[Event[T]]:
+        """Do what has become due."""
+        if _due(self._retry_ms, now_ms):
+            self._step(Input.RETRY_DUE, None, now_ms)
+        if _due(self._opening_ms, now_ms):
+            self._step(Input.INITIALIZATION_EXPIRED, None, now_ms)
+        if _due(self._cleanup_ms, now_ms):
+            self._clean_up(now_ms)
+        if self.state is State.OPEN:
+            if _due(self._outbox.deadline_ms, now_ms) and self._outbox.expire(now_ms):
+                self._step(Input.UNACKNOWLEDGED, None, now_ms)
+                return self._drain()
+            self._outbox.window.grow(now_ms)
+            if _due(self._announced.deadline_ms, now_ms):
+                self._announced.grow(now_ms)
+                self._receipts.half_window = self._half_window()
+            if _due(self._receipts.deadline_ms, now_ms):
+                self._receipts.deadline_ms = None
+                if self._receipts.pending:
+                    self._send_ack(now_ms, self._announced.size)
+        return self._drain()
+
+    def _half_window(self) -> int:
+        return max(min(self._announced.size, self._outbox.window.ceiling) // 2, 1)
+
+    def _clean_up(self, now_ms: int) -> None:
+        """Session Cleanup Timer Event (3.1.6.2)."""
+        if not self.active:
+            self._step(Input.IDLE, None, now_ms)
+            return
+        self.active = False
+        self._cleanup_ms = now_ms + self._config.timers.session_cleanup_ms
+
+    # Following the table
+
+    def _receive(self, data: bytes, now_ms: int) -> None:
+        if not data[_BASE_FLAGS] & BASE_IN:
+            message = UserMessage.decode(
+                data
+            )  # the reader has looked at what decode_packet would look at again
+            if message.user.flags & USER_AH:
+                raise DecodeError("Flags.AH marks a message of another protocol", _USER_FLAGS)
+            self._step(_USER_MESSAGE, message, now_ms)
+            return
+        packet = decode_packet(data)
+        if isinstance(packet, SessionAck):
+            given = Input.SESSION_ACK
+        elif isinstance(packet, ConnectionParameters):
+            given = Input.PARAMETERS
+        else:
+            assert isinstance(packet, EstablishConnection)
+            given = Input.ESTABLISH if self._suits(packet) else Input.UNSUITABLE_ESTABLISH
+        self._step(given, packet, now_ms)
+
+    def _step(self, given: Input, packet: Packet | None, now_ms: int, detail: str = "") -> None:
+        """One transition of the table; what it does not know closes the session."""
+        step = self._steps.get((self.state, given))
+        if step is None:
+            self._close(CloseReason.OUT_OF_PLACE, f"{given.name} in {self.state.name}")
+            return
+        perform, state = step
+        if perform is None:
+            self._close(REASONS[given], detail)
+            return
+        self.state = state
+        perform(packet, now_ms)
+
+    def _close(self, reason: CloseReason, detail: str) -> None:
+        """Closing a Session (3.1.5.9): no packet says so; all timers stop."""
+        self.state = State.CLOSED
+        self._opening_ms = self._cleanup_ms = self._retry_ms = None
+        self._receipts.deadline_ms = None
+        self._announced.deadline_ms = None
+        returned = self._outbox.unsettled()
+        self._outbox = Outbox(Window(1, 0), 0)
+        self._events.append(Closed(reason, detail, returned))
+
+    def _drain(self, first: int = 0) -> list[Event[T]]:
+        """The events since the last call; a closing comes last, after the messages that arrived before it."""
+        if not self._messages and not self._settled:
+            events, self._events = self._events, []
+            return events
+        closing = [event for event in self._events if isinstance(event, Closed)]
+        events = [event for event in self._events if not isinstance(event, Closed)]
+        if self._messages:
+            count = self._receipts.recoverable_received + 1 - first
+            events.append(MessagesReceived(self._messages, self._earlier + first, count))
+        if self._settled:
+            events.append(MessagesAcknowledged(self._settled))
+        self._events, self._messages, self._settled = [], [], []
+        return events + closing
+
+    def _suits(self, packet: EstablishConnection) -> bool:
+        """Whether a request may become a session (3.1.5.3.1), or a response admits us (3.1.5.3.2)."""
+        if self.role is Role.ACCEPTOR:
+            return packet.meant_for(self._config.own_guid) and self._admit(packet)
+        header = packet.header
+        return (
+            not packet.internal.connection_refused
+            and header.client_guid == self._config.own_guid
+            and (self.direct or header.server_guid == self.remote_guid)
+        )
+
+    # The actions
+
+    def _ask(self, packet: Packet | None, now_ms: int) -> None:
+        config = self._config
+        request = EstablishConnection.request(
+            config.own_guid,
+            None if self.direct else self.remote_guid,
+            now_ms,
+            ping_sent=self._pinged,
+            server_class=config.server_class,
+        )
+        self._output.append(request.encode())
+        self._opening_ms = now_ms + config.timers.opening_ms
+
+    def _answer(self, packet: Packet | None, now_ms: int) -> None:
+        """Which ServerGuid goes back is decided in EstablishConnection.response: a zero one becomes ours, any other
+        is echoed (MQQB-2.2.3.1-d). MQQB-3.1.5.3.1-c would have ours even where another was asked for."""
+        assert isinstance(packet, EstablishConnection)
+        self.remote_guid = packet.header.client_guid
+        self.direct = packet.header.server_guid == NULL_GUID
+        self._output.append(packet.response(self._config.own_guid).encode())
+        self._opening_ms = now_ms + self._config.timers.opening_ms
+
+    def _refuse(self, packet: Packet | None, now_ms: int) -> None:
+        assert isinstance(packet, EstablishConnection)
+        self._output.append(packet.response(self._config.own_guid, refuse=True).encode())
+        self._close(CloseReason.REFUSED, "")
+
+    def _offer(self, packet: Packet | None, now_ms: int) -> None:
+        """The acceptor answered: it is who it says it is, and this far away."""
+        assert isinstance(packet, EstablishConnection)
+        self.remote_guid = packet.header.server_guid
+        timeout_ms = 8 * packet.round_trip_ms(now_ms & 0xFFFFFFFF)
+        self.recoverable_ack_timeout_ms = min(
+            max(timeout_ms, MIN_RECOVERABLE_ACK_TIMEOUT_MS), MAX_ACK_TIMEOUT_MS
+        )
+        offer = ConnectionParameters.of(
+            self.recoverable_ack_timeout_ms, self.ack_wait_timeout_ms, self._config.window_size
+        )
+        self.ack_wait_timeout_ms = offer.header.ack_timeout_ms
+        self._output.append(offer.encode())
+        self._events.append(Answered(self.remote_guid))
+
+    def _confirm(self, packet: Packet | None, now_ms: int) -> None:
+        """The acceptor works with the initiator's times and tells its own window."""
+        assert isinstance(packet, ConnectionParameters)
+        header = packet.header
+        self.ack_wait_timeout_ms = header.ack_timeout_ms
+        self.recoverable_ack_timeout_ms = header.recoverable_ack_timeout_ms
+        answer = ConnectionParameters.of(
+            header.recoverable_ack_timeout_ms, header.ack_timeout_ms, self._config.window_size
+        )
+        self._output.append(answer.encode())
+        self._adopt(packet, now_ms)
+
+    def _adopt(self, packet: Packet | None, now_ms: int) -> None:
+        assert isinstance(packet, ConnectionParameters)
+        self.received_window_size = packet.header.window_size
+        self._opening_ms = None
+        self._start_counting()
+        self._outbox.heard = True
+        self._events.append(
+            Established(
+                self.remote_guid,
+                self.received_window_size,
+                self.ack_wait_timeout_ms,
+                self.recoverable_ack_timeout_ms,
+            )
+        )
+
+    def _take_message(self, packet: Packet | None, now_ms: int) -> None:
+        """Count first: the SessionHeader of a message counts the message that carries it."""
+        assert isinstance(packet, UserMessage)
+        self.active = True
+        self._receipts.count(packet.user.flags & _DM_RECOVERABLE, now_ms)
+        self._messages.append(packet)
+        if packet.base.flags & BASE_SH:
+            header = packet.session
+            assert header is not None
+            self._take_header(header, now_ms)
+
+    def _take_ack(self, packet: Packet | None, now_ms: int) -> None:
+        assert isinstance(packet, SessionAck)
+        self._take_header(packet.session, now_ms)
+
+    def _take_header(self, header: SessionHeader, now_ms: int) -> None:
+        """Receiving a SessionAck Packet (3.1.5.5): release what it acknowledges, then compare the counts."""
+        receipts = self._receipts
+        try:
+            self._settled += self._outbox.acknowledge(header, now_ms)
+        except MiscountError as error:
+            self._step(Input.MISCOUNTED, None, now_ms, str(error))
+            return
+        wrong_count = header.user_msg_sequence_number != receipts.received & 0xFFFF
+        if wrong_count and not self._config.tolerate_wrong_message_count:
+            detail = f"UserMsgSequenceNumber {header.user_msg_sequence_number}, received {receipts.received}"
+            self._step(Input.MISCOUNTED, None, now_ms, detail)
+        elif header.recoverable_msg_seq_number != receipts.recoverable_received & 0xFFFF:
+            detail = (
+                f"RecoverableMsgSeqNumber {header.recoverable_msg_seq_number},"
+                f" received {receipts.recoverable_received}"
+            )
+            self._step(Input.MISCOUNTED, None, now_ms, detail)
+
+    def _wait(self, packet: Packet | None, now_ms: int) -> None:
+        self._retry_ms = now_ms + self._config.timers.retry_ms
+
+    def _reconnect(self, packet: Packet | None, now_ms: int) -> None:
+        self._retry_ms = None
+        self._events.append(RetryDue())
+
+    # Acknowledging
+
+    def _header(self, now_ms: int) -> SessionHeader:
+        outbox = self._outbox
+        return self._receipts.header(outbox.sent, outbox.recoverable_sent, self._announced.size, now_ms)
+
+    def _send_ack(self, now_ms: int, window: int) -> None:
+        outbox = self._outbox
+        header = self._receipts.header(outbox.sent, outbox.recoverable_sent, window, now_ms)
+        self._output.append(SessionAck.of(header).encode())
+
+    def _acknowledge_if_due(self, now_ms: int) -> None:
+        while self._receipts.due:
+            self._send_ack(now_ms, self._announced.size)
+
+
+def _due(deadline_ms: int | None, now_ms: int) -> bool:
+    return deadline_ms is not None and deadline_ms <= now_ms
+
+
+def _with_session_header(packet: bytes, header: SessionHeader) -> bytes:
+    flags = packet[_BASE_FLAGS] | BASE_SH
+    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), packet[_BASE_FLAGS + 1 :], header.write()))
+
+
+def _without_session_header(packet: bytes) -> bytes:
+    flags = packet[_BASE_FLAGS] & ~BASE_SH
+    body = packet[_BASE_FLAGS + 1 : -SessionHeader.SIZE]
+    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), body))

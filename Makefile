@@ -3,6 +3,9 @@
 PYTHON ?=
 SECONDS ?= 60
 RUNS ?= 0
+SEED ?= 1
+SEEDS ?= 0
+STEPS ?= 1000
 SAMPLE ?= samples/session.pcap
 
 VENV := .venv
@@ -10,7 +13,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format conformance bench fuzz docs docs-serve lock clean
+.PHONY: help setup run test check format conformance bench sim fuzz docs docs-serve lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +44,9 @@ conformance: setup ## Run the tests and write docs/conformance.md (CHECK=1: only
 
 bench: setup ## Run every benchmark of bench/
 	@set -e; for script in bench/*.py; do echo "== $$script"; $(VENV)/bin/python "$$script"; done
+
+sim: setup ## Simulate the queue manager on a failing disk until it fails (SEED=, SEEDS=, STEPS=)
+	@$(RUN) msmq.testing.manager_sim --seed $(SEED) --seeds $(SEEDS) --steps $(STEPS)
 
 fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)

@@ -1,0 +1,160 @@
+"""Giving space back while the store is in use.
+
+Segments go oldest first, so a single live record in the oldest one holds everything behind it. When more than
+a certain share of the closed segments is dead, the live records of the oldest are copied to the end of the
+log, a little at a time, and the segment is deleted when the copies are durable. A cleaned segment costs at
+most as many bytes to write as the log had dead ones, so the work stays in proportion to what is deleted.
+
+A copy is an ordinary record. Until its old segment is deleted a crash may leave both, the copy later in the
+log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msmq.store.errors import DamagedRecordError, StoreFullError
+from msmq.store.layout import HEAD_SIZE, PASSING, footprint
+from msmq.store.scan import read_index, read_trailer, scan
+from msmq.store.segment import Segment
+from msmq.store.space import Space
+
+if TYPE_CHECKING:
+    from msmq.store.store import Store
+
+_ROW: Final = Struct(f"<BBH{HEAD_SIZE}sQI")
+"""A row of the index with the attributes, which only the store looks at."""
+_LOOK_COST_BYTES: Final = 64
+_FREED_PER_STEP: Final = 8
+_MANY_SEGMENTS: Final = 16
+
+
+class Owner(Protocol):
+    """Who knows which records matter. The store asks while it cleans."""
+
+    def is_live(self, kind: int, head: bytes, address: int) -> bool:
+        """Whether the record at ``address`` has not been released."""
+
+    def current_head(self, kind: int, head: bytes, address: int) -> bytes:
+        """The head for the copy: what was said about the record by later ones, now that they may go before
+        it."""
+
+    def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
+        """The record is now at ``new``; ``head`` is the one it had. ``old`` is released already.
+
+        Records appended in here are kept or lost together with the copy.
+        """
+
+    def lost(self, kind: int, head: bytes, address: int, error: DamagedRecordError) -> None:
+        """The record is live but damaged, could not be copied, and is released."""
+
+
+class Cleaner:
+    """Where cleaning stands."""
+
+    def __init__(self, store: Store, space: Space, store_id: bytes) -> None:
+        self._store = store
+        self._space = space
+        self._store_id = store_id
+        self._victim: Segment | None = None
+        self._rows: Iterator[tuple[int, int, int, bytes, int, int]] = iter(())
+        self._clean_up_to = 0
+        self._seen_appended = -1
+
+    def everything(self) -> None:
+        """Clean all segments there are, however live they are."""
+        active = self._space.active
+        if active is not None and active.end:
+            self._store.start_segment(active.size)
+        self._clean_up_to = max((s.number for s in self._space.segments.values() if s.closed), default=0)
+
+    def step(self, owner: Owner, budget_bytes: int) -> bool:
+        """Some cleaning; whether there is more to do. StoreFullError says that there is no room for copies."""
+        freed = self._store.free_segments(_FREED_PER_STEP)
+        if self._victim is None or self._victim.number not in self._space.segments:
+            self._victim = None
+            oldest = next(iter(self._space.segments.values()), None)
+            if oldest is None or not oldest.closed:
+                return freed or self._shrink_when_idle()
+            if not oldest.live_records:
+                return True  # it goes when the records that emptied it are durable
+            if not self._wanted(oldest):
+                return freed or self._shrink_when_idle()
+            self._victim = oldest
+            self._rows = _ROW.iter_unpack(self._index(oldest))
+        return self._copy(self._victim, owner, budget_bytes)
+
+    def _wanted(self, oldest: Segment) -> bool:
+        if oldest.number <= self._clean_up_to:
+            return True
+        closed = [segment for segment in self._space.segments.values() if segment.closed]
+        total = sum(segment.end for segment in closed)
+        dead = sum(segment.dead_bytes for segment in closed)
+        options = self._space.options
+        mostly_dead = dead > options.clean_above * total and dead >= 2 * options.smallest_segment_bytes
+        # Each restart seals a segment, however small it is.
+        scattered = len(closed) > _MANY_SEGMENTS and total < len(closed) * options.smallest_segment_bytes // 4
+        return mostly_dead or scattered
+
+    def _index(self, segment: Segment) -> bytes:
+        if segment.rows:
+            return b"".join(segment.rows)
+        file = self._space.reader(segment)
+        trailer = read_trailer(file, self._store_id, segment.number)
+        rows = read_index(file, trailer) if trailer is not None else None
+        if rows is None:
+            found = scan(file.pread(segment.end, 0), self._store_id, segment.number, segment.next_sequence)
+            rows = bytes(found.rows)
+        return rows
+
+    def _copy(self, victim: Segment, owner: Owner, budget_bytes: int) -> bool:
+        store = self._store
+        for row in self._rows:
+            kind, flags, attributes, head, address, size = row
+            if not attributes & PASSING and owner.is_live(kind, head, address):
+                try:
+                    store.reserve(size, freeing=True)
+                except StoreFullError:
+                    self._rows = chain((row,), self._rows)
+                    raise
+                self._copy_record(owner, kind, flags, head, address, size)
+                budget_bytes -= footprint(size)
+            budget_bytes -= _LOOK_COST_BYTES
+            if budget_bytes <= 0:
+                return True
+        # Nothing live is left, even if someone forgot to release a record.
+        victim.released_records = victim.standing_records
+        victim.released_bytes = victim.standing_bytes
+        self._victim = None
+        return True
+
+    def _copy_record(self, owner: Owner, kind: int, flags: int, head: bytes, address: int, size: int) -> None:
+        store = self._store
+        try:
+            payload = store.read(address, size)
+        except DamagedRecordError as error:
+            store.release(address, size)
+            owner.lost(kind, head, address, error)
+            return
+        new = store.append(kind, owner.current_head(kind, head, address), payload, flags=flags)
+        store.release(address, size)
+        owner.relocated(kind, head, address, new)
+
+    def _shrink_when_idle(self) -> bool:
+        """Large files that were made for a busier time are exchanged for small ones, when nothing happened
+        since the last call."""
+        idle = self._store.idle and self._store.appended == self._seen_appended
+        self._seen_appended = self._store.appended
+        active = self._space.active
+        if not idle or active is None:
+            return False
+        fitting = self._space.fitting_size()
+        if active.size > fitting and 2 * active.live_bytes <= active.end:
+            with suppress(StoreFullError):
+                self._store.start_segment(fitting)
+                return True
+        return False

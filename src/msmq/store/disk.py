@@ -1,0 +1,153 @@
+"""The few things the store asks of a disk, and the real one. :mod:`msmq.testing.disk` has one that loses
+power."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Protocol
+
+from msmq.store.errors import StoreLockedError
+
+_BUSY_ERRORS = (BlockingIOError, PermissionError)
+
+
+class DiskFile(Protocol):
+    """An open file. Failures are OSErrors. Nothing written is durable before :meth:`fdatasync` has
+    returned."""
+
+    def size(self) -> int: ...
+
+    def pread(self, length: int, offset: int) -> bytes:
+        """At most ``length`` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        """Write all of ``data``."""
+
+    def fdatasync(self) -> None:
+        """Make the content and the size durable."""
+
+    def allocate(self, size: int) -> None:
+        """Make the file at least this long with zeros, so that writing there needs no more space."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A directory. What happens to its names is durable after :meth:`sync_directory` only."""
+
+    @property
+    def where(self) -> str:
+        """What to call it in messages."""
+
+    def names(self) -> list[str]: ...
+
+    def open(self, name: str, *, create: bool = False) -> DiskFile: ...
+
+    def unlink(self, name: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def sync_directory(self) -> None: ...
+
+    def free_bytes(self) -> int: ...
+
+    def lock(self, name: str) -> None:
+        """Own the directory until :meth:`unlock` or the end of the process, or raise StoreLockedError."""
+
+    def unlock(self) -> None: ...
+
+
+class RealFile:
+    """A file of the operating system."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        self._fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def pread(self, length: int, offset: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        if len(data) == length or not data:
+            return data
+        # One call gives at most 2 GiB, and a signal may cut it short.
+        return data + self.pread(length - len(data), offset + len(data))
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        written = os.pwrite(self._fd, data, offset)
+        if written < len(data):
+            rest = memoryview(data)
+            while written < len(data):
+                written += os.pwrite(self._fd, rest[written:], offset + written)
+
+    def fdatasync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def allocate(self, size: int) -> None:
+        if size > self.size():
+            os.posix_fallocate(self._fd, 0, size)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class RealDisk:
+    """A directory of the operating system; with ``create`` it is made when it does not exist."""
+
+    def __init__(self, path: str | Path, *, create: bool = True) -> None:
+        self.path = Path(path)
+        self._lock_fd: int | None = None
+        if create:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    def names(self) -> list[str]:
+        return os.listdir(self.path)
+
+    def open(self, name: str, *, create: bool = False) -> RealFile:
+        return RealFile(self.path / name, create=create)
+
+    def unlink(self, name: str) -> None:
+        (self.path / name).unlink()
+
+    def rename(self, old: str, new: str) -> None:
+        (self.path / old).rename(self.path / new)
+
+    def sync_directory(self) -> None:
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self) -> int:
+        status = os.statvfs(self.path)
+        return status.f_bavail * status.f_frsize
+
+    def lock(self, name: str) -> None:
+        fd = os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except _BUSY_ERRORS as error:
+            owner = os.pread(fd, 32, 0).strip()
+            os.close(fd)
+            raise StoreLockedError(self.where, int(owner) if owner.isdigit() else None) from error
+        # The file stays when the lock is given back: unlinking it would let two processes lock two files.
+        # The text has a fixed width and replaces the old one, which works on a full disk too.
+        os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+        self._lock_fd = fd
+
+    def unlock(self) -> None:
+        if self._lock_fd is not None:
+            os.close(self._lock_fd)
+            self._lock_fd = None

@@ -1,0 +1,225 @@
+"""The form of a store on disk. Everything is little-endian; structures start at multiples of 8 bytes.
+
+A store is a directory of these files::
+
+    LOCK          locked by the owning process, whose number is its text
+    FORMAT        version and identifier of the store
+    00000001.log  segments, oldest first; numbers rise and are never used twice
+
+A segment is preallocated with zeros and only ever appended to. It is a row of batches, and once it is sealed
+an index stands behind them and the file ends there::
+
+    batch   header of 48 bytes, then records; what one commit wrote, there whole or not at all
+    record  size u32 | crc u32 | kind u8 | flags u8 | attributes u16 | head 40 bytes | payload | padding to 8
+    index   marker of 8 bytes, then a row of 56 bytes for each record, then a trailer
+
+:func:`segment_seed` says what the checksum of a record covers. It depends on the store's identifier and on the
+place of the record, so neither bytes that a stranger put into a message, nor a record that the disk put in the
+wrong place, can pass for a record. For the same reason a batch header names the store and its own address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
+
+from msmq.store.errors import NewerFormatError, NotAStoreError
+
+FORMAT_VERSION: Final = 1
+FORMAT_FILE: Final = "FORMAT"
+LOCK_FILE: Final = "LOCK"
+
+ID_SIZE: Final = 16
+HEAD_SIZE: Final = 40
+"""Size of the part of a record that recovery hands over without reading the payload."""
+SECTOR_SIZE: Final = 512
+"""What a disk writes whole or not at all. Larger sectors are multiples of it."""
+OFFSET_BITS: Final = 32
+OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+
+# --- segments -----------------------------------------------------------------------------------------------
+
+_SEGMENT_NAME: Final = re.compile(r"(\d{8,10})\.log")
+
+
+def segment_name(number: int) -> str:
+    return f"{number:08d}.log"
+
+
+def segment_number(name: str) -> int | None:
+    """The number of a segment file, or None when ``name`` is no segment."""
+    match = _SEGMENT_NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def place(address: int) -> tuple[int, int]:
+    """Segment number and offset of an address."""
+    return address >> OFFSET_BITS, address & OFFSET_MASK
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+RECORD: Final = Struct(f"<IIBBH{HEAD_SIZE}s")
+"""Size of the payload, checksum, kind, flags, attributes, head."""
+RECORD_SIZE: Final = RECORD.size
+LEAD: Final = Struct("<III")
+"""The same up to the head, with kind, flags and attributes as one number: the marks."""
+PASSING: Final = 0x0001
+"""Attribute of a record that matters only until everything before it is gone."""
+LARGEST_PAYLOAD: Final = 0xFFFF0000
+
+
+Entry: TypeAlias = tuple[int, int, bytes, int, int]
+"""What recovery tells about a record: kind, flags, head, address, size of the payload. A plain tuple, because
+making named ones takes three times as long, and there may be millions."""
+
+
+def footprint(payload_size: int) -> int:
+    """The bytes that a record with such a payload takes."""
+    return payload_size + RECORD_SIZE + 7 & ~7
+
+
+def segment_seed(store_id: bytes, number: int) -> int:
+    """Where the checksums of a segment start. A record's offset and marks are added with exclusive or, and the
+    checksum is that of its head and payload."""
+    return crc32(number.to_bytes(4, "little"), crc32(store_id))
+
+
+# --- batches ------------------------------------------------------------------------------------------------
+
+BATCH_MAGIC: Final = b"MQb\x01"
+_BATCH: Final = Struct("<4sI8sQQIIII")
+BATCH_HEADER_SIZE: Final = _BATCH.size
+_CONTINUED: Final = 0x0001
+_TAG_SIZE: Final = 8
+
+
+class BatchHeader(NamedTuple):
+    """In front of each batch. Sequence numbers rise by one from batch to batch through the whole log.
+
+    A batch that is ``continued`` is the first part of a commit that the end of a segment divided; it counts
+    only together with the next batch.
+    """
+
+    length: int
+    sequence: int
+    address: int
+    record_count: int
+    continued: bool
+
+
+def pack_batch_header(store_id: bytes, header: BatchHeader) -> bytes:
+    fields = (header.length, store_id[:_TAG_SIZE], header.sequence, header.address, header.record_count)
+    flags = _CONTINUED if header.continued else 0
+    checked = _BATCH.pack(BATCH_MAGIC, *fields, flags, 0, 0)[:-4]
+    return checked + crc32(checked).to_bytes(4, "little")
+
+
+def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> BatchHeader | None:
+    """The batch header at ``offset`` of a segment's bytes, or None when none stands there."""
+    end = offset + BATCH_HEADER_SIZE
+    if end > len(data):
+        return None
+    magic, length, tag, sequence, address, count, flags, _, crc = _BATCH.unpack_from(data, offset)
+    if magic != BATCH_MAGIC or tag != store_id[:_TAG_SIZE] or address != number << OFFSET_BITS | offset:
+        return None
+    if crc != crc32(data[offset : end - 4]) or length < BATCH_HEADER_SIZE + count * footprint(0):
+        return None
+    return BatchHeader(length, sequence, address, count, bool(flags & _CONTINUED))
+
+
+# --- the index of a sealed segment --------------------------------------------------------------------------
+
+INDEX_MARKER: Final = b"MQindex\x01"
+ROW: Final = Struct(f"<BB2x{HEAD_SIZE}sQI")
+"""A row of the index: a record from its kind to its head, then address and payload size, as an Entry."""
+_ROW_PIECES: Final = f"{RECORD_SIZE - 8}sQI"
+_ROWS_AT_ONCE: Final = 64
+
+
+@cache
+def _rows(count: int) -> Struct:
+    return Struct("<" + _ROW_PIECES * count)
+
+
+def pack_rows(headers: Sequence[bytes], addresses: Sequence[int], sizes: Iterable[int]) -> bytes:
+    """The rows of many records. Many at once are packed in a fraction of the time that one by one takes."""
+    pieces = list(chain.from_iterable(zip([header[8:] for header in headers], addresses, sizes, strict=True)))
+    if len(headers) <= _ROWS_AT_ONCE:
+        return _rows(len(headers)).pack(*pieces)
+    step = 3 * _ROWS_AT_ONCE
+    parts = (pieces[start : start + step] for start in range(0, len(pieces), step))
+    return b"".join([_rows(len(part) // 3).pack(*part) for part in parts])
+
+
+_TRAILER: Final = Struct("<8s8sIIQQQQIIII")
+TRAILER_SIZE: Final = _TRAILER.size
+_TRAILER_MAGIC: Final = b"MQseal\x00\x01"
+
+
+class Trailer(NamedTuple):
+    """The end of a sealed segment. It is written only after all batches of the segment are durable."""
+
+    number: int
+    record_count: int
+    data_end: int
+    first_sequence: int
+    next_sequence: int
+    standing_bytes: int
+    standing_records: int
+    """Records that are not passing, as they were written; which of them are still live is not on disk."""
+    index_crc: int
+
+    @property
+    def index_size(self) -> int:
+        return len(INDEX_MARKER) + self.record_count * ROW.size
+
+
+def pack_trailer(store_id: bytes, trailer: Trailer) -> bytes:
+    checked = _TRAILER.pack(_TRAILER_MAGIC, store_id[:_TAG_SIZE], *trailer, 0, 0)[:-4]
+    return checked + crc32(checked).to_bytes(4, "little")
+
+
+def parse_trailer(data: bytes, store_id: bytes, number: int, file_size: int) -> Trailer | None:
+    """The trailer in the last bytes of a file, or None when they are something else."""
+    if len(data) != TRAILER_SIZE:
+        return None
+    magic, tag, *fields, _, crc = _TRAILER.unpack(data)
+    trailer = Trailer._make(fields)
+    if magic != _TRAILER_MAGIC or tag != store_id[:_TAG_SIZE] or crc != crc32(data[:-4]):
+        return None
+    if trailer.number != number or trailer.data_end + trailer.index_size + TRAILER_SIZE != file_size:
+        return None
+    return trailer
+
+
+# --- the FORMAT file ----------------------------------------------------------------------------------------
+
+_FORMAT_TEXT: Final = "msmq store\nformat {version}\nid {id}\n"
+
+
+def format_text(store_id: bytes) -> bytes:
+    text = _FORMAT_TEXT.format(version=FORMAT_VERSION, id=store_id.hex()).encode()
+    return text + b"check %08x\n" % crc32(text)
+
+
+def parse_format(data: bytes, where: str) -> bytes:
+    """The store's identifier. The version is looked at first: a newer format may have other lines below
+    it."""
+    start = re.match(rb"msmq store\nformat (\d{1,9})\n", data)
+    if not start:
+        raise NotAStoreError(f"{where} is not a store: its {FORMAT_FILE} file says something else.")
+    if int(start[1]) > FORMAT_VERSION:
+        raise NewerFormatError(where, int(start[1]), FORMAT_VERSION)
+    identifier = re.match(rb"id ([0-9a-f]{32})\n", data[start.end() :])
+    store_id = bytes.fromhex(identifier[1].decode()) if identifier else b""
+    if format_text(store_id) != data:
+        raise NotAStoreError(
+            f"The {FORMAT_FILE} file of {where} is damaged; put back a copy of it, its lines never change."
+        )
+    return store_id

@@ -1,0 +1,88 @@
+"""Reading payloads back: from memory while a record waits to be written, from its segment afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+from zlib import crc32
+
+from msmq.store.errors import DamagedRecordError
+from msmq.store.layout import LEAD, RECORD_SIZE, place, segment_seed
+from msmq.store.segment import Segment
+from msmq.store.space import Space
+
+_LIKELY_PAYLOAD: Final = 4096
+_READ_AHEAD: Final = 1 << 18
+
+
+class Reader:
+    """``waiting`` gives the payload of a record that is not on disk yet, and None for all others."""
+
+    def __init__(self, space: Space, store_id: bytes, waiting: Callable[[int], bytes | None]) -> None:
+        self._space = space
+        self._store_id = store_id
+        self._waiting = waiting
+
+    def read(self, address: int, payload_size: int | None) -> bytes:
+        payload = self._waiting(address)
+        if payload is not None:
+            return payload
+        number, offset = place(address)
+        segment = self._space.segments[number]
+        length = RECORD_SIZE + (_LIKELY_PAYLOAD if payload_size is None else payload_size)
+        data = self._space.reader(segment).pread(length, offset)
+        if payload_size is None:
+            payload_size = self._size(segment, offset, data)
+            if payload_size > _LIKELY_PAYLOAD:
+                data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
+        return self._payload(segment, offset, data, payload_size)
+
+    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
+        payloads: list[bytes] = []
+        window, window_start, window_end = b"", 0, 0
+        for index, (address, size) in enumerate(records):
+            payload = self._waiting(address)
+            if payload is None:
+                number, offset = place(address)
+                segment = self._space.segments[number]
+                if address < window_start or address + RECORD_SIZE + size > window_end:
+                    window_start, window_end = address, self._window_end(records, index)
+                    window = self._space.reader(segment).pread(window_end - address, offset)
+                start = address - window_start
+                payload = self._payload(segment, offset, window[start : start + RECORD_SIZE + size], size)
+            payloads.append(payload)
+        return payloads
+
+    def _window_end(self, records: Sequence[tuple[int, int]], index: int) -> int:
+        """How far to read so that the records which follow directly come along."""
+        start, size = records[index]
+        end = start + RECORD_SIZE + size
+        for position in range(index + 1, len(records)):
+            address, size = records[position]
+            near = end <= address < end + 256 and address + RECORD_SIZE + size - start <= _READ_AHEAD
+            if not near or self._waiting(address) is not None:
+                break
+            end = address + RECORD_SIZE + size
+        return end
+
+    def payload_size(self, address: int) -> int:
+        """The size a record claims, unchecked, but never more than there is."""
+        waiting = self._waiting(address)
+        if waiting is not None:
+            return len(waiting)
+        number, offset = place(address)
+        segment = self._space.segments[number]
+        return self._size(segment, offset, self._space.reader(segment).pread(LEAD.size, offset))
+
+    def _size(self, segment: Segment, offset: int, data: bytes) -> int:
+        return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))
+
+    def _payload(self, segment: Segment, offset: int, data: bytes, payload_size: int) -> bytes:
+        if len(data) < RECORD_SIZE + payload_size:
+            raise DamagedRecordError(segment.name, offset, "the file ends within the record")
+        size, crc, marks = LEAD.unpack_from(data)
+        seed = segment_seed(self._store_id, segment.number) ^ offset ^ marks
+        payload = data[RECORD_SIZE : RECORD_SIZE + payload_size]
+        if size != payload_size or crc32(payload, crc32(data[LEAD.size : RECORD_SIZE], seed)) != crc:
+            raise DamagedRecordError(segment.name, offset, "the record does not have its checksum")
+        return payload

@@ -1,0 +1,309 @@
+"""Reading a segment as a whole: what is in it, what was torn off, what is damaged.
+
+How the end of the log is told from damage
+------------------------------------------
+A batch is written in one piece and synced before anything later is written. So when *anything* valid follows
+a batch, here or in a later segment, the batch was durable, and what is wrong with it now is damage: it costs
+the records that fail their checksums and no others. Sequence numbers tell whether something valid follows.
+
+Only the last batch of the log can be incomplete because the power went. Segments are new files full of zeros,
+so of a torn batch each sector is either written or still zero. When the last batch has bad records and one of
+them lies on a sector that is still zero (or beyond the end of the file), the batch is a torn tail and is
+dropped whole. When all its sectors were written, it was flipped bits, and damage again.
+
+The same holds for a damaged batch header: its records are found by their own checksums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from msmq.store.disk import DiskFile
+from msmq.store.layout import (
+    BATCH_HEADER_SIZE,
+    BATCH_MAGIC,
+    INDEX_MARKER,
+    LEAD,
+    OFFSET_BITS,
+    PASSING,
+    RECORD_SIZE,
+    SECTOR_SIZE,
+    TRAILER_SIZE,
+    BatchHeader,
+    Trailer,
+    batch_header_at,
+    footprint,
+    pack_rows,
+    parse_trailer,
+    segment_name,
+    segment_seed,
+)
+
+_LEAD_SIZE: Final = LEAD.size
+_NOTHING: Final = bytes(8)
+UNKNOWN: Final = 1 << 64
+"""In place of a sequence number: batches follow, but none of their headers can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a segment that are not what was written there."""
+
+    file: str
+    offset: int
+    length: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file} at offset {self.offset}, {self.length} bytes: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class TornTail:
+    """The beginning of a batch that was being written when the power went; nobody was told it was durable."""
+
+    file: str
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.file} at offset {self.offset}: the last batch is incomplete and was dropped"
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a segment holds."""
+
+    number: int
+    rows: bytearray = field(default_factory=bytearray)
+    """A row of the index for each good record."""
+    records: int = 0
+    standing_records: int = 0
+    standing_bytes: int = 0
+    batches: int = 0
+    first_sequence: int | None = None
+    next_sequence: int | None = None
+    """Both None as long as no batch header could be read."""
+    last_batch: int = 0
+    """Where the last batch starts, and :attr:`data_end` where it ends."""
+    data_end: int = 0
+    torn: TornTail | None = None
+    damaged: list[Damage] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.number)
+
+
+@dataclass(slots=True)
+class _Records:
+    """Good records of a region, and the stretches between them."""
+
+    rows: bytearray = field(default_factory=bytearray)
+    count: int = 0
+    standing_records: int = 0
+    standing_bytes: int = 0
+    bad: list[tuple[int, int]] = field(default_factory=list)
+
+
+class _Reader:
+    """The bytes of one segment."""
+
+    def __init__(self, data: bytes, store_id: bytes, number: int) -> None:
+        self.data = data
+        self.base = number << OFFSET_BITS
+        self._store_id = store_id
+        self._number = number
+        self._seed = segment_seed(store_id, number)
+
+    def header_at(self, offset: int) -> BatchHeader | None:
+        return batch_header_at(self.data, offset, self._store_id, self._number)
+
+    def next_header(self, offset: int) -> BatchHeader | None:
+        """The first batch header at or behind ``offset``."""
+        while (offset := self.data.find(BATCH_MAGIC, offset)) >= 0:
+            header = self.header_at(offset)
+            if header is not None:
+                return header
+            offset += 1
+        return None
+
+    def record_end(self, offset: int, limit: int) -> int:
+        """Where the good record at ``offset`` ends, its padding included, or 0 when there is none."""
+        if offset + RECORD_SIZE > limit:
+            return 0
+        size, crc, marks = LEAD.unpack_from(self.data, offset)
+        if offset + footprint(size) > limit:
+            return 0
+        checked = self.data[offset + _LEAD_SIZE : offset + RECORD_SIZE + size]
+        if crc32(checked, self._seed ^ offset ^ marks) != crc:
+            return 0
+        return offset + footprint(size)
+
+    def records(self, start: int, end: int) -> _Records:
+        """All good records between two offsets. Behind a bad one the next is looked for, at every 8 bytes."""
+        found = _Records()
+        offset = start
+        while offset < end:
+            stop = self.record_end(offset, end)
+            if stop:
+                self._keep(found, offset, stop)
+                offset = stop
+            else:
+                bad, offset = offset, self._next_record(offset, end)
+                found.bad.append((bad, offset))
+        return found
+
+    def _keep(self, found: _Records, offset: int, stop: int) -> None:
+        size, _, marks = LEAD.unpack_from(self.data, offset)
+        found.rows += pack_rows([self.data[offset : offset + RECORD_SIZE]], [self.base | offset], [size])
+        found.count += 1
+        if not marks >> 16 & PASSING:
+            found.standing_records += 1
+            found.standing_bytes += stop - offset
+
+    def _next_record(self, offset: int, end: int) -> int:
+        # Most often only the payload is damaged, and the size still tells where the next record starts.
+        if offset + RECORD_SIZE <= end:
+            claimed = offset + footprint(LEAD.unpack_from(self.data, offset)[0])
+            if claimed == end or (claimed < end and self.record_end(claimed, end)):
+                return claimed
+        data = self.data
+        for candidate in range(offset + 8, end - RECORD_SIZE + 1, 8):
+            if data[candidate : candidate + 8] != _NOTHING and self.record_end(candidate, end):
+                return candidate
+        return end
+
+    def was_written(self, stretch: tuple[int, int], batch: tuple[int, int]) -> bool:
+        """Whether every sector under a stretch of a batch was written: in none is the batch's part still
+        zero."""
+        first, last = stretch[0] // SECTOR_SIZE, (stretch[1] - 1) // SECTOR_SIZE
+        for sector in range(first * SECTOR_SIZE, (last + 1) * SECTOR_SIZE, SECTOR_SIZE):
+            start, stop = max(sector, batch[0]), min(sector + SECTOR_SIZE, batch[1])
+            # Less than 8 bytes at the end can be padding, which is zero anyway.
+            if stop - start >= 8 and _is_zero(self.data, start, stop):
+                return False
+        return True
+
+
+def _is_zero(data: bytes, start: int, stop: int) -> bool:
+    return data[start:stop] == bytes(stop - start)
+
+
+def scan(data: bytes, store_id: bytes, number: int, following: int | None) -> Scan:
+    """Read all batches of a segment.
+
+    ``following`` is the sequence number of the first batch that is known to have been written after this
+    segment: None if there is none, UNKNOWN if its header cannot be read.
+    """
+    reader = _Reader(data, store_id, number)
+    result = Scan(number)
+    offset = 0
+    while offset < len(data):
+        header = reader.header_at(offset)
+        if header is not None:
+            if not _take_batch(reader, result, offset, header, following):
+                break
+            offset += header.length
+            continue
+        successor = reader.next_header(offset)
+        if successor is None:
+            _judge_remainder(reader, result, offset, following)
+            break
+        stop = successor.address - reader.base
+        _salvage(reader, result, offset, stop, "a batch header is damaged")
+        offset = stop
+    return result
+
+
+def _take_batch(
+    reader: _Reader, result: Scan, offset: int, header: BatchHeader, following: int | None
+) -> bool:
+    """Add a batch to the result; False when it is the torn tail."""
+    end = offset + header.length
+    found = reader.records(offset + BATCH_HEADER_SIZE, min(end, len(reader.data)))
+    whole = found.count == header.record_count and not found.bad and end <= len(reader.data)
+    if not whole or header.continued:
+        successor = reader.next_header(end)
+        later = following if successor is None else successor.sequence
+        if later is None or later <= header.sequence:
+            written = not header.continued and end <= len(reader.data)
+            if not written or not all(reader.was_written(bad, (offset, end)) for bad in found.bad):
+                result.torn = TornTail(result.name, offset)
+                return False
+    _add(result, found)
+    for start, stop in found.bad:
+        _report(result, start, stop, "a record does not have its checksum")
+    if end > len(reader.data):
+        _report(result, len(reader.data), end, "the file is too short")
+    result.batches += 1
+    if result.first_sequence is None:
+        result.first_sequence = header.sequence
+    result.next_sequence = header.sequence + 1
+    result.last_batch, result.data_end = offset, end
+    return True
+
+
+def _judge_remainder(reader: _Reader, result: Scan, offset: int, following: int | None) -> None:
+    """What stands behind the last valid batch: free space, an index, a torn batch, or a damaged one."""
+    data = reader.data
+    if data.startswith(INDEX_MARKER, offset) or _is_zero(data, offset, len(data)):
+        return
+    if following is not None:
+        # No batch is missing: these are the remains of an index that was never synced.
+        if result.next_sequence is not None and following <= result.next_sequence:
+            return
+        _salvage(reader, result, offset, len(data), "a batch header is damaged")
+        if following != UNKNOWN:
+            result.next_sequence = following
+    elif _header_was_written(reader, offset):
+        _salvage(reader, result, offset, len(data), "the last batch header is damaged")
+        if result.next_sequence is not None:
+            result.next_sequence += 1
+    else:
+        result.torn = TornTail(result.name, offset)
+
+
+def _header_was_written(reader: _Reader, offset: int) -> bool:
+    end = offset + BATCH_HEADER_SIZE
+    return end <= len(reader.data) and reader.was_written((offset, end), (offset, len(reader.data)))
+
+
+def _salvage(reader: _Reader, result: Scan, start: int, stop: int, reason: str) -> None:
+    found = reader.records(start, stop)
+    _add(result, found)
+    for bad_start, bad_stop in found.bad:
+        _report(result, bad_start, bad_stop, reason)
+        reason = "a record does not have its checksum"
+    result.batches += 1
+    result.last_batch, result.data_end = start, stop
+
+
+def _add(result: Scan, found: _Records) -> None:
+    result.rows += found.rows
+    result.records += found.count
+    result.standing_records += found.standing_records
+    result.standing_bytes += found.standing_bytes
+
+
+def _report(result: Scan, start: int, stop: int, reason: str) -> None:
+    result.damaged.append(Damage(result.name, start, stop - start, reason))
+
+
+# --- the index ----------------------------------------------------------------------------------------------
+
+
+def read_trailer(file: DiskFile, store_id: bytes, number: int) -> Trailer | None:
+    """The trailer of a segment, or None when it is not sealed."""
+    size = file.size()
+    data = file.pread(TRAILER_SIZE, size - TRAILER_SIZE) if size >= TRAILER_SIZE else b""
+    return parse_trailer(data, store_id, number, size)
+
+
+def read_index(file: DiskFile, trailer: Trailer) -> bytes | None:
+    """The rows of a sealed segment, or None when the index is damaged."""
+    index = file.pread(trailer.index_size, trailer.data_end)
+    if len(index) != trailer.index_size or crc32(index) != trailer.index_crc:
+        return None
+    return index[len(INDEX_MARKER) :]

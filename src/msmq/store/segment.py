@@ -1,0 +1,150 @@
+"""Segments and batches as the running store knows them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from msmq.store.disk import DiskFile
+from msmq.store.layout import (
+    BATCH_HEADER_SIZE,
+    INDEX_MARKER,
+    OFFSET_BITS,
+    ROW,
+    BatchHeader,
+    Trailer,
+    pack_batch_header,
+    pack_rows,
+    pack_trailer,
+    segment_name,
+)
+
+
+@dataclass(slots=True)
+class Segment:
+    """One file of the log, and how much in it still matters."""
+
+    number: int
+    size: int
+    """Bytes of the file, the preallocated ones included."""
+    end: int = 0
+    """Where the last batch ends."""
+    first_sequence: int = 0
+    next_sequence: int = 0
+    standing_records: int = 0
+    standing_bytes: int = 0
+    released_records: int = 0
+    released_bytes: int = 0
+    barrier: int = 0
+    """The batch that has to be durable before the segment may be deleted: it holds what made records here
+    dead."""
+    rows: list[bytes] = field(default_factory=list)
+    """The rows of the index as long as it is not on disk."""
+    file: DiskFile | None = None
+    """Open as long as the segment is written to."""
+    closed: bool = False
+    """No write to this segment is to come or under way."""
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.number)
+
+    @property
+    def base(self) -> int:
+        return self.number << OFFSET_BITS
+
+    @property
+    def live_records(self) -> int:
+        return self.standing_records - self.released_records
+
+    @property
+    def live_bytes(self) -> int:
+        return self.standing_bytes - self.released_bytes
+
+    @property
+    def dead_bytes(self) -> int:
+        """Bytes of records, not of batch headers: a copy would need those again."""
+        batches = self.next_sequence - self.first_sequence
+        return self.end - batches * BATCH_HEADER_SIZE - self.live_bytes
+
+    def writable(self) -> DiskFile:
+        assert self.file is not None, f"{self.name} is not open for writing"
+        return self.file
+
+    def seal(self, store_id: bytes) -> None:
+        """Put the index behind the batches, which must be durable, and end the file there.
+
+        Nothing depends on the index; without it the segment is scanned at the next start. So it is not
+        synced.
+        """
+        index = b"".join((INDEX_MARKER, *self.rows))
+        trailer = Trailer(
+            self.number,
+            (len(index) - len(INDEX_MARKER)) // ROW.size,
+            self.end,
+            self.first_sequence,
+            self.next_sequence,
+            self.standing_bytes,
+            self.standing_records,
+            crc32(index),
+        )
+        data = index + pack_trailer(store_id, trailer)
+        size = self.end + len(data)
+        file = self.writable()
+        file.allocate(size)
+        file.pwrite(data, self.end)
+        file.truncate(size)
+        self.size = size
+        self.rows.clear()
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The part of a commit that lies in one segment: a batch on disk."""
+
+    segment: Segment
+    start: int
+    parts: list[bytes] = field(default_factory=lambda: [b""])
+    """The header of the batch, as soon as it is known; then header, payload and padding of each record."""
+    addresses: list[int] = field(default_factory=list)
+    passing_records: int = 0
+    passing_bytes: int = 0
+    sequence: int = 0
+    seals: bool = False
+    """Nothing more will be written to the segment."""
+
+    def close(self, store_id: bytes, sequence: int, end: int, *, continued: bool) -> None:
+        """The batch is complete; ``end`` is where its last record ends."""
+        segment = self.segment
+        self.sequence = sequence
+        count = len(self.addresses)
+        header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued)
+        self.parts[0] = pack_batch_header(store_id, header)
+        segment.rows.append(pack_rows(self.parts[1::3], self.addresses, map(len, self.parts[2::3])))
+        segment.end = end
+        segment.first_sequence = segment.first_sequence or sequence
+        segment.next_sequence = sequence + 1
+        segment.standing_records += count - self.passing_records
+        segment.standing_bytes += end - self.start - BATCH_HEADER_SIZE - self.passing_bytes
+
+    def payload(self, address: int) -> bytes | None:
+        """The payload of a record of this chunk."""
+        addresses = self.addresses
+        if not addresses or not addresses[0] <= address <= addresses[-1]:
+            return None
+        index = bisect_left(addresses, address)
+        return self.parts[3 * index + 2] if addresses[index] == address else None
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one commit makes durable: usually one chunk, more when segments ended within it."""
+
+    chunks: list[Chunk]
+    lsn: int
+    """``Store.durable`` after this batch."""
+
+    @property
+    def records(self) -> int:
+        return sum(len(chunk.addresses) for chunk in self.chunks)

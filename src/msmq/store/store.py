@@ -1,0 +1,477 @@
+"""The durable log that the queue manager stands on.
+
+How it works
+------------
+The caller changes its memory and *appends* records that say what it changed; a record is a kind, a few flags,
+a head of fixed size and a payload, none of which the store understands. Appended records gather in a batch
+until a *commit* writes it in one piece and syncs it, so one sync serves everyone who appended meanwhile. A
+crash keeps a batch whole or loses it whole. Nobody may be told about a record before ``durable`` has reached
+its number.
+
+A record has an address from the moment it is appended, and its payload can be read at once, from memory until
+the batch is on disk. After a restart :meth:`Store.recover` gives kind, flags, head and address of every
+record in the order they were appended, without reading payloads.
+
+The caller *releases* records that no longer matter. Segments without live records are deleted, oldest first,
+and when too much of the log is dead, :meth:`Store.clean_step` copies what is live in the oldest segment to
+the end of the log. See :mod:`msmq.store.layout` for the bytes, :mod:`msmq.store.scan` for torn tails and
+damage, :mod:`msmq.store.space` for full disks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+from zlib import crc32
+
+from msmq.errors import EncodeError
+from msmq.store.clean import Cleaner, Owner
+from msmq.store.disk import Disk
+from msmq.store.errors import (
+    StoreError,
+    StoreFailedError,
+    StoreFullError,
+)
+from msmq.store.identity import read_store_id, write_store_id
+from msmq.store.layout import (
+    BATCH_HEADER_SIZE,
+    HEAD_SIZE,
+    ID_SIZE,
+    LARGEST_PAYLOAD,
+    LOCK_FILE,
+    OFFSET_BITS,
+    PASSING,
+    RECORD,
+    RECORD_SIZE,
+    ROW,
+    Entry,
+    footprint,
+    segment_seed,
+)
+from msmq.store.reading import Reader
+from msmq.store.recovery import Recovery, RecoveryReport
+from msmq.store.segment import Batch, Chunk, Segment
+from msmq.store.space import NO_SPACE_ERRORS, Space, StoreOptions
+
+_pack_record: Final = RECORD.pack
+_PADDING: Final = tuple(bytes(length) for length in range(8))
+_LARGEST_FRAME: Final = footprint(7)
+_NO_ROOM: Final = -1
+_FREED_PER_COMMIT: Final = 2
+_COMPACT_BYTES: Final = 1 << 22
+
+
+class Store:
+    """An open store. One thread uses it; only :meth:`write` may run in another one, one batch at a time."""
+
+    def __init__(self, disk: Disk, options: StoreOptions, store_id: bytes) -> None:
+        self._disk = disk
+        self._store_id = store_id
+        self._space = Space(disk, options)
+        self._reader = Reader(self._space, store_id, self._waiting)
+        self._cleaner = Cleaner(self, self._space, store_id)
+        self._unusable: Exception | None = StoreError(f"{disk.where} was not recovered yet.")
+        self.report = RecoveryReport()
+        """What :meth:`recover` found; complete when it has ended."""
+        # The open batch. Offsets are in the active segment; a limit of -1 sends every call the slow way.
+        self._chunk = Chunk(Segment(0, 0), 0)
+        self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
+        self._tail = 0
+        self._limit = _NO_ROOM
+        self._reserve_limit = _NO_ROOM
+        self._base = 0
+        self._seed = 0
+        # What was appended before the open batch.
+        self._ready: list[Chunk] = []
+        self._in_flight: Batch | None = None
+        self._next_sequence = 1
+        self._durable_sequence = 0
+        self._appended = 0
+        self._durable = 0
+
+    # --- opening and closing --------------------------------------------------------------------------------
+
+    @classmethod
+    def open(cls, disk: Disk, options: StoreOptions | None = None, *, new_id: bytes | None = None) -> Store:
+        """Own the store on ``disk``, which becomes a new one when it is empty. :meth:`recover` has to come
+        next.
+
+        ``new_id`` is the identifier of a new store, 16 random bytes if it is not given.
+        """
+        disk.lock(LOCK_FILE)
+        try:
+            store_id = read_store_id(disk) or write_store_id(disk, new_id or os.urandom(ID_SIZE))
+            return cls(disk, options or StoreOptions(), store_id)
+        except BaseException:
+            disk.unlock()
+            raise
+
+    def recover(self) -> Iterator[Entry]:
+        """Every record there is, as (kind, flags, head, address, payload size), in the order they were
+        appended. Nothing can be appended before the last one.
+
+        A record that was being copied by :meth:`clean_step` may come twice; the second one counts, and the
+        first has to be released. Records may be read and released while this runs.
+        """
+        recovery = Recovery(self._space, self._store_id)
+        self.report = recovery.report
+        with self._failing():
+            for rows in recovery.run():
+                yield from ROW.iter_unpack(rows)
+            self._space.start()
+        self._next_sequence = recovery.next_sequence
+        self._durable_sequence = recovery.next_sequence - 1
+        self._unusable = None
+        self._begin_chunk()
+
+    def close(self) -> None:
+        """Commit what is pending, seal the log and give the store back. No batch may be in flight."""
+        assert self._in_flight is None, "a batch is still being written"
+        try:
+            if self._unusable is None:
+                self.commit()
+                with self._failing():
+                    self._end_log()
+        finally:
+            self._refuse(StoreError(f"{self._disk.where} is closed."))
+            self._space.close()
+            self._disk.unlock()
+
+    def _end_log(self) -> None:
+        active, spare = self._space.active, self._space.spare
+        if spare is not None:
+            self._space.discard(spare)
+            self._space.spare = None
+        if active is not None and active.end:
+            self._seal(active)
+            active.writable().fdatasync()
+        elif active is not None:
+            self._space.discard(active)
+
+    # --- appending ------------------------------------------------------------------------------------------
+
+    def reserve(self, size: int, *, records: int = 1, freeing: bool = False) -> None:
+        """Make sure that ``records`` records with ``size`` bytes of payload together can be appended next.
+
+        Raises StoreFullError otherwise, and then nothing has changed. With ``freeing``, which is for records
+        that say others are gone, the spare segment may be used up too.
+
+        It also divides commits: what is appended before and after a call may come into two batches, while
+        records that are appended without one in between are kept or lost together.
+        """
+        needed = size + records * _LARGEST_FRAME
+        if self._tail + needed > (self._limit if freeing else self._reserve_limit):
+            self._require_usable()
+            if not freeing:
+                self._space.ensure_spare()
+                self._set_limits()
+            if self._tail + needed > self._limit:
+                self._next_segment(needed, keep_spare=not freeing, continued=False)
+
+    def append(
+        self,
+        kind: int,
+        head: bytes,
+        payload: bytes | tuple[bytes, ...] = b"",
+        *,
+        flags: int = 0,
+        live: bool = True,
+    ) -> int:
+        """Put a record into the open batch; gives its address, which is never 0.
+
+        ``live=False`` is for records that matter only as long as something before them is there: that another
+        record is dead, that a transaction ended. They need not be released.
+        """
+        if payload.__class__ is not bytes:
+            payload = b"".join(payload)  # type: ignore[arg-type]
+        size = len(payload)
+        length = size + (RECORD_SIZE + 7) & ~7
+        offset = self._tail
+        if offset + length > self._limit or len(head) != HEAD_SIZE:
+            self._make_room(head, size)
+            offset = self._tail
+        attributes = 0 if live else PASSING
+        seed = self._seed ^ offset ^ (kind | flags << 8 | attributes << 16)
+        checksum = crc32(payload, crc32(head, seed))
+        header = _pack_record(size, checksum, kind, flags, attributes, head)
+        address = self._base | offset
+        self._parts += (header, payload, _PADDING[length - size - RECORD_SIZE])
+        self._addresses.append(address)
+        if not live:
+            self._chunk.passing_records += 1
+            self._chunk.passing_bytes += length
+        self._tail = offset + length
+        return address
+
+    def _make_room(self, head: bytes, size: int) -> None:
+        if len(head) != HEAD_SIZE:
+            raise EncodeError(f"the head of a record has {HEAD_SIZE} bytes, not {len(head)}")
+        if size > LARGEST_PAYLOAD:
+            raise EncodeError(f"a record holds at most {LARGEST_PAYLOAD} bytes, not {size}")
+        self._require_usable()
+        if self._tail + footprint(size) > self._limit:
+            self._next_segment(footprint(size), keep_spare=False, continued=bool(self._addresses))
+
+    def release(self, address: int, payload_size: int | None = None) -> None:
+        """The record no longer matters. Append the record that says so first: the space is given back only
+        when that one is durable. Without ``payload_size`` it is looked up."""
+        segment = self._space.segments[address >> OFFSET_BITS]
+        if payload_size is None:
+            payload_size = self._reader.payload_size(address)
+        segment.released_records += 1
+        segment.released_bytes += footprint(payload_size)
+        segment.barrier = self._next_sequence
+
+    # --- committing -----------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """Number of records that were appended and not taken for writing yet."""
+        return len(self._addresses) + sum(len(chunk.addresses) for chunk in self._ready)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that a commit would write now."""
+        open_bytes = self._tail - self._chunk.start if self._addresses else 0
+        return open_bytes + sum(chunk.segment.end - chunk.start for chunk in self._ready if chunk.addresses)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be written or being written."""
+        return not self._addresses and not self._ready and self._in_flight is None
+
+    @property
+    def appended(self) -> int:
+        """How many records were appended since the store was opened: the number of the last one."""
+        return self._appended + len(self._addresses)
+
+    @property
+    def durable(self) -> int:
+        """The number of the last record that will survive."""
+        return self._durable
+
+    def commit(self) -> None:
+        """Make everything appended so far durable."""
+        batch = self.take()
+        if batch is not None:
+            self.write(batch)
+            self.completed(batch)
+
+    def take(self) -> Batch | None:
+        """Close the open batch and hand it over for :meth:`write`; None when there is nothing to write.
+
+        The one before must have been completed.
+        """
+        self._require_usable()
+        assert self._in_flight is None, "the batch before is still being written"
+        if self._addresses:
+            self._close_chunk(continued=False)
+            self._begin_chunk()
+        if not self._ready:
+            return None
+        self._in_flight = Batch(self._ready, self._appended)
+        self._ready = []
+        return self._in_flight
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch and sync it. Blocks; may run in a thread of its own.
+
+        A disk that is full although the space was preallocated raises StoreFullError; the same batch may be
+        written again later. Any other failure is final, since after a failed sync nobody knows what is on the
+        disk.
+        """
+        self._require_usable()
+        try:
+            for chunk in batch.chunks:
+                if chunk.addresses:
+                    file = chunk.segment.writable()
+                    self._put(file.pwrite, b"".join(chunk.parts), chunk.start)
+                    file.fdatasync()
+            # Only now: an index says that all batches of its segment are whole, with their continuations.
+            for chunk in batch.chunks:
+                if chunk.seals:
+                    self._seal(chunk.segment)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    def _put(self, pwrite: Callable[[bytes, int], None], data: bytes, offset: int) -> None:
+        try:
+            pwrite(data, offset)
+        except OSError as error:
+            if error.errno not in NO_SPACE_ERRORS:
+                raise
+            raise StoreFullError(
+                f"{self._disk.where} cannot hold {len(data)} bytes that were set aside: free space there."
+            ) from error
+
+    def _seal(self, segment: Segment) -> None:
+        """Write the index, unless the segment is about to be deleted or the disk has no room for it."""
+        if segment.live_records > 0:
+            try:
+                segment.seal(self._store_id)
+            except OSError as error:
+                if error.errno not in NO_SPACE_ERRORS:
+                    raise
+
+    def completed(self, batch: Batch) -> None:
+        """The batch was written: its records are durable now. Segments that became free are deleted."""
+        assert batch is self._in_flight, "this batch was not being written"
+        self._require_usable()
+        self._in_flight = None
+        self._durable = batch.lsn
+        for chunk in batch.chunks:
+            self._durable_sequence = max(self._durable_sequence, chunk.sequence)
+            if chunk.seals:
+                segment = chunk.segment
+                segment.writable().close()
+                segment.file = None
+                segment.closed = True
+        self.free_segments(_FREED_PER_COMMIT)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(self, address: int, payload_size: int | None = None) -> bytes:
+        """The payload of a record, with its checksum checked; DamagedRecordError says that it is wrong.
+
+        Knowing the size saves work when the payload is large.
+        """
+        return self._reader.read(address, payload_size)
+
+    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The payloads of several records, given as (address, payload size). Neighbours are read together."""
+        return self._reader.read_many(records)
+
+    def _waiting(self, address: int) -> bytes | None:
+        payload = self._chunk.payload(address)
+        if payload is None and (self._ready or self._in_flight):
+            for chunk in self._ready + (self._in_flight.chunks if self._in_flight else []):
+                payload = chunk.payload(address)
+                if payload is not None:
+                    break
+        return payload
+
+    # --- space ----------------------------------------------------------------------------------------------
+
+    @property
+    def disk_bytes(self) -> int:
+        """What the segments take on disk now, preallocated space included."""
+        return self._space.disk_bytes
+
+    @property
+    def live_bytes(self) -> int:
+        """What the records that were not released take; pending ones are not counted yet."""
+        return sum(segment.live_bytes for segment in self._space.segments.values())
+
+    def clean_step(self, owner: Owner, budget_bytes: int = 1 << 20) -> bool:
+        """Give space back: delete dead segments, copy live records away from mostly dead ones, shrink when
+        idle.
+
+        Does about ``budget_bytes`` of work and appends ordinary records, which the next commit makes durable.
+        True when there is more to do, which may need that commit first. Call it now and then, when there is
+        time.
+        """
+        self._require_usable()
+        with suppress(StoreFullError):
+            return self._cleaner.step(owner, budget_bytes)
+        return False
+
+    def compact(self, owner: Owner) -> None:
+        """Rewrite the log so that only live records are left in it, or raise StoreFullError when the disk has
+        no room for the copies. Takes as long as reading and writing them."""
+        self._require_usable()
+        self.commit()
+        self._cleaner.everything()
+        while self._cleaner.step(owner, _COMPACT_BYTES):
+            self.commit()
+
+    def free_segments(self, most: int) -> bool:
+        """Delete up to ``most`` segments without live records, oldest first; whether there were any."""
+        with self._failing():
+            return self._space.free_oldest(None if self.idle else self._durable_sequence, most) > 0
+
+    def start_segment(self, size: int) -> None:
+        """Leave the active segment for one of ``size`` bytes. Nothing may be pending."""
+        assert self.idle, "something is still to be written"
+        active = self._space.active
+        with self._failing():
+            self._space.shrink_spare(size)
+            if active is not None and not active.end:
+                self._space.shrink(active, size)
+                self._begin_chunk()
+            else:
+                self._next_segment(0, keep_spare=False, continued=False)
+                self.commit()
+            with suppress(StoreFullError):
+                self._space.ensure_spare()
+            self._set_limits()
+
+    # --- the open batch -------------------------------------------------------------------------------------
+
+    def _begin_chunk(self) -> None:
+        active = self._space.active
+        if active is not None:
+            self._chunk = Chunk(active, active.end)
+            self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
+            self._tail = active.end + BATCH_HEADER_SIZE
+            self._base = active.base
+            self._seed = segment_seed(self._store_id, active.number)
+        self._set_limits()
+
+    def _close_chunk(self, *, continued: bool) -> None:
+        self._chunk.close(self._store_id, self._next_sequence, self._tail, continued=continued)
+        self._next_sequence += 1
+        self._appended += len(self._addresses)
+        self._ready.append(self._chunk)
+
+    def _next_segment(self, needed: int, *, keep_spare: bool, continued: bool) -> None:
+        """Go on in the spare. Raises StoreFullError before anything has changed."""
+        left = self._space.active
+        with self._failing():
+            self._space.ensure_spare(needed)
+            self._space.advance(keep_spare=keep_spare)
+            if left is not None:
+                self._leave(left, continued=continued)
+        self._begin_chunk()
+
+    def _leave(self, segment: Segment, *, continued: bool) -> None:
+        if self._addresses:
+            self._close_chunk(continued=continued)
+        elif segment.end:
+            # All its batches were taken already; this one only seals it.
+            self._ready.append(Chunk(segment, segment.end))
+        else:
+            self._space.discard(segment)
+            return
+        self._ready[-1].seals = True
+
+    def _set_limits(self) -> None:
+        active = self._space.active
+        self._limit = active.size if active is not None and self._unusable is None else _NO_ROOM
+        self._reserve_limit = self._limit if self._space.spare is not None else _NO_ROOM
+
+    # --- trouble --------------------------------------------------------------------------------------------
+
+    def _require_usable(self) -> None:
+        if self._unusable is not None:
+            raise self._unusable
+
+    def _refuse(self, reason: Exception) -> None:
+        self._unusable = reason
+        self._limit = self._reserve_limit = _NO_ROOM
+
+    def _fail(self, error: OSError) -> Exception:
+        failure = StoreFailedError(
+            f"{self._disk.where} failed ({error.strerror or error}); restart, to find out what it holds."
+        )
+        self._refuse(failure)
+        return failure
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """An error of the disk in here is final."""
+        try:
+            yield
+        except OSError as error:
+            raise self._fail(error) from error

@@ -1,0 +1,290 @@
+"""A disk in memory that forgets what was not synced.
+
+Each file keeps its durable content and the changes made to it since its last sync; the directory keeps the
+same for its names. :meth:`SimulatedDisk.crash` decides, sector by sector, how far each change got: a sector
+holds what it held after any number of the changes, independently of its neighbours, and so do the sizes of
+files; each change of a name survives or not. That is all POSIX promises, and more than real disks do wrong.
+
+Everything is deterministic: chance comes in as the generator given to :meth:`SimulatedDisk.crash`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from msmq.store.errors import StoreLockedError
+
+SECTOR_SIZE: Final = 512
+NEVER: Final = -1
+
+
+class PowerLoss(Exception):  # noqa: N818 - it is an event, and no error of anyone's
+    """The power went. Nothing works before :meth:`SimulatedDisk.crash` has been called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    offset: int
+    data: bytes
+
+    def apply(self, content: bytearray) -> None:
+        end = self.offset + len(self.data)
+        if end > len(content):
+            content.extend(bytes(end - len(content)))
+        content[self.offset : end] = self.data
+
+    def sectors(self, size: int) -> range:
+        return range(self.offset // SECTOR_SIZE, -(-(self.offset + len(self.data)) // SECTOR_SIZE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resize:
+    size: int
+
+    def apply(self, content: bytearray) -> None:
+        if self.size < len(content):
+            del content[self.size :]
+        else:
+            content.extend(bytes(self.size - len(content)))
+
+    def sectors(self, size: int) -> range:
+        return range(min(self.size, size) // SECTOR_SIZE, -(-max(self.size, size) // SECTOR_SIZE))
+
+
+@dataclass(slots=True)
+class _Inode:
+    durable: bytearray = field(default_factory=bytearray)
+    content: bytearray = field(default_factory=bytearray)
+    """What the operating system shows: the durable content with all changes."""
+    changes: list[_Write | _Resize] = field(default_factory=list)
+
+    def change(self, change: _Write | _Resize) -> None:
+        self.changes.append(change)
+        change.apply(self.content)
+
+    def sync(self) -> None:
+        for change in self.changes:
+            change.apply(self.durable)
+        self.changes.clear()
+
+    def crash(self, rng: Random | None) -> None:
+        if rng is not None and self.changes:
+            self.durable = self._survivor(rng)
+        self.changes.clear()
+        self.content = bytearray(self.durable)
+
+    def _survivor(self, rng: Random) -> bytearray:
+        states = [bytearray(self.durable)]
+        touched: set[int] = set()
+        for change in self.changes:
+            touched.update(change.sectors(len(states[-1])))
+            states.append(bytearray(states[-1]))
+            change.apply(states[-1])
+        last = len(states) - 1
+        # Often nothing or everything gets through, which independent sectors would hardly ever show.
+        low, high = rng.choice(((0, 0), (last, last), (0, last), (0, last)))
+        result = bytearray(self.durable)
+        for sector in sorted(touched):
+            start = sector * SECTOR_SIZE
+            piece = states[rng.randint(low, high)][start : start + SECTOR_SIZE]
+            _Write(start, bytes(piece.ljust(SECTOR_SIZE, b"\0"))).apply(result)
+        _Resize(len(states[rng.randint(low, high)])).apply(result)
+        return result
+
+
+class _File:
+    """An open file; it dies with the process that opened it."""
+
+    def __init__(self, disk: SimulatedDisk, inode: _Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._life = disk.lives
+        self._closed = False
+
+    def _use(self) -> _Inode:
+        assert not self._closed, "the file is closed"
+        assert self._life == self._disk.lives, "the file was opened before a crash"
+        self._disk.require_power()
+        return self._inode
+
+    def size(self) -> int:
+        return len(self._use().content)
+
+    def pread(self, length: int, offset: int) -> bytes:
+        return bytes(self._use().content[offset : offset + length])
+
+    def pwrite(self, data: bytes, offset: int) -> None:
+        inode = self._use()
+        self._disk.claim(offset + len(data) - len(inode.content))
+        self._disk.writes += 1
+        inode.change(_Write(offset, bytes(data)))
+        self._disk.step()
+
+    def fdatasync(self) -> None:
+        inode = self._use()
+        self._disk.step()
+        self._disk.syncs += 1
+        if self._disk.failing_syncs:
+            # The operating system marks the pages clean all the same: what was written may be lost.
+            self._disk.failing_syncs -= 1
+            inode.changes.clear()
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        inode.sync()
+
+    def allocate(self, size: int) -> None:
+        inode = self._use()
+        if size > len(inode.content):
+            self._disk.claim(size - len(inode.content))
+            inode.change(_Resize(size))
+            self._disk.step()
+
+    def truncate(self, size: int) -> None:
+        inode = self._use()
+        self._disk.claim(size - len(inode.content))
+        inode.change(_Resize(size))
+        self._disk.step()
+
+    def close(self) -> None:
+        self._use()
+        self._closed = True
+
+
+class SimulatedDisk:
+    """A disk for one store. ``capacity`` is its size in bytes, None for no end.
+
+    ``writes`` and ``syncs`` count what was done; ``operations`` counts everything at which the power can go.
+    """
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self.capacity = capacity
+        self.writes = 0
+        self.syncs = 0
+        self.operations = 0
+        self.failing_syncs = 0
+        """So many of the next syncs fail with EIO."""
+        self.lives = 0
+        self._crash_at = NEVER
+        self._powerless = False
+        self._locked = False
+        self._durable_names: dict[str, _Inode] = {}
+        self._names: dict[str, _Inode] = {}
+        self._name_changes: list[dict[str, _Inode | None]] = []
+
+    where = "the simulated disk"
+
+    # --- what the store asks for --------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        self.require_power()
+        return list(self._names)
+
+    def open(self, name: str, *, create: bool = False) -> _File:
+        self.require_power()
+        if name not in self._names:
+            if not create:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            self._rename({name: _Inode()})
+        return _File(self, self._names[name])
+
+    def unlink(self, name: str) -> None:
+        self.require_power()
+        self._rename({name: None})
+
+    def rename(self, old: str, new: str) -> None:
+        self.require_power()
+        self._rename({old: None, new: self._names[old]})
+
+    def sync_directory(self) -> None:
+        self.require_power()
+        self.step()
+        self.syncs += 1
+        self._durable_names = dict(self._names)
+        self._name_changes.clear()
+
+    def free_bytes(self) -> int:
+        return 1 << 40 if self.capacity is None else max(0, self.capacity - self.used_bytes)
+
+    def lock(self, name: str) -> None:
+        self.require_power()
+        if self._locked:
+            raise StoreLockedError(self.where, os.getpid())
+        self._locked = True
+
+    def unlock(self) -> None:
+        self._locked = False
+
+    def _rename(self, change: dict[str, _Inode | None]) -> None:
+        self._name_changes.append(change)
+        _apply(change, self._names)
+        self.step()
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def crash_at(self, operation: int) -> None:
+        """Let the power go at the ``operation``-th operation from now; whether that one happens is open."""
+        self._crash_at = self.operations + operation
+
+    def crash(self, rng: Random | None = None) -> None:
+        """The power goes and comes back; ``rng`` decides about everything that was not synced, and without it
+        nothing of that survives."""
+        names = dict(self._durable_names)
+        for change in self._name_changes:
+            if rng is not None and rng.random() < 0.5:
+                _apply(change, names)
+        for inode in {id(inode): inode for inode in (*self._names.values(), *names.values())}.values():
+            inode.crash(rng)
+        self._durable_names, self._names = names, dict(names)
+        self._name_changes.clear()
+        self.kill()
+
+    def kill(self) -> None:
+        """The process ends without warning; what it wrote is still there, though not durable."""
+        self.lives += 1
+        self._locked = False
+        self._powerless = False
+        self._crash_at = NEVER
+        self.failing_syncs = 0
+
+    def flip(self, name: str, offset: int, mask: int = 0x01) -> None:
+        """Damage a byte that is on the disk."""
+        inode = self._names[name]
+        inode.durable[offset] ^= mask
+        inode.content[offset] ^= mask
+
+    def durable_content(self, name: str) -> bytes:
+        return bytes(self._names[name].durable)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(len(inode.content) for inode in self._names.values())
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether a crash could lose anything now."""
+        return bool(self._name_changes) or any(inode.changes for inode in self._names.values())
+
+    def require_power(self) -> None:
+        if self._powerless:
+            raise PowerLoss("there is no power")
+
+    def claim(self, more: int) -> None:
+        if more > 0 and self.capacity is not None and self.used_bytes + more > self.capacity:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def step(self) -> None:
+        self.operations += 1
+        if self.operations == self._crash_at:
+            self._powerless = True
+            raise PowerLoss(f"at operation {self.operations}")
+
+
+def _apply(change: dict[str, _Inode | None], names: dict[str, _Inode]) -> None:
+    for name, inode in change.items():
+        if inode is None:
+            names.pop(name, None)
+        else:
+            names[name] = inode

@@ -1,0 +1,374 @@
+"""A queue manager on a simulated disk beside its model: what :mod:`msmq.testing.manager_sim` drives.
+
+:class:`SimulatedHost` starts the queue manager, finds out after a restart how much of what was asked for has
+survived, and compares the two whenever it is asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from msmq.manager.cleaning import Cleaning
+from msmq.manager.core import Environment
+from msmq.manager.initialization import Identity
+from msmq.manager.model import UNLIMITED, OperationType
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import OpenQueueDescriptor, Queue
+from msmq.manager.queue_manager import QueueManager
+from msmq.store import DamagedRecordError, Store, StoreFullError, StoreOptions
+from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.manager_model import (
+    JOURNAL,
+    Change,
+    Event,
+    Gone,
+    Item,
+    Moved,
+    Operation,
+    State,
+    Traits,
+    root_of,
+)
+from msmq.wire.headers import (
+    INFINITE,
+    USER_MP,
+    BaseHeader,
+    MessagePropertiesHeader,
+    QueueReference,
+    UserHeader,
+)
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import TransactionHeader
+
+NOON: Final = 1_700_000_000
+ENQUEUE = OperationType.ENQUEUE
+
+
+def packet(
+    body: bytes,
+    priority: int,
+    *,
+    recoverable: bool,
+    transactional: bool,
+    sent: int,
+    life_s: int = INFINITE,
+) -> UserMessage:
+    """A message as an application on this host would send it."""
+    return UserMessage.build(
+        base=BaseHeader(flags=priority),
+        user=UserHeader(
+            source_queue_manager=bytes(16),
+            queue_manager_address=bytes(16),
+            time_to_be_received_s=life_s,
+            sent_time=sent,
+            message_id=1,
+            flags=USER_MP | recoverable << 5 | QueueReference.DIRECT << 10,
+            destination_queue="OS:host\\private$\\q",
+        ),
+        properties=MessagePropertiesHeader(),
+        body=body,
+        transaction=TransactionHeader() if transactional else None,
+    )
+
+
+@dataclass(slots=True)
+class Held:
+    """A message that a reader or a transaction has locked."""
+
+    purged: bool = False
+    descriptor: OpenQueueDescriptor | None = None
+    """Through which it was read in two phases."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A transaction that has not ended."""
+
+    identifier: bytes
+    distributed: bool = False
+    promised: bool = False
+    operations: list[Operation] = field(default_factory=list)
+
+
+class SimulatedHost:
+    """A queue manager, its disk and its model."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.identities = Random(4711)
+        """Identifiers of queues and transactions; apart, so that they never come twice."""
+        size = rng.choice((4096, 8192, 32768))
+        self.options = StoreOptions(smallest_segment_bytes=size, largest_segment_bytes=4 * size)
+        self.disk = SimulatedDisk()
+        self.now = float(NOON)
+        self.confirmed = State()
+        self.current = State()
+        """The model after all events."""
+        self.uncertain: list[Event] = []
+        self.told = 0
+        """The highest arrival number that anybody outside may have seen."""
+        self.highest = 0
+        self.express: dict[int, Item] = {}
+        self.held: dict[int, Held] = {}
+        self.works: dict[bytes, Work] = {}
+        self.damaged: set[int] = set()
+        self.reported = 0
+        """How often a restart told of damage."""
+        self.crashes = self.restarts = 0
+        self._start()
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.store = Store.open(self.disk, self.options, new_id=self.identities.randbytes(16))
+        environment = Environment(lambda: self.now, self.identities.randbytes)
+        self.manager = QueueManager(self.store, environment, lambda: Identity("HOST"))
+        self.manager.start()
+        self.cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+        self.descriptors: dict[str, OpenQueueDescriptor] = {}
+
+    def restart(self) -> None:
+        """The queue manager is stopped in an orderly way."""
+        self.manager.stop()
+        self.store.close()
+        self._confirm_all()
+        self._come_back()
+
+    def kill(self) -> None:
+        """The process ends without warning; the machine goes on."""
+        self.disk.kill()
+        self._come_back()
+
+    def crash(self) -> None:
+        """The power goes."""
+        self.crashes += 1
+        self.disk.crash(self.rng)
+        self._come_back()
+
+    def _come_back(self) -> None:
+        """Start again, as often as the power goes meanwhile, and see what is there."""
+        self.restarts += 1
+        while True:
+            if self.rng.random() < 0.2:
+                self.disk.crash_at(self.rng.randint(1, 25))
+            try:
+                self._start()
+                self.reported += len(self.store.report.damaged)
+                break
+            except PowerLoss:
+                self.reported += len(self.store.report.damaged)
+                self.crashes += 1
+                self.disk.crash(self.rng)
+            except StoreFullError:
+                # Nothing is lost by that; somebody has to make room.
+                assert self.disk.capacity is not None
+                self.disk.capacity = None
+                self.disk.kill()
+        self._settle()
+        self._run_timers()
+
+    def _settle(self) -> None:
+        """Find the number of events after which the model is what the queue manager found again."""
+        found = self._found()
+        candidate = self.confirmed.copy()
+        events = list(self.uncertain)
+        highest = self.told
+        first = difference = candidate.differs(found, self.damaged)
+        while difference:
+            assert events, f"confirmed against found: {first}; all events against found: {difference}"
+            event = events.pop(0)
+            candidate.apply(event.changes)
+            highest = event.highest
+            difference = candidate.differs(found, self.damaged)
+        for lookup_id in self.damaged & candidate.standing.keys() - found.standing.keys():
+            candidate.apply([Gone(lookup_id)])
+        self.confirmed, self.current = candidate, candidate.copy()
+        self.uncertain = []
+        self.told = self.highest = highest
+        self.express.clear()
+        self.works = {
+            identifier: Work(identifier, True, True, list(operations))
+            for identifier, operations in candidate.promised.items()
+        }
+        self.held = {
+            member.lookup_id: Held()
+            for work in self.works.values()
+            for member in work.operations
+            if member.kind is not ENQUEUE
+        }
+        self.check()
+
+    def _found(self) -> State:
+        """What the queue manager has, in the words of the model."""
+        found = State()
+        core = self.manager.core
+        for path, queue in self._queues().items():
+            found.queues[path] = Traits(
+                queue.transactional,
+                queue.journaling,
+                queue.quota_kb,
+                queue.journal_quota_kb,
+                frozenset(queue.subqueue_collection),
+            )
+            for member in queue.family:
+                for entry in member.positions:
+                    found.messages[entry.lookup_id] = self._item(member, entry.lookup_id)
+        for identifier, transaction in self.manager.transactions.collection.items():
+            operations = []
+            for operation in transaction.operations:
+                item = found.messages[operation.lookup_id]
+                target = operation.target_queue.pathname.lower() if operation.target_queue else ""
+                operations.append(Operation(operation.operation_type, operation.lookup_id, item, target))
+                if operation.operation_type is ENQUEUE:
+                    del found.messages[operation.lookup_id]
+            found.promised[identifier] = tuple(operations)
+        assert core.express_bytes == 0, "an express message outlived its process"
+        return found
+
+    def _queues(self) -> dict[str, Queue]:
+        """The queues that were created, by their paths in lower case."""
+        by_path = self.manager.core.by_path
+        return {path: queue for path, queue in by_path.items() if path.startswith("host\\private$\\q-")}
+
+    def _queue(self, path: str) -> Queue:
+        root = self.manager.core.by_path[root_of(path)]
+        return next(member for member in root.family if member.pathname.lower() == path)
+
+    def _item(self, queue: Queue, lookup_id: int) -> Item:
+        entry = queue.positions.get(lookup_id)
+        assert entry is not None
+        where = queue.pathname.lower()
+        try:
+            message = self.manager.core.load(queue, entry)
+        except DamagedRecordError:
+            assert lookup_id in self.damaged, "a sound record cannot be read"
+            return self.current.messages.get(lookup_id) or Item(where, b"", entry.size, None, True)
+        return Item(where, bytes(message.packet.body), entry.size, message.expiry, message.recoverable)
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def _confirm(self) -> None:
+        while self.uncertain and self.uncertain[0].mark <= self.store.durable:
+            event = self.uncertain.pop(0)
+            self.confirmed.apply(event.changes)
+            self.told = event.highest
+
+    def _confirm_all(self) -> None:
+        self.confirmed, self.uncertain, self.told = self.current.copy(), [], self.highest
+
+    def _happened(self, *events: list[Change]) -> None:
+        for changes in events:
+            self.current.apply(changes)
+            self.uncertain.append(Event(self.store.appended, changes, self.highest))
+
+    @contextmanager
+    def _perhaps_full(self) -> Iterator[None]:
+        """What fails for want of space has changed nothing, which :meth:`check` sees to."""
+        try:
+            yield
+        except StoreFullError:
+            assert self.disk.capacity is not None, "there was space"
+
+    def _run_timers(self) -> None:
+        with self._perhaps_full():
+            self.manager.run_timers()
+        messages = self.current.messages | self.express
+        over = [
+            (item.expiry, lookup_id)
+            for lookup_id, item in messages.items()
+            if self._expired(item) and lookup_id not in self.held and item.expiry is not None
+        ]
+        self._happened(*(self._gone(lookup_id) for _, lookup_id in sorted(over)))
+
+    # --- what the model knows -------------------------------------------------------------------------------
+
+    def _everything(self) -> dict[int, Item]:
+        """All messages that have a place, readable or not."""
+        sent = {
+            member.lookup_id: member.item
+            for work in self.works.values()
+            for member in work.operations
+            if member.kind is ENQUEUE
+        }
+        return self.current.messages | self.express | sent
+
+    def _readable(self, path: str) -> list[int]:
+        """Messages of a queue that nobody holds, in their order."""
+        messages = self.current.messages | self.express
+        return sorted(
+            lookup_id
+            for lookup_id, item in messages.items()
+            if item.place == path and lookup_id not in self.held
+        )
+
+    def _message(self, lookup_id: int) -> Item:
+        return self.express.get(lookup_id) or self.current.messages[lookup_id]
+
+    def _used(self, path: str) -> int:
+        return sum(item.size for item in self._everything().values() if item.place == path)
+
+    def _gone(self, lookup_id: int) -> list[Change]:
+        self.held.pop(lookup_id, None)
+        return [] if self.express.pop(lookup_id, None) else [Gone(lookup_id)]
+
+    def _moved(self, lookup_id: int, target: str) -> list[Change]:
+        self.held.pop(lookup_id, None)
+        item = self.express.get(lookup_id)
+        if item is None:
+            return [Moved(lookup_id, target)]
+        self.express[lookup_id] = item._replace(place=target)
+        return []
+
+    def _expired(self, item: Item) -> bool:
+        return item.expiry is not None and item.expiry <= self.now and not item.place.endswith(JOURNAL)
+
+    def _journal_of(self, item: Item, more: int = 0) -> str | None:
+        """Where a received message goes, if it goes anywhere; ``more`` bytes are on their way there already."""
+        path = root_of(item.place)
+        traits = self.current.queues[path]
+        if item.place != path or not traits.journaling:
+            return None
+        used = self._used(path + JOURNAL) + more + item.size
+        fits = traits.journal_quota_kb == UNLIMITED or used <= 1024 * traits.journal_quota_kb
+        return path + JOURNAL if fits else None
+
+    # --- what must hold -------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The queue manager holds what the model holds: places, order, states, bytes, queues."""
+        core = self.manager.core
+        queues = self._queues()
+        assert queues.keys() == self.current.queues.keys()
+        everything = self._everything()
+        by_place: dict[str, list[int]] = {}
+        for lookup_id in sorted(everything):
+            by_place.setdefault(everything[lookup_id].place, []).append(lookup_id)
+        for queue in queues.values():
+            for member in queue.family:
+                expected = by_place.pop(member.pathname.lower(), [])
+                found = list(member.positions)
+                assert [entry.lookup_id for entry in found] == expected, member.pathname
+                assert member.total_bytes == sum(everything[lookup_id].size for lookup_id in expected)
+                for entry in found:
+                    self._check_state(entry.lookup_id, entry.state)
+        assert not by_place, "a message stands in no queue"
+        assert core.total_bytes == sum(item.size for item in everything.values())
+        assert core.express_bytes == sum(item.size for item in self.express.values())
+        if everything:
+            lookup_id = self.rng.choice(sorted(everything))
+            if lookup_id not in self.damaged:
+                item = everything[lookup_id]
+                assert self._item(self._queue(item.place), lookup_id) == item
+
+    def _check_state(self, lookup_id: int, state: PositionState) -> None:
+        held = self.held.get(lookup_id)
+        if held is not None:
+            assert state is (PositionState.PURGE_PENDING if held.purged else PositionState.LOCKED)
+        elif lookup_id in self.current.messages or lookup_id in self.express:
+            assert state is PositionState.AVAILABLE
+        else:
+            assert state is not PositionState.AVAILABLE, "it is still being sent"

@@ -1,0 +1,583 @@
+"""The queue manager and its store together, against a model, on a disk that loses power.
+
+``python -m msmq.testing.manager_sim --seed N --steps N --seeds N`` runs simulations one seed after the other and
+ends at the first failure with the command that replays it; ``make sim`` goes on until somebody stops it.
+
+A step is anything somebody may ask of a queue manager (:class:`ManagerSimulation` has a method for each), a
+commit of the store, a piece of cleaning, or a fault: the power goes at any write or sync, with unsynced
+sectors torn or lost; the process is killed; the disk is full for a while; a bit flips. After every step the
+queue manager must hold exactly what the model holds, and after every restart some state between what was
+confirmed and what was asked for (see :mod:`msmq.testing.manager_model`).
+
+Two calls are not one event: a purge and the deletion of a queue take message after message away, and a crash
+may come between two of them. So do timers that run at the same time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Final
+
+from msmq.errors import IoTimeoutError
+from msmq.manager.model import UNLIMITED, EnqueueStatus, OperationType, QueueAccessType
+from msmq.manager.queue import OpenQueueDescriptor, ReadResult
+from msmq.manager.queues import QueueRequest
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.store import StoreFullError
+from msmq.store.layout import RECORD_SIZE, place, segment_name
+from msmq.testing.disk import PowerLoss
+from msmq.testing.manager_host import Held, SimulatedHost, Work, packet
+from msmq.testing.manager_model import (
+    JOURNAL,
+    Change,
+    Ended,
+    Gone,
+    Item,
+    Moved,
+    Operation,
+    Promised,
+    Put,
+    QueueGone,
+    QueueWritten,
+    Traits,
+    number_of,
+    root_of,
+)
+from msmq.wire.headers import (
+    INFINITE,
+)
+
+MQ_OK: Final = 0
+MOST_QUEUES: Final = 5
+MOST_TRANSACTIONS: Final = 4
+SUBQUEUES: Final = ("a", "b")
+BODY_SIZES: Final = (0, 10, 100, 900, 900, 2500, 7000)
+ENQUEUE, DEQUEUE, MOVE = OperationType.ENQUEUE, OperationType.DEQUEUE, OperationType.MOVE
+
+
+class ManagerSimulation(SimulatedHost):
+    """Every public method without arguments is a step."""
+
+    def __init__(self, rng: Random) -> None:
+        super().__init__(rng)
+        self.steps = 0
+        self._names = count(1)
+        self._texts = count(1)
+        self._expiries: set[int] = set()
+
+    # --- durability -----------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """The store makes everything durable."""
+        self.store.commit()
+        self._confirm()
+
+    def commit_slowly(self) -> None:
+        """A batch is being written while other things happen."""
+        batch = self.store.take()
+        for _ in range(self.rng.randint(1, 3)):
+            self.rng.choice((self.send, self.receive, self.end_transaction, self.enqueue_in_transaction))()
+        if batch is not None:
+            self.store.write(batch)
+            self.store.completed(batch)
+        self._confirm()
+
+    def clean(self) -> None:
+        """A piece of cleaning."""
+        self.store.clean_step(self.cleaning, self.rng.choice((500, 4000, 40000)))
+
+    def compact(self) -> None:
+        """The whole log is rewritten."""
+        with self._perhaps_full():
+            self.store.compact(self.cleaning)
+        self._confirm()
+
+    # --- a full disk ----------------------------------------------------------------------------------------
+
+    def fill_disk(self) -> None:
+        """Somebody else takes the space."""
+        self.disk.capacity = self.disk.used_bytes + self.rng.choice((0, 0, 5000, 20000))
+
+    def free_disk(self) -> None:
+        self.disk.capacity = None
+
+    # --- choices --------------------------------------------------------------------------------------------
+
+    def _any_queue(self, transactional: bool | None = None) -> str | None:
+        wanted = [
+            path
+            for path, traits in self.current.queues.items()
+            if transactional is None or traits.transactional == transactional
+        ]
+        return self.rng.choice(wanted) if wanted else None
+
+    def _any_place(self, transactional: bool | None = None) -> str | None:
+        """A queue, a journal or a subqueue."""
+        path = self._any_queue(transactional)
+        if path is None:
+            return None
+        subqueues = sorted(self.current.queues[path].subqueues)
+        return path + self.rng.choice(["", "", "", JOURNAL, *(f";{name}" for name in subqueues)])
+
+    def _any_work(self, *, promised: bool = False) -> Work | None:
+        works = [work for work in self.works.values() if promised or not work.promised]
+        return self.rng.choice(works) if works else None
+
+    def _descriptor(self, path: str) -> OpenQueueDescriptor:
+        if path not in self.descriptors:
+            self.descriptors[path] = self.manager.queues.open(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE)
+        return self.descriptors[path]
+
+    def _new_message(self, *, recoverable: bool, transactional: bool) -> StoredMessage:
+        # Without zeros: damage in the last batch is told from a torn one by sectors that were never written.
+        body = b"%d:" % next(self._texts) + b"." * self.rng.choice(BODY_SIZES)
+        sent, life_s = int(self.now), INFINITE
+        if self.rng.random() < 0.2:
+            # No two messages expire in the same second, so that it is known which one does first.
+            life_s = self.rng.randint(1, 400)
+            while sent + life_s in self._expiries:
+                life_s += 1
+            self._expiries.add(sent + life_s)
+        made = packet(
+            body,
+            self.rng.randint(0, 7),
+            recoverable=recoverable,
+            transactional=transactional,
+            sent=sent,
+            life_s=life_s,
+        )
+        return StoredMessage(made, LocalAttributes())
+
+    # --- queues ---------------------------------------------------------------------------------------------
+
+    def create_queue(self) -> None:
+        if len(self.current.queues) >= MOST_QUEUES:
+            return
+        rng = self.rng
+        traits = Traits(
+            rng.random() < 0.5,
+            rng.random() < 0.4,
+            rng.choice((UNLIMITED, UNLIMITED, 8)),
+            rng.choice((UNLIMITED, 4)),
+        )
+        path = f"host\\private$\\q-{next(self._names)}"
+        request = QueueRequest(
+            path, **{name: value for name, value in traits._asdict().items() if name != "subqueues"}
+        )
+        with self._perhaps_full():
+            self.manager.queues.create(request)
+            self._happened([QueueWritten(path, traits)])
+
+    def delete_queue(self) -> None:
+        path = self._any_queue()
+        if path is None or self.disk.capacity is not None:
+            return
+        queue = self._queue(path)
+        standing = [entry.lookup_id for member in queue.family for entry in member.positions]
+        self.manager.queues.delete(queue)
+        for work in self.works.values():
+            work.operations = [member for member in work.operations if root_of(member.item.place) != path]
+        known = self.current.messages.keys() | self.express.keys()
+        self._happened(
+            *(self._gone(lookup_id) for lookup_id in standing if lookup_id in known), [QueueGone(path)]
+        )
+        self.descriptors = {key: value for key, value in self.descriptors.items() if root_of(key) != path}
+
+    def purge(self) -> None:
+        path = self._any_place()
+        if path is None:
+            return
+        readable = self._readable(path)
+        queue = self._queue(path)
+        with self._perhaps_full():
+            self.manager.queues.purge(queue)
+            for lookup_id, held in self.held.items():
+                held.purged |= self._message(lookup_id).place == path
+        gone = [lookup_id for lookup_id in readable if queue.positions.get(lookup_id) is None]
+        self._happened(*map(self._gone, gone))
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        path = self._any_queue(transactional=False)
+        if path is not None:
+            message = self._new_message(recoverable=self.rng.random() < 0.7, transactional=False)
+            with self._perhaps_full():
+                item = self._enqueue(path, message, None)
+                if item is not None and item.recoverable:
+                    self._happened([Put(message.lookup_id, item)])
+                elif item is not None:
+                    self.express[message.lookup_id] = item
+                    self._happened([])
+
+    def _enqueue(self, path: str, message: StoredMessage, work: Work | None) -> Item | None:
+        """Enqueue, and see that the quota and the number are right."""
+        quota_kb = self.current.queues[path].quota_kb
+        fits = quota_kb == UNLIMITED or self._used(path) + message.size <= 1024 * quota_kb
+        transaction = None if work is None else self.manager.transactions.find(work.identifier)
+        status, position = self.manager.sending.enqueue(self._queue(path), message, transaction)
+        assert status is (EnqueueStatus.OK if fits else EnqueueStatus.QUEUE_QUOTA)
+        if position is None:
+            return None
+        self._saw(position.lookup_id)
+        return Item(path, bytes(message.packet.body), message.size, message.expiry, message.recoverable)
+
+    def _saw(self, lookup_id: int) -> None:
+        assert number_of(lookup_id) > self.highest, "an arrival number came again"
+        self.highest = number_of(lookup_id)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def receive(self) -> None:
+        path = self._any_place()
+        if path is not None:
+            for _ in range(self.rng.choice((1, 1, 1, 5))):
+                lookup_id = self._read(path, self.manager.reading.dequeue)
+                if lookup_id is not None:
+                    self._happened(self._received(lookup_id))
+
+    def _read(self, path: str, event: Callable[..., None], work: Work | None = None) -> int | None:
+        """Read the first message, and see that it is the right one."""
+        transaction = None if work is None else self.manager.transactions.find(work.identifier)
+        options = {} if transaction is None else {"transaction": transaction}
+        results: list[ReadResult] = []
+        event(self._descriptor(path), results.append, timeout_s=0, **options)
+        (result,) = results
+        readable = self._readable(path)
+        if not readable:
+            assert result.status == IoTimeoutError.code
+            return None
+        if result.status == StoreFullError.code:
+            assert self.disk.capacity is not None
+            return None
+        assert result.status == MQ_OK, hex(result.status)
+        assert result.position is not None
+        assert result.message is not None
+        assert result.position.lookup_id == readable[0], "not the first message"
+        assert bytes(result.message.packet.body) == self._message(readable[0]).text
+        return readable[0]
+
+    def _received(self, lookup_id: int) -> list[Change]:
+        journal = self._journal_of(self._message(lookup_id))
+        return self._gone(lookup_id) if journal is None else self._moved(lookup_id, journal)
+
+    def peek(self) -> None:
+        path = self._any_place()
+        if path is not None:
+            self._read(path, self.manager.reading.peek)
+
+    def begin_read(self) -> None:
+        path = self._any_place()
+        if path is not None:
+            lookup_id = self._read(path, self.manager.reading.dequeue_begin)
+            if lookup_id is not None:
+                self.held[lookup_id] = Held(descriptor=self._descriptor(path))
+
+    def end_read(self) -> None:
+        begun = sorted(lookup_id for lookup_id, held in self.held.items() if held.descriptor is not None)
+        if not begun:
+            return
+        lookup_id = self.rng.choice(begun)
+        held, item = self.held[lookup_id], self._message(lookup_id)
+        keep = self.rng.random() < 0.6
+        assert held.descriptor is not None
+        with self._perhaps_full():
+            position = self._queue(item.place).position(lookup_id)
+            self.manager.reading.dequeue_end(held.descriptor, position, delete_message=keep)
+            self._happened(self._let_go(lookup_id) if held.purged or not keep else self._received(lookup_id))
+
+    def _let_go(self, lookup_id: int) -> list[Change]:
+        """A message comes back to its place, unless it was purged or expired meanwhile."""
+        held = self.held.pop(lookup_id)
+        return self._gone(lookup_id) if held.purged or self._expired(self._message(lookup_id)) else []
+
+    def move(self) -> None:
+        """A message goes to a subqueue, or comes back from one."""
+        path = self._any_queue()
+        readable = [] if path is None else self._family_readable(path)
+        if path is None or not readable:
+            return
+        lookup_id = self.rng.choice(readable)
+        item = self._message(lookup_id)
+        target = self._target(path, item.place)
+        with self._perhaps_full():
+            position = self._queue(item.place).position(lookup_id)
+            self.manager.move_message(position, self._queue(target))
+            self._happened(self._moved(lookup_id, target))
+
+    def _family_readable(self, path: str) -> list[int]:
+        places = [path, *(f"{path};{name}" for name in sorted(self.current.queues[path].subqueues))]
+        return [lookup_id for place in places for lookup_id in self._readable(place)]
+
+    def _target(self, path: str, source: str) -> str:
+        """Another place of the same family; a subqueue is made when it is first needed."""
+        target = self.rng.choice([path, *(f"{path};{name}" for name in SUBQUEUES)])
+        if target == source:
+            target = path if source != path else f"{path};{SUBQUEUES[0]}"
+        traits, name = self.current.queues[path], target.partition(";")[2]
+        if name and name not in traits.subqueues:
+            self.disk.capacity = None
+            self.manager.queues.subqueue(self._queue(path), name)
+            self._happened([QueueWritten(path, traits._replace(subqueues=traits.subqueues | {name}))])
+        return target
+
+    # --- transactions ---------------------------------------------------------------------------------------
+
+    def begin_transaction(self) -> None:
+        if len(self.works) < MOST_TRANSACTIONS:
+            distributed = self.rng.random() < 0.5
+            transaction = self.manager.transactions.create(single_phase=not distributed)
+            self.works[transaction.identifier] = Work(transaction.identifier, distributed)
+
+    def enqueue_in_transaction(self) -> None:
+        work, path = self._any_work(), self._any_queue(transactional=True)
+        if work is not None and path is not None:
+            message = self._new_message(recoverable=True, transactional=True)
+            with self._perhaps_full():
+                item = self._enqueue(path, message, work)
+                if item is not None:
+                    work.operations.append(Operation(ENQUEUE, message.lookup_id, item))
+                    self._happened([])
+
+    def dequeue_in_transaction(self) -> None:
+        work, path = self._any_work(), self._any_place(transactional=True)
+        if work is not None and path is not None:
+            lookup_id = self._read(path, self.manager.reading.dequeue, work)
+            if lookup_id is not None:
+                work.operations.append(Operation(DEQUEUE, lookup_id, self._message(lookup_id)))
+                self.held[lookup_id] = Held()
+
+    def move_in_transaction(self) -> None:
+        work, path = self._any_work(), self._any_queue(transactional=True)
+        readable = [] if path is None else self._family_readable(path)
+        if work is None or path is None or not readable:
+            return
+        lookup_id = self.rng.choice(readable)
+        item = self._message(lookup_id)
+        target = self._target(path, item.place)
+        with self._perhaps_full():
+            transaction = self.manager.transactions.find(work.identifier)
+            position = self._queue(item.place).position(lookup_id)
+            self.manager.move_message(position, self._queue(target), transaction)
+            work.operations.append(Operation(MOVE, lookup_id, item, target))
+            self.held[lookup_id] = Held()
+
+    def send_transactionally(self) -> None:
+        """Several messages to several queues at once."""
+        if len(self.works) < MOST_TRANSACTIONS:
+            transaction = self.manager.transactions.create()
+            work = self.works[transaction.identifier] = Work(transaction.identifier)
+            for _ in range(self.rng.randint(1, 4)):
+                path = self._any_queue(transactional=True)
+                message = self._new_message(recoverable=True, transactional=True)
+                with self._perhaps_full():
+                    item = None if path is None else self._enqueue(path, message, work)
+                    if item is not None:
+                        work.operations.append(Operation(ENQUEUE, message.lookup_id, item))
+            self._end(work, commit=True)
+
+    def prepare(self) -> None:
+        """A coordinator asks for a promise."""
+        works = [work for work in self.works.values() if work.distributed and not work.promised]
+        if works:
+            work = self.rng.choice(works)
+            with self._perhaps_full():
+                self.manager.transactions.prepare(work.identifier, single_phase=False)
+                work.promised = True
+                self._happened([Promised(work.identifier, tuple(work.operations))])
+
+    def end_transaction(self) -> None:
+        work = self._any_work(promised=True)
+        if work is not None:
+            self._end(work, commit=self.rng.random() < 0.7)
+
+    def _end(self, work: Work, *, commit: bool) -> None:
+        with self._perhaps_full():
+            if commit:
+                self.manager.transactions.commit(work.identifier)
+                del self.works[work.identifier]
+                self._committed(work)
+            else:
+                self.manager.transactions.abort(work.identifier)
+                del self.works[work.identifier]
+                taken = [member.lookup_id for member in work.operations if member.kind is not ENQUEUE]
+                self._happened([Ended(work.identifier)], *map(self._let_go, reversed(taken)))
+
+    def _committed(self, work: Work) -> None:
+        changes: list[Change] = [Ended(work.identifier)]
+        late: list[int] = []
+        copied: dict[str, int] = {}
+        for kind, lookup_id, item, target in work.operations:
+            self.held.pop(lookup_id, None)
+            if kind is ENQUEUE:
+                changes.append(Put(lookup_id, item))
+            elif kind is MOVE:
+                changes.append(Moved(lookup_id, target))
+            else:
+                changes.append(Gone(lookup_id))
+                journal = self._journal_of(item, copied.get(item.place, 0))
+                if journal is not None:
+                    copied[item.place] = copied.get(item.place, 0) + item.size
+                    changes.append(Put(self._copy_in(journal, item), item._replace(place=journal)))
+            if kind is not DEQUEUE and self._expired(item):
+                late.append(lookup_id)
+        expiries: list[list[Change]] = [[Gone(lookup_id)] for lookup_id in late]
+        self._happened(changes, *expiries)
+
+    def _copy_in(self, journal: str, item: Item) -> int:
+        """The identifier that the copy of a message got."""
+        queue = self._queue(journal)
+        fresh = [entry.lookup_id for entry in queue.positions if number_of(entry.lookup_id) > self.highest]
+        assert fresh, "a received message did not come to the journal"
+        lookup_id = min(fresh, key=number_of)
+        assert self._item(queue, lookup_id).text == item.text
+        self._saw(lookup_id)
+        return lookup_id
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """Time passes."""
+        self.now += self.rng.choice((1, 10, 100))
+        self._run_timers()
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def damage(self) -> None:
+        """A bit flips in a message that is on disk. Neither a restart nor the rewriting of the log that follows
+        may cost any other message, and somebody must be told."""
+        self.free_disk()
+        self.commit()
+        candidates = [
+            (entry.address, entry.size, entry.lookup_id)
+            for queue in self._queues().values()
+            for member in queue.family
+            for entry in member.positions
+            if entry.lookup_id in self.confirmed.messages
+            and self.current.messages.get(entry.lookup_id) == self.confirmed.messages[entry.lookup_id]
+            and entry.lookup_id not in self.held
+            and self.current.messages[entry.lookup_id].expiry is None
+        ]
+        if not candidates:
+            return
+        address, size, lookup_id = self.rng.choice(sorted(candidates))
+        number, offset = place(address)
+        bit = self.rng.randrange(8 * (RECORD_SIZE + size))
+        self.disk.flip(segment_name(number), offset + bit // 8, 1 << bit % 8)
+        self.damaged.add(lookup_id)
+        reported = self.reported
+        self.rng.choice((self.kill, self.crash))()
+        told = self.reported > reported
+        while not self._rewritten():
+            told = True  # by a queue manager that is no more
+            self.crash()
+        told |= any(lost.lookup_id == lookup_id for lost in self.cleaning.lost_records)
+        assert told, "damage went without a word"
+        if lookup_id in self.current.messages:
+            self._happened([Gone(lookup_id)])
+        self._confirm()
+
+    def _rewritten(self) -> bool:
+        """Rewrite the log; False if the power went."""
+        try:
+            self.store.compact(self.cleaning)
+        except PowerLoss:
+            return False
+        return True
+
+    # --- at random ------------------------------------------------------------------------------------------
+
+    def step(self, *, powerless: float = 0.08) -> None:
+        """One step of any kind, now and then with the power about to go."""
+        if self.rng.random() < powerless:
+            self.disk.crash_at(self.rng.randint(1, 12))
+        name = self.rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
+        self.perform(name)
+
+    def perform(self, name: str) -> None:
+        """A step by its name, and what must hold afterwards."""
+        self.steps += 1
+        try:
+            getattr(self, name)()
+        except PowerLoss:
+            self.crash()
+        self.check()
+
+
+WEIGHTS: Final = {
+    "create_queue": 6,
+    "delete_queue": 1,
+    "purge": 1,
+    "send": 25,
+    "receive": 14,
+    "peek": 3,
+    "begin_read": 5,
+    "end_read": 7,
+    "move": 8,
+    "begin_transaction": 6,
+    "enqueue_in_transaction": 12,
+    "dequeue_in_transaction": 8,
+    "move_in_transaction": 6,
+    "send_transactionally": 10,
+    "prepare": 4,
+    "end_transaction": 9,
+    "wait": 5,
+    "commit": 14,
+    "commit_slowly": 6,
+    "clean": 14,
+    "compact": 1,
+    "restart": 2,
+    "kill": 2,
+    "crash": 3,
+    "fill_disk": 3,
+    "free_disk": 3,
+}
+"""Every step and how often it comes."""
+
+
+def run(seed: int, steps: int, *, damaging: bool = False) -> ManagerSimulation:
+    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then."""
+    simulation = ManagerSimulation(Random(seed))
+    for _ in range(steps):
+        simulation.step()
+        if damaging and simulation.rng.random() < 0.03:
+            simulation.perform("damage")
+    return simulation
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m msmq.testing.manager_sim", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=0, help="how many seeds; 0 goes on until stopped")
+    parser.add_argument("--steps", type=int, default=1000, help="steps with each seed")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    steps = crashes = 0
+    seed = options.seed
+    while not options.seeds or seed < options.seed + options.seeds:
+        try:
+            for damaging in (False, True):
+                ended = run(seed, options.steps, damaging=damaging)
+                steps += ended.steps
+                crashes += ended.crashes
+        except BaseException:
+            command = f"python -m msmq.testing.manager_sim --seed {seed} --seeds 1 --steps {options.steps}"
+            sys.stderr.write(f"\nseed {seed}; replay with: {command}\n")
+            raise
+        sys.stderr.write(
+            f"\rseed {seed}: {steps} steps, {crashes} crashes, {time.monotonic() - began:.0f} s "
+        )
+        seed += 1
+    sys.stderr.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

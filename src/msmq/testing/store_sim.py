@@ -1,0 +1,469 @@
+"""The store against a model of it, on a disk that loses power. ``python -m msmq.testing.store_sim SEED``
+replays a run.
+
+The model is a dictionary of keys with a payload and a label, changed by *events*. Each event appends its
+records under one reserve, so it has to survive whole or not at all, and the log has to keep the order of
+events. That makes the check simple and strict: what a crash leaves must be the state after some number of
+events, and at least as many as were confirmed durable.
+
+Keys whose records were damaged on purpose are left out of the comparison; all others must not notice.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from struct import Struct
+from typing import Final, NamedTuple
+
+from msmq.store import (
+    HEAD_SIZE,
+    DamagedRecordError,
+    RecoveryReport,
+    Store,
+    StoreFailedError,
+    StoreFullError,
+    StoreOptions,
+)
+from msmq.store.layout import (
+    BATCH_HEADER_SIZE,
+    BATCH_MAGIC,
+    INDEX_MARKER,
+    RECORD_SIZE,
+    footprint,
+    place,
+    segment_name,
+)
+from msmq.testing.disk import PowerLoss, SimulatedDisk
+
+PUT: Final = 1
+DELETE: Final = 2
+LABEL: Final = 3
+
+_HEAD: Final = Struct("<QQI20x")
+assert _HEAD.size == HEAD_SIZE
+
+
+class Item(NamedTuple):
+    """A key of the model. The payload is made from ``content``, which stands in the head of its record
+    too."""
+
+    content: int
+    size: int
+    label: int
+
+    @property
+    def payload(self) -> bytes:
+        return Random(self.content).randbytes(self.size).replace(b"\0", b"\1")
+
+
+State = dict[int, Item]
+Change = tuple[int, Item | None]
+
+
+class Record(NamedTuple):
+    """Where the payload of a key is."""
+
+    head: bytes
+    address: int
+    payload_size: int
+
+
+class Keeper:
+    """What a queue manager would hold: for each key the record and the label that count."""
+
+    def __init__(self, lost_keys: set[int]) -> None:
+        self.store: Store | None = None
+        self.records: dict[int, Record] = {}
+        self.labels: dict[int, int] = {}
+        self.lost_keys = lost_keys
+
+    def replay(self, store: Store) -> None:
+        self.store = store
+        for kind, _, head, address, size in store.recover():
+            key, label, _ = _HEAD.unpack(head)
+            if kind == LABEL:
+                if key in self.records:
+                    self.labels[key] = label
+                continue
+            self.forget(key)
+            if kind == PUT:
+                self.records[key] = Record(head, address, size)
+                self.labels[key] = label
+
+    @property
+    def state(self) -> State:
+        """What the log says, in the words of the model."""
+        return {
+            key: Item(_HEAD.unpack(entry.head)[2], entry.payload_size, self.labels[key])
+            for key, entry in self.records.items()
+        }
+
+    def forget(self, key: int) -> None:
+        entry = self.records.pop(key, None)
+        if entry is not None:
+            assert self.store is not None
+            self.store.release(entry.address, entry.payload_size)
+
+    def is_live(self, kind: int, head: bytes, address: int) -> bool:
+        entry = self.records.get(_HEAD.unpack(head)[0])
+        return entry is not None and entry.address == address
+
+    def current_head(self, kind: int, head: bytes, address: int) -> bytes:
+        key, _, content = _HEAD.unpack(head)
+        return _HEAD.pack(key, self.labels[key], content)
+
+    def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
+        key = _HEAD.unpack(head)[0]
+        self.records[key] = self.records[key]._replace(address=new)
+
+    def lost(self, kind: int, head: bytes, address: int, error: DamagedRecordError) -> None:
+        key = _HEAD.unpack(head)[0]
+        del self.records[key]
+        self.lost_keys.add(key)
+
+
+class StoreSimulation:
+    """One store, its disk and its model. Every method is a step; :meth:`check` holds after each of them."""
+
+    def __init__(self, rng: Random, options: StoreOptions | None = None, capacity: int | None = None) -> None:
+        self.rng = rng
+        self.options = options or StoreOptions(
+            smallest_segment_bytes=4096, largest_segment_bytes=rng.choice((4096, 8192, 32768))
+        )
+        self.disk = SimulatedDisk(capacity)
+        self.confirmed: State = {}
+        self.uncertain: list[tuple[int, list[Change]]] = []
+        """Events that were not confirmed yet, each with the number of its last record."""
+        self.damaged: set[int] = set()
+        self.lost: set[int] = set()
+        """Keys whose damaged record the store has given up, and said so."""
+        self.crashes = 0
+        self.steps = 0
+        self._next_key = 0
+        self.store = Store.open(self.disk, self.options, new_id=rng.randbytes(16))
+        self.keeper = Keeper(self.lost)
+        self.keeper.replay(self.store)
+
+    @property
+    def state(self) -> State:
+        """The model after all events."""
+        state = dict(self.confirmed)
+        for _, changes in self.uncertain:
+            _change(state, changes)
+        return state
+
+    # --- events ---------------------------------------------------------------------------------------------
+
+    def put(self, sizes: list[int]) -> None:
+        """New keys, all in one event."""
+        items = [(self._new_key(), Item(self.rng.getrandbits(32), size, 0)) for size in sizes]
+        if self._reserve(sum(sizes), len(sizes), freeing=False):
+            for key, item in items:
+                self._append_put(key, item)
+            self._happened([*items])
+
+    def update(self, size: int) -> None:
+        """A key gets another payload."""
+        state = self.state
+        key = self._any_key(state)
+        if key is not None and self._reserve(size, 1, freeing=False):
+            item = Item(self.rng.getrandbits(32), size, state[key].label)
+            old = self.keeper.records[key]
+            self._append_put(key, item)
+            self.store.release(old.address, old.payload_size)
+            self._happened([(key, item)])
+
+    def delete(self, count: int) -> None:
+        """Keys go, all in one event."""
+        keys = list(dict.fromkeys(filter(None, (self._any_key(self.state) for _ in range(count)))))
+        if keys and self._reserve(0, len(keys), freeing=True):
+            for key in keys:
+                self.store.append(DELETE, _HEAD.pack(key, 0, 0), live=False)
+                self.keeper.forget(key)
+            self._happened([(key, None) for key in keys])
+
+    def label(self, label: int) -> None:
+        """A record says something about another one."""
+        state = self.state
+        key = self._any_key(state)
+        if key is not None and self._reserve(0, 1, freeing=False):
+            self.store.append(LABEL, _HEAD.pack(key, label, 0), live=False)
+            self.keeper.labels[key] = label
+            self._happened([(key, state[key]._replace(label=label))])
+
+    def _append_put(self, key: int, item: Item) -> None:
+        head = _HEAD.pack(key, item.label, item.content)
+        cut = self.rng.randint(0, item.size)
+        payload = item.payload
+        address = self.store.append(PUT, head, (payload[:cut], payload[cut:]))
+        self.keeper.records[key] = Record(head, address, item.size)
+        self.keeper.labels[key] = item.label
+
+    def _new_key(self) -> int:
+        self._next_key += 1
+        return self._next_key
+
+    def _any_key(self, state: State) -> int | None:
+        keys = sorted(state.keys() - self.damaged)
+        return self.rng.choice(keys) if keys else None
+
+    def _reserve(self, size: int, records: int, *, freeing: bool) -> bool:
+        before = self.store.appended
+        if self.disk.capacity is None and self.rng.random() < 0.3:
+            return True  # the event may cross the end of a segment, and must be whole all the same
+        try:
+            self.store.reserve(size, records=records, freeing=freeing)
+        except StoreFullError:
+            assert self.disk.capacity is not None
+            assert self.store.appended == before
+            return False
+        return True
+
+    def _happened(self, changes: list[Change]) -> None:
+        self.uncertain.append((self.store.appended, changes))
+
+    # --- the store at work ----------------------------------------------------------------------------------
+
+    def commit(self, between: Callable[[], None] = lambda: None) -> None:
+        """A commit; ``between`` happens while the batch is being written."""
+        batch = self.store.take()
+        between()
+        if batch is not None:
+            self.store.write(batch)
+            assert self.store.durable < batch.lsn or not batch.records, "durable before completed"
+            self.store.completed(batch)
+        self._confirm()
+
+    def _confirm(self) -> None:
+        while self.uncertain and self.uncertain[0][0] <= self.store.durable:
+            _change(self.confirmed, self.uncertain.pop(0)[1])
+
+    def clean(self, budget_bytes: int) -> None:
+        self.store.clean_step(self.keeper, budget_bytes)
+
+    def compact(self) -> None:
+        with suppress(StoreFullError):
+            self.store.compact(self.keeper)
+        self._confirm()
+
+    # --- the end of the process, one way or the other -------------------------------------------------------
+
+    def close(self) -> None:
+        self.store.close()
+        self._confirm_all()
+        self.reopen()
+
+    def _confirm_all(self) -> None:
+        self.confirmed, self.uncertain = self.state, []
+
+    def kill(self) -> None:
+        """The process is killed; the machine goes on."""
+        self.disk.kill()
+        self.reopen()
+
+    def crash(self) -> None:
+        self.crashes += 1
+        self.disk.crash(self.rng)
+        self.reopen()
+
+    def fail_sync(self) -> None:
+        """A sync fails: the store must refuse everything until it is opened again."""
+        self.disk.failing_syncs = 1
+        try:
+            self.commit()
+        except StoreFailedError:
+            self._must_refuse(self.store.take)
+            self._must_refuse(lambda: self.store.reserve(1))
+            self.rng.choice((self.kill, self.crash))()
+        self.disk.failing_syncs = 0
+
+    def _must_refuse(self, call: Callable[[], object]) -> None:
+        with suppress(StoreFailedError):
+            call()
+            raise AssertionError("a failed store went on")
+
+    def reopen(self) -> None:
+        """Open the store again, as often as the power goes meanwhile, and see that it has what it must
+        have."""
+        reports: list[RecoveryReport] = []
+        while True:
+            if self.rng.random() < 0.2:
+                self.disk.crash_at(self.rng.randint(1, 25))
+            try:
+                self.store = Store.open(self.disk, self.options, new_id=self.rng.randbytes(16))
+                self.keeper = Keeper(self.lost)
+                self.keeper.replay(self.store)
+                break
+            except PowerLoss:
+                reports.append(self.store.report)
+                self.crashes += 1
+                self.disk.crash(self.rng)
+        reports.append(self.store.report)
+        self._settle(any(report.damaged or report.torn for report in reports))
+
+    def _settle(self, told: bool) -> None:
+        """Find the number of events after which the model is what the store has."""
+        found = self.keeper.state
+        candidate = dict(self.confirmed)
+        events = [changes for _, changes in self.uncertain]
+        while not self._matches(candidate, found):
+            assert events, f"the store lost or invented something: {self._difference(candidate, found)}"
+            _change(candidate, events.pop(0))
+        for key in self.damaged & candidate.keys():
+            if key not in found:
+                assert told or key in self.lost, "damage went without a word"
+                del candidate[key]
+        self.confirmed, self.uncertain = candidate, []
+        self.read_all()
+
+    def _matches(self, state: State, found: State) -> bool:
+        return all(state.get(key) == found.get(key) for key in (state.keys() | found.keys()) - self.damaged)
+
+    def _difference(self, state: State, found: State) -> str:
+        rows = ((key, state.get(key), found.get(key)) for key in sorted(state.keys() | found.keys()))
+        return str([row for row in rows if row[1] != row[2] and row[0] not in self.damaged][:5])
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def damage(self) -> None:
+        """Flip a bit in a record that is on disk, or in a batch header or an index."""
+        if self.rng.random() < 0.5:
+            self._damage_record()
+        else:
+            self._damage_frame()
+
+    def _damage_record(self) -> None:
+        state = self.state
+        durable = [
+            key for key in self.confirmed.keys() - self.damaged if self.confirmed[key] == state.get(key)
+        ]
+        if durable:
+            key = self.rng.choice(sorted(durable))
+            entry = self.keeper.records[key]
+            number, offset = place(entry.address)
+            within = offset + self.rng.randrange(RECORD_SIZE + entry.payload_size)
+            # A copy that cleaning made is perhaps not durable yet, though the record is.
+            if not self.store.pending:
+                self.disk.flip(segment_name(number), within, 1 << self.rng.randrange(8))
+                self.damaged.add(key)
+
+    def _damage_frame(self) -> None:
+        """Records are found without their batch header or index, so losing one must not cost anything.
+
+        The damage is found at once: together with a torn batch behind it, it could not be told what was
+        whole.
+        """
+        name = self.rng.choice([name for name in self.disk.names() if name.endswith(".log")])
+        content = self.disk.durable_content(name)
+        places = [
+            offset + self.rng.randrange(BATCH_HEADER_SIZE)
+            for offset in range(0, len(content), 8)
+            if content.startswith(BATCH_MAGIC, offset)
+        ]
+        index = content.rfind(INDEX_MARKER)
+        if index >= 0:
+            places.append(self.rng.randrange(index, len(content)))
+        if places:
+            self.disk.flip(name, self.rng.choice(places), 1 << self.rng.randrange(8))
+            self.kill()
+
+    # --- what must hold -------------------------------------------------------------------------------------
+
+    def read_all(self) -> None:
+        """Every record can be read. Of a damaged one there may be a sound copy; if there is none, it is
+        told."""
+        state = self.state
+        records = self.keeper.records
+        sound = sorted(records.keys() - self.damaged)
+        wanted = [(records[key].address, records[key].payload_size) for key in sound]
+        assert self.store.read_many(wanted) == [state[key].payload for key in sound]
+        for key in records.keys() & self.damaged:
+            with suppress(DamagedRecordError):
+                assert self.store.read(records[key].address) == self.keeper.state[key].payload
+
+    def check(self) -> None:
+        """What holds between any two steps."""
+        state = self.state
+        assert self.lost <= self.damaged, "a sound record was given up"
+        assert self.keeper.records.keys() - self.damaged == state.keys() - self.damaged
+        if not self.damaged and not self.store.pending:
+            expected = sum(footprint(entry.payload_size) for entry in self.keeper.records.values())
+            assert self.store.live_bytes == expected
+        if self.keeper.records and self.rng.random() < 0.2:
+            key = self.rng.choice(sorted(self.keeper.records))
+            if key not in self.damaged:
+                assert self.store.read(self.keeper.records[key].address) == state[key].payload
+
+    # --- at random ------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """One step of any kind; half of the time with the power about to go."""
+        self.steps += 1
+        if self.rng.random() < 0.1:
+            self.disk.crash_at(self.rng.randint(1, 12))
+        try:
+            self._any_step()
+        except PowerLoss:
+            self.crash()
+        self.check()
+
+    def _any_step(self) -> None:
+        rng = self.rng
+        size = rng.choice((0, 1, 7, 40, 200, 1000, 1000, 3000, 9000))
+        steps: list[tuple[int, Callable[[], None]]] = [
+            (20, lambda: self.put([size])),
+            (5, lambda: self.put([rng.randint(0, 1500) for _ in range(rng.randint(2, 8))])),
+            (10, lambda: self.update(size)),
+            (20, lambda: self.delete(rng.choice((1, 1, 1, 5, 30)))),
+            (6, lambda: self.label(rng.randint(1, 9))),
+            (20, self.commit),
+            (8, lambda: self.commit(lambda: self.put([size, 5]))),
+            (20, lambda: self.clean(rng.choice((100, 2000, 20000)))),
+            (1, self.compact),
+            (2, self.close),
+            (2, self.kill),
+            (2, self.crash),
+            (1, self.fail_sync),
+        ]
+        rng.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
+
+
+def _change(state: State, changes: list[Change]) -> None:
+    for key, item in changes:
+        if item is None:
+            state.pop(key, None)
+        else:
+            state[key] = item
+
+
+def run(seed: int, steps: int, *, damaging: bool = False) -> StoreSimulation:
+    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk are flipped now and then."""
+    rng = Random(seed)
+    simulation = StoreSimulation(rng, capacity=rng.choice((None, None, 65536)))
+    for _ in range(steps):
+        simulation.step()
+        if damaging and rng.random() < 0.05:
+            simulation.damage()
+            simulation.check()
+    return simulation
+
+
+def main(arguments: list[str]) -> None:
+    """``SEED [STEPS]`` runs one simulation; without arguments they go on until one fails."""
+    if arguments:
+        steps = int(arguments[1]) if len(arguments) > 1 else 1000
+        for damaging in (False, True):
+            run(int(arguments[0]), steps, damaging=damaging)
+        return
+    seed = 0
+    while True:
+        seed += 1
+        sys.stderr.write(f"\rseed {seed}")
+        main([str(seed)])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

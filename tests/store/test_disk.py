@@ -1,0 +1,88 @@
+"""The real disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msmq.store import RealDisk, StoreLockedError
+
+
+def test_files(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path / "made" / "here")
+    file = disk.open("a", create=True)
+    file.pwrite(b"abc", 2)
+    assert (file.size(), file.pread(10, 0), file.pread(2, 3)) == (5, b"\0\0abc", b"bc")
+    file.allocate(10)
+    assert file.pread(100, 4) == b"c" + bytes(5)
+    file.allocate(3)
+    assert file.size() == 10
+    file.truncate(4)
+    file.fdatasync()
+    file.close()
+    disk.rename("a", "b")
+    disk.sync_directory()
+    assert disk.names() == ["b"]
+    disk.unlink("b")
+    assert disk.names() == []
+    assert disk.free_bytes() > 0
+    assert disk.where == str(tmp_path / "made" / "here")
+
+
+def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        RealDisk(tmp_path).open("a")
+    with pytest.raises(FileNotFoundError):
+        RealDisk(tmp_path / "no", create=False).names()
+
+
+def test_only_the_owner_may_read(tmp_path: Path) -> None:
+    RealDisk(tmp_path / "store").open("a", create=True).close()
+    assert (tmp_path / "store").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "store" / "a").stat().st_mode & 0o077 == 0
+
+
+def test_short_writes_and_reads_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = RealDisk(tmp_path).open("a", create=True)
+    pwrite, pread = os.pwrite, os.pread
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
+    monkeypatch.setattr(os, "pread", lambda fd, length, offset: pread(fd, min(4, length), offset))
+    file.pwrite(b"0123456789", 1)
+    assert file.pread(20, 0) == b"\x000123456789"
+    file.close()
+
+
+def test_one_process_owns_the_directory(tmp_path: Path) -> None:
+    first, second = RealDisk(tmp_path), RealDisk(tmp_path)
+    first.lock("LOCK")
+    with pytest.raises(StoreLockedError, match=f"in use by process {os.getpid()};") as caught:
+        second.lock("LOCK")
+    assert caught.value.pid == os.getpid()
+    first.unlock()
+    second.lock("LOCK")
+    second.unlock()
+    second.unlock()
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    code = "import sys; from msmq.store import RealDisk; d = RealDisk(sys.argv[1]); d.lock('LOCK'); print('x'); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin
+    assert child.stdout
+    child.stdout.readline()
+    disk = RealDisk(tmp_path)
+    with pytest.raises(StoreLockedError) as caught:
+        disk.lock("LOCK")
+    assert caught.value.pid == child.pid
+    child.kill()
+    child.wait()
+    child.stdin.close()
+    child.stdout.close()
+    disk.lock("LOCK")
+    disk.unlock()

@@ -1,0 +1,135 @@
+"""Payloads, read back."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from msmq.store import DamagedRecordError, Store
+from msmq.store.layout import RECORD_SIZE, place, segment_name
+from msmq.testing import SimulatedDisk
+from tests.store.support import SMALL, new_store, open_store, payload, put
+
+SIZES = [0, 1, 7, 8, 300, 4095, 4096, 4097, 9000]
+
+
+class CountingDisk(SimulatedDisk):
+    """Counts reads."""
+
+    reads = 0
+
+    def require_power(self) -> None:
+        super().require_power()
+        self.reads += 1
+
+
+def test_a_record_can_be_read_from_the_start() -> None:
+    store = new_store()
+    addresses = {size: put(store, 1, size) for size in SIZES}
+
+    def check() -> None:
+        for size, address in addresses.items():
+            assert store.read(address) == store.read(address, size) == payload(1, size)
+        assert store.read_many([(addresses[size], size) for size in SIZES]) == [payload(1, s) for s in SIZES]
+
+    check()
+    batch = store.take()
+    assert batch
+    check()
+    put(store, 2)
+    check()
+    store.write(batch)
+    check()
+    store.completed(batch)
+    check()
+
+
+def test_neighbours_are_read_together() -> None:
+    disk = CountingDisk()
+    store = new_store(disk)
+    wanted = [(put(store, number, 100), 100) for number in range(10)]
+    store.commit()
+    disk.reads = 0
+    assert store.read_many(wanted) == [payload(number, 100) for number in range(10)]
+    assert disk.reads == 1
+    Random(1).shuffle(wanted)
+    expected = [store.read(address) for address, _ in wanted]
+    assert store.read_many(wanted) == expected
+    assert store.read_many([]) == []
+
+
+def test_some_of_the_neighbours_are_not_on_disk_yet() -> None:
+    store = new_store()
+    wanted = [(put(store, number, 100), 100) for number in range(3)]
+    store.commit()
+    wanted += [(put(store, number, 100), 100) for number in range(3, 6)]
+    assert store.read_many(wanted) == [payload(number, 100) for number in range(6)]
+
+
+@pytest.mark.parametrize("within", [0, 4, 8, 20, RECORD_SIZE, RECORD_SIZE + 99])
+def test_damage_is_noticed_and_placed(within: int) -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    address = put(store, 2, 100)
+    store.commit()
+    _, offset = place(address)
+    disk.flip(segment_name(1), offset + within)
+    for read in (
+        lambda: store.read(address),
+        lambda: store.read(address, 100),
+        lambda: store.read_many([(address, 100)]),
+    ):
+        with pytest.raises(DamagedRecordError) as caught:
+            read()
+        assert (caught.value.file, caught.value.offset) == (segment_name(1), offset)
+
+
+def test_a_wrong_size_and_a_short_file_are_damage() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    address = put(store, 1, 100)
+    store.commit()
+    with pytest.raises(DamagedRecordError):
+        store.read(address, 99)
+    file = disk.open(segment_name(1))
+    file.truncate(120)
+    file.close()
+    with pytest.raises(DamagedRecordError, match="file ends"):
+        store.read(address, 100)
+
+
+def test_more_segments_than_open_files() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    addresses = []
+    for number in range(100):
+        addresses.append(put(store, number, 20000))
+        store.commit()
+    store.close()
+    store, _ = open_store(disk)
+    for _ in range(2):
+        for number, address in enumerate(addresses):
+            assert store.read(address) == payload(number, 20000)
+
+
+def test_the_size_can_be_looked_up() -> None:
+    store = new_store()
+    address = put(store, 1, 100)
+    store.release(address)
+    store.commit()
+    assert store.live_bytes == 0
+    address = put(store, 1, 100)
+    store.commit()
+    store.release(address)
+    assert store.live_bytes == 0
+
+
+def test_reading_during_recovery() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 5)
+    store.close()
+    store = Store.open(disk, SMALL)
+    assert [store.read(address) for _, _, _, address, _ in store.recover()] == [payload(5)]

@@ -1,0 +1,281 @@
+"""Appending and committing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from msmq.errors import EncodeError
+from msmq.store import (
+    Entry,
+    RealDisk,
+    Store,
+    StoreError,
+    StoreFailedError,
+    StoreFullError,
+    StoreLockedError,
+    StoreOptions,
+)
+from msmq.store.layout import segment_name
+from msmq.testing import SimulatedDisk
+from tests.store.support import SMALL, STORE_ID, head, new_store, numbers, open_store, payload, put
+
+
+def test_records_have_addresses_that_rise() -> None:
+    store = new_store()
+    addresses = []
+    for number in range(100):
+        addresses.append(put(store, number))
+        if number % 7 == 0:
+            store.commit()
+    assert addresses == sorted(set(addresses))
+    assert 0 not in addresses
+    assert all(address % 8 == 0 for address in addresses)
+
+
+def test_a_payload_may_come_in_parts() -> None:
+    store = new_store()
+    assert store.read(store.append(1, head(1), (b"ab", b"", b"c"))) == b"abc"
+    assert store.read(store.append(1, head(1), ())) == b""
+    assert store.read(store.append(1, head(1))) == b""
+
+
+def test_a_head_has_its_size() -> None:
+    store = new_store()
+    for wrong in (b"", bytes(39), bytes(41)):
+        with pytest.raises(EncodeError, match="40 bytes"):
+            store.append(1, wrong)
+    assert store.pending == 0
+
+
+def test_durable_follows_appended() -> None:
+    store = new_store()
+    assert (store.appended, store.durable, store.pending, store.pending_bytes) == (0, 0, 0, 0)
+    put(store, 1, 4)
+    put(store, 2, 5)
+    assert (store.appended, store.durable, store.pending, store.pending_bytes) == (2, 0, 2, 48 + 56 + 64)
+    batch = store.take()
+    assert batch
+    put(store, 3)
+    assert (store.appended, store.durable, store.pending) == (3, 0, 1)
+    store.write(batch)
+    assert store.durable == 0
+    store.completed(batch)
+    assert (store.appended, store.durable) == (3, 2)
+    store.commit()
+    assert (store.appended, store.durable, store.pending_bytes) == (3, 3, 0)
+    writes = store.durable
+    store.commit()
+    assert store.durable == writes
+    assert store.take() is None
+
+
+def test_nothing_is_durable_before_it_is_synced() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    for number in range(20):
+        put(store, number, 10)
+        writes, syncs = disk.writes, disk.syncs
+        batch = store.take()
+        assert batch
+        assert (disk.writes, disk.syncs) == (writes, syncs)
+        store.write(batch)
+        assert (disk.writes, disk.syncs, store.durable) == (writes + 1, syncs + 1, number)
+        store.completed(batch)
+        assert (disk.writes, disk.syncs, store.durable) == (writes + 1, syncs + 1, number + 1)
+        # If it were not so, this would lose the record.
+        copy = open_after_crash(disk)
+        assert numbers(copy) == list(range(number + 1))
+
+
+def open_after_crash(disk: SimulatedDisk) -> list[Entry]:
+    """What a crash now would leave, on a disk with the same durable content."""
+    other = SimulatedDisk()
+    for name in disk.names():
+        file = other.open(name, create=True)
+        file.pwrite(disk.durable_content(name), 0)
+        file.close()
+    return open_store(other)[1]
+
+
+def test_one_sync_serves_everyone() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk, StoreOptions())
+    for number in range(1000):
+        put(store, number, 100)
+    writes, syncs = disk.writes, disk.syncs
+    store.commit()
+    assert (disk.writes, disk.syncs) == (writes + 1, syncs + 1)
+    assert store.durable == 1000
+
+
+def test_one_batch_at_a_time() -> None:
+    store = new_store()
+    put(store, 1)
+    first = store.take()
+    assert first
+    put(store, 2)
+    with pytest.raises(AssertionError):
+        store.take()
+    with pytest.raises(AssertionError):
+        store.close()
+    store.write(first)
+    store.completed(first)
+    with pytest.raises(AssertionError):
+        store.completed(first)
+
+
+def test_what_is_reserved_comes_into_one_batch() -> None:
+    store = new_store()
+    rng = Random(1)
+    for _ in range(200):
+        count = rng.randint(1, 6)
+        sizes = [rng.randint(0, 900) for _ in range(count)]
+        store.reserve(sum(sizes), records=count)
+        addresses = [put(store, 1, size) for size in sizes]
+        assert len({address >> 32 for address in addresses}) == 1
+
+
+def test_before_recovery_nothing_can_be_written() -> None:
+    disk = SimulatedDisk()
+    store = Store.open(disk, SMALL)
+    with pytest.raises(StoreError, match="not recovered"):
+        store.append(1, head(1))
+    with pytest.raises(StoreError, match="not recovered"):
+        store.commit()
+    store.close()
+    assert disk.names() == ["FORMAT"]
+
+
+def test_after_closing_nothing_can_be_written() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        put(store, 2)
+    with pytest.raises(StoreError, match="closed"):
+        store.reserve(0, freeing=True)
+    assert numbers(open_store(disk)[1]) == [1]
+
+
+def test_one_process_opens_a_store() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    with pytest.raises(StoreLockedError):
+        Store.open(disk)
+    store.close()
+    new_store(disk)
+
+
+def test_a_failed_sync_is_final() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    disk.failing_syncs = 1
+    with pytest.raises(StoreFailedError, match=r"Input/output error.*restart"):
+        store.commit()
+    assert store.durable == 0
+    for call in (store.take, store.commit, lambda: put(store, 2), lambda: store.reserve(0, freeing=True)):
+        with pytest.raises(StoreFailedError):
+            call()
+
+
+def test_a_failed_write_is_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    monkeypatch.setattr(disk, "claim", raising(errno.EIO))
+    with pytest.raises(StoreFailedError):
+        store.commit()
+    monkeypatch.undo()
+    with pytest.raises(StoreFailedError):
+        store.commit()
+
+
+def test_a_write_without_room_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some file systems promise space and do not have it."""
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    batch = store.take()
+    assert batch
+    monkeypatch.setattr(disk, "claim", raising(errno.ENOSPC))
+    with pytest.raises(StoreFullError, match="set aside"):
+        store.write(batch)
+    put(store, 2)
+    monkeypatch.undo()
+    store.write(batch)
+    store.completed(batch)
+    store.close()
+    assert numbers(open_store(disk)[1]) == [1, 2]
+
+
+def raising(number: int) -> object:
+    def raise_it(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return raise_it
+
+
+def test_a_disk_that_fails_when_a_segment_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    monkeypatch.setattr(disk, "claim", raising(errno.EIO))
+    with pytest.raises(StoreFailedError):
+        store.reserve(10_000)
+    with pytest.raises(StoreFailedError):
+        put(store, 1)
+
+
+def test_flags_and_kinds_have_one_byte() -> None:
+    store = new_store()
+    for kind, flags in ((256, 0), (0, 256), (-1, 0)):
+        with pytest.raises(Exception, match="format requires"):
+            store.append(kind, head(1), flags=flags)
+    assert store.pending == 0
+    assert store.append(255, head(1), flags=255)
+
+
+def test_a_real_disk(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path / "store")
+    store = Store.open(disk, SMALL, new_id=STORE_ID)
+    assert list(store.recover()) == []
+    for number in range(100):
+        put(store, number)
+        if number % 10 == 9:
+            store.commit()
+    store.close()
+    store, entries = open_store(RealDisk(tmp_path / "store"))
+    assert numbers(entries) == list(range(100))
+    wanted = [(address, size) for _, _, _, address, size in entries]
+    assert store.read_many(wanted) == [payload(number) for number in range(100)]
+    store.close()
+    assert {"LOCK", "FORMAT", segment_name(1)} <= set(os.listdir(tmp_path / "store"))
+
+
+def test_batches_are_written_in_another_thread(tmp_path: Path) -> None:
+    store, _ = open_store(RealDisk(tmp_path))
+    written = 0
+    while written < 60:
+        put(store, written)
+        written += 1
+        batch = store.take()
+        assert batch
+        thread = threading.Thread(target=store.write, args=(batch,))
+        thread.start()
+        for _ in range(5):  # what arrives meanwhile shares the next sync
+            address = put(store, written)
+            assert store.read(address) == payload(written)
+            written += 1
+        thread.join()
+        store.completed(batch)
+    store.close()
+    store, entries = open_store(RealDisk(tmp_path))
+    assert numbers(entries) == list(range(written))
+    store.close()

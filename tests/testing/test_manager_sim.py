@@ -1,0 +1,171 @@
+"""The queue manager and its store against the model: fixed seeds, Hypothesis, and a crash at every operation."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from msmq.testing.disk import PowerLoss
+from msmq.testing.manager_model import Gone, Put
+from msmq.testing.manager_sim import WEIGHTS, ManagerSimulation, main, run
+
+SEEDS = range(1, 13)
+STEPS = 300
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_manager_keeps_its_word(seed: int) -> None:
+    simulation = run(seed, STEPS)
+    assert simulation.steps == STEPS
+    assert simulation.crashes > 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_damage_costs_one_message_and_is_told(seed: int) -> None:
+    simulation = run(seed, STEPS, damaging=True)
+    assert simulation.damaged
+
+
+def test_a_run_depends_on_its_seed_alone() -> None:
+    one, other = run(5, 150), run(5, 150)
+    assert one.current == other.current
+    assert one.disk.operations == other.disk.operations
+
+
+def prepared(seed: int) -> ManagerSimulation:
+    """A host with queues of both kinds, messages and an open transaction, and nothing pending."""
+    simulation = ManagerSimulation(Random(seed))
+    while len({traits.transactional for traits in simulation.current.queues.values()}) < 2:
+        simulation.perform("create_queue")
+    for _ in range(12):
+        for name in ("send", "send_transactionally", "begin_transaction", "enqueue_in_transaction"):
+            simulation.perform(name)
+    for name in ("end_transaction", "end_transaction", "receive", "receive", "receive", "commit"):
+        simulation.perform(name)
+    return simulation
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("send", "send", "send", "send_transactionally", "commit"),
+        ("receive", "move", "end_transaction", "commit"),
+        ("send_transactionally", "prepare", "restart"),
+        ("purge", "commit", "clean", "commit", "clean", "commit"),
+        ("send", "compact"),
+    ],
+)
+def test_the_power_may_go_at_every_single_write_and_sync(names: tuple[str, ...]) -> None:
+    operation, went = 0, True
+    while went:
+        operation += 1
+        simulation = prepared(seed=3)
+        crashes = simulation.crashes
+        simulation.disk.crash_at(operation)
+        for name in names:
+            simulation.perform(name)
+        went = simulation.crashes > crashes
+    assert operation > 2, "there was nothing to interrupt"
+
+
+class Manager(RuleBasedStateMachine):
+    """The same steps, chosen by Hypothesis, which finds the shortest run that fails."""
+
+    @initialize(seed=st.integers(0, 2**16))
+    def start(self, seed: int) -> None:
+        self.simulation = ManagerSimulation(Random(seed))
+
+    @rule(name=st.sampled_from(sorted(WEIGHTS)), seed=st.integers(0, 2**16))
+    def perform(self, name: str, seed: int) -> None:
+        self.simulation.rng.seed(seed)
+        self.simulation.perform(name)
+
+    @rule(
+        names=st.lists(st.sampled_from(["send", "send_transactionally", "create_queue"]), min_size=2),
+        seed=st.integers(0, 2**16),
+    )
+    def be_busy(self, names: list[str], seed: int) -> None:
+        self.simulation.rng.seed(seed)
+        for name in names:
+            self.simulation.perform(name)
+
+    @rule(operation=st.integers(1, 12))
+    def let_the_power_go_soon(self, operation: int) -> None:
+        self.simulation.disk.crash_at(operation)
+
+    @invariant()
+    def the_model_agrees(self) -> None:
+        if hasattr(self, "simulation"):
+            self.simulation.check()
+
+
+def test_hypothesis_finds_nothing() -> None:
+    run_state_machine_as_test(
+        Manager,
+        settings=settings(
+            max_examples=25,
+            stateful_step_count=50,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+# --- the simulation itself can fail -------------------------------------------------------------------------
+
+
+def with_a_message(seed: int = 1) -> tuple[ManagerSimulation, int]:
+    simulation = ManagerSimulation(Random(seed))
+    while not simulation.confirmed.messages:
+        for name in ("create_queue", "send", "commit"):
+            simulation.perform(name)
+    return simulation, min(simulation.confirmed.messages)
+
+
+def test_a_lost_message_is_noticed() -> None:
+    simulation, lookup_id = with_a_message()
+    simulation.store.append(2, b"\0" * 4 + lookup_id.to_bytes(8, "little") + b"\0" * 28, live=False)
+    simulation.store.commit()
+    with pytest.raises(AssertionError, match="confirmed against found: messages"):
+        simulation.kill()
+
+
+def test_a_message_that_comes_back_is_noticed() -> None:
+    simulation, lookup_id = with_a_message()
+    simulation.confirmed.apply([Gone(lookup_id)])
+    simulation.uncertain.clear()
+    with pytest.raises(AssertionError, match="confirmed against found: messages"):
+        simulation.kill()
+
+
+def test_a_message_in_the_wrong_place_is_noticed() -> None:
+    simulation, lookup_id = with_a_message()
+    item = simulation.current.messages[lookup_id]
+    simulation.current.apply([Gone(lookup_id), Put(lookup_id + 1, item)])
+    with pytest.raises(AssertionError):
+        simulation.check()
+
+
+def test_power_loss_goes_through_the_manager() -> None:
+    simulation, _ = with_a_message()
+    simulation.disk.crash_at(1)
+    simulation.receive()
+    with pytest.raises(PowerLoss):
+        simulation.commit()
+
+
+def test_the_command_line_replays_a_seed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["--seed", "7", "--seeds", "1", "--steps", "20"]) == 0
+    assert "seed 7" in capsys.readouterr().err
+    monkeypatch.setattr(ManagerSimulation, "check", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["--seed", "7", "--seeds", "1", "--steps", "20"])
+    assert "--seed 7 --seeds 1 --steps 20" in capsys.readouterr().err

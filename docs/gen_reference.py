@@ -1,4 +1,4 @@
-"""MkDocs hook: makes the reference pages from the code, one per public module and an index of them all."""
+"""MkDocs hook: makes pages from the code: one per public module, an index of them all, the state diagrams."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+
+from msmq.transfer import diagrams
 
 SRC = Path(__file__).resolve().parent.parent / "src"
 SECTION = "Code"
@@ -79,4 +81,5 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, INDEX, content=index_text()))
     for module in modules():
         files.append(File.generated(config, module.page, content=module.text()))
+    files.append(File.generated(config, "explanation/states.md", content=diagrams.page()))
     return files

@@ -180,7 +180,9 @@ def _inspect(message: UserMessage, data: bytes) -> None:
         require(message.body in signature_input(message, kind), "a signature leaves out the body")
     for fate in (MessageClass.ACK_RECEIVE, MessageClass.NACK_Q_PURGED):
         answer = acknowledgment(message, fate, send_insecure_nacks=True)
-        goes_somewhere = answer is None or (answer.destinations and all("=" in name for name in answer.destinations))
+        goes_somewhere = answer is None or (
+            answer.destinations and all("=" in name for name in answer.destinations)
+        )
         require(bool(goes_somewhere), "an acknowledgment goes nowhere")
     require(
         late_for_queue(message, 1 << 40) or message.base.time_to_reach_queue_s == INFINITE, "no time limit"

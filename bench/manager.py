@@ -6,7 +6,7 @@ one run; what counts are the ratios to the baselines of the same run, because di
 * **Durable enqueue** of 1 KB recoverable messages, 1, 16 and 256 closed-loop writers: each sends a message and sends
   the next one when it was told that it is durable; everybody who waits shares a commit. Against it the same harness
   with (a) the same bytes appended to a preallocated file and synced, and (b) one SQLite transaction per group (WAL,
-  synchronous=FULL).
+  synchronous=FULL). All get the same packets, made before the clock starts, from the same writers.
 * **Dequeue** of what was sent, in priority order, durable in groups of 64.
 * **Memory** per queued message, by tracemalloc and by resident size.
 * **Recovery** of all messages by a fresh queue manager, against reading the same files; from the page cache, and
@@ -30,7 +30,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueAccessType
@@ -50,7 +49,7 @@ BODY = bytes(range(256)) * 4
 GOALS = "goals: >= 0.5 of (a) and > 1 of (b) at 256 writers; recovery <= 3 reads; drained < 5 % of the peak"
 
 
-def packet(priority: int) -> bytes:
+def packet(priority: int) -> UserMessage:
     """A recoverable message of 1 KB, as it comes from a network or an application."""
     user = UserHeader(
         source_queue_manager=bytes(16),
@@ -61,7 +60,7 @@ def packet(priority: int) -> bytes:
         destination_queue="OS:host\\private$\\q",
     )
     base = BaseHeader(flags=priority)
-    return UserMessage.build(base=base, user=user, properties=MessagePropertiesHeader(), body=BODY).data
+    return UserMessage.build(base=base, user=user, properties=MessagePropertiesHeader(), body=BODY)
 
 
 PACKETS = [packet(priority) for priority in range(8)]
@@ -75,16 +74,14 @@ class Host:
         self.manager = QueueManager(self.store, Environment(time.time, os.urandom), lambda: Identity("HOST"))
         self.manager.start()
         self.manager.core.record.queue_manager_quota_kb = UNLIMITED
-        self.cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
         found = self.manager.core.by_path.get("host\\private$\\q")
         self.queue: Queue = found or self.manager.queues.create(QueueRequest(".\\private$\\q"))
         self.descriptor = self.manager.queues.open(
             f"DIRECT=OS:{self.queue.pathname}", QueueAccessType.RECEIVE
         )
 
-    def send(self, data: bytes) -> None:
-        message = StoredMessage(UserMessage.route(data), LocalAttributes())
-        status, _ = self.manager.sending.enqueue(self.queue, message)
+    def send(self, packet: UserMessage) -> None:
+        status, _ = self.manager.sending.enqueue(self.queue, StoredMessage(packet, LocalAttributes()))
         assert status is EnqueueStatus.OK
 
     def receive(self, done: Callable[[ReadResult], None]) -> None:
@@ -107,8 +104,8 @@ class RawLog:
         self.end = 0
         self.group: list[bytes] = []
 
-    def send(self, data: bytes) -> None:
-        self.group.append(data)
+    def send(self, packet: UserMessage) -> None:
+        self.group.append(packet.data)
 
     def commit(self) -> None:
         data = b"".join(self.group)
@@ -133,8 +130,8 @@ class Database:
         self.connection.execute("CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, data BLOB)")
         self.group: list[tuple[bytes]] = []
 
-    def send(self, data: bytes) -> None:
-        self.group.append((data,))
+    def send(self, packet: UserMessage) -> None:
+        self.group.append((packet.data,))
 
     def commit(self) -> None:
         self.connection.execute("BEGIN")
@@ -146,7 +143,7 @@ class Database:
         self.connection.close()
 
 
-def closed_loop(send: Callable[[bytes], None], commit: Callable[[], None], writers: int) -> float:
+def closed_loop(send: Callable[[UserMessage], None], commit: Callable[[], None], writers: int) -> float:
     """Messages per second that writers send who wait for each one to be durable."""
 
     async def measure() -> float:
@@ -301,12 +298,12 @@ def bench_drain(directory: Path) -> None:
                 last = result.position.lookup_id
                 count += 1
         received.clear()
-        host.store.clean_step(host.cleaning, 1 << 18)
+        host.manager.clean_step(1 << 18)
     elapsed = time.perf_counter() - began
     print(f"dequeue in priority order     {count / elapsed:8,.0f}/s, durable in groups of {GROUP}")
     idle = 0
     while idle < 3:  # the store shrinks when it sees that nothing happens
-        idle = 0 if host.store.clean_step(host.cleaning) or host.store.pending else idle + 1
+        idle = 0 if host.manager.clean_step() or host.store.pending else idle + 1
         host.store.commit()
     left = sum(path.stat().st_size for path in directory.glob("*.log"))
     print(

@@ -71,15 +71,18 @@ class Spy(Subscriber):
 class Host:
     """A queue manager, its clock and its disk."""
 
-    def __init__(self, seed: int = 0, settings: Settings | None = None) -> None:
+    def __init__(
+        self, seed: int = 0, settings: Settings | None = None, options: StoreOptions | None = None
+    ) -> None:
         self.now = float(NOON)
         self.random = Random(seed)
         self.disk = SimulatedDisk()
         self.settings = settings
+        self.options = options or StoreOptions(smallest_segment_bytes=1 << 16)
         self.start()
 
     def start(self) -> None:
-        self.store = Store.open(self.disk, StoreOptions(smallest_segment_bytes=1 << 16))
+        self.store = Store.open(self.disk, self.options)
         environment = Environment(lambda: self.now, self.random.randbytes)
         self.manager = QueueManager(
             self.store, environment, lambda: Identity("HOST", "corp.example"), self.settings

@@ -99,9 +99,7 @@ def test_the_request_is_carried_out_before_it_is_answered(
 
 
 @pytest.mark.spec("DMPR-3.1.4.9-a", "DMPR-3.1.4.10-a", "DMPR-3.1.1.11-d")
-@pytest.mark.parametrize(
-    ("decision", "left"), [(Decision.COMMITTED, [b"out"]), (Decision.ABORTED, [b"in"])]
-)
+@pytest.mark.parametrize(("decision", "left"), [(Decision.COMMITTED, [b"out"]), (Decision.ABORTED, [b"in"])])
 def test_after_a_crash_the_coordinator_is_asked(
     host: Host, queue: Queue, decision: Decision, left: list[bytes]
 ) -> None:

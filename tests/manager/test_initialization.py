@@ -81,7 +81,7 @@ def test_a_damaged_store_keeps_the_queue_manager_down() -> None:
     host = Host()
     host.store.close()
     segment = next(name for name in host.disk.names() if name.endswith(".log"))
-    start = host.disk.durable_content(segment).index(b'"queue manager"')
+    start = host.disk.durable_content(segment).rindex(b'"queue manager"')
     host.disk.flip(segment, start + 40)
 
     store = Store.open(host.disk)

@@ -7,7 +7,8 @@ import pytest
 from msmq.errors import TransactionSequenceError
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionState
-from msmq.manager.queue import Queue
+from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.serialize import deserialize
 from msmq.wire.classes import MessageClass
 from tests.manager.support import Host, body_of
 
@@ -201,3 +202,97 @@ def test_a_crash_leaves_all_of_a_transaction_or_nothing(host: Host, queue: Queue
     host.kill()
     inner, outer = host.contents(host.find("tx")), host.contents(host.find("other"))
     assert (inner, outer) == (([b"in"], []) if step == "operations" else ([], [b"out"]))
+
+
+# --- first and last -----------------------------------------------------------------------------------------
+
+
+def edges(host: Host, *positions: MessagePosition) -> list[tuple[int, int]]:
+    """Flags FM and LM of messages, as a reader sees them."""
+    found = []
+    for queue, lookup_id in positions:
+        entry = host.manager.core.queues[queue.number].positions.get(lookup_id)
+        assert entry is not None
+        header = host.manager.core.load(host.manager.core.queues[queue.number], entry).packet.transaction
+        assert header is not None
+        found.append((header.first_message, header.last_message))
+    return found
+
+
+@pytest.mark.spec("DMPR-3.1.1.12-av", "DMPR-3.1.4.3-d", "MQMQ-2.2.20.5-e", "MQMQ-2.2.20.5-f")
+@pytest.mark.parametrize("life", ["at once", "killed", "rewritten", "rewritten and killed"])
+def test_the_first_and_the_last_message_of_a_transaction_say_so(life: str) -> None:
+    host = Host()
+    one, two = host.queue("one", transactional=True), host.queue("two", transactional=True)
+    single, several = host.transactions.create(), host.transactions.create()
+    alone = host.send(one, b"alone", single)
+    host.transactions.commit(single.identifier)
+    three = [host.send(queue, b"x", several) for queue in (one, two, one)]
+    assert edges(host, *three) == [(0, 0)] * 3
+    host.transactions.commit(several.identifier)
+    if "rewritten" in life:
+        host.store.compact(host.manager.cleaning)
+    if "killed" in life:
+        host.kill()
+    assert edges(host, alone) == [(1, 1)]
+    assert edges(host, *three) == [(1, 0), (0, 0), (0, 1)]
+    message = host.reader(host.find("one")).receive()
+    assert message is not None
+    assert message.message is not None
+    whole = deserialize(message.message.packet)
+    assert (whole.first_in_transaction, whole.last_in_transaction) == (True, True)
+
+
+@pytest.mark.spec("DMPR-3.1.4.3-d")
+def test_first_and_last_are_known_for_a_promised_transaction_after_a_restart() -> None:
+    host = Host()
+    queue = host.queue(transactional=True)
+    transaction = host.transactions.create()
+    positions = [host.send(queue, b"%d" % number, transaction) for number in range(3)]
+    host.transactions.prepare(transaction.identifier, single_phase=False)
+    host.kill()
+    host.transactions.commit(transaction.identifier)
+    assert edges(host, *positions) == [(1, 0), (0, 0), (0, 1)]
+
+
+def test_the_last_message_is_no_first_one_when_those_before_it_are_gone() -> None:
+    host = Host()
+    queue = host.queue(transactional=True)
+    transaction = host.transactions.create()
+    positions = [host.send(queue, b"%d" % number, transaction) for number in range(3)]
+    host.transactions.commit(transaction.identifier)
+    reader = host.reader(queue)
+    reader.receive()
+    reader.receive()
+    host.kill()
+    assert edges(host, positions[2]) == [(0, 1)]
+
+
+def test_marks_go_with_a_message_to_a_subqueue_and_a_journal() -> None:
+    host = Host()
+    queue = host.queue(transactional=True, journaling=True)
+    transaction = host.transactions.create()
+    first, last = (host.send(queue, b"x", transaction) for _ in range(2))
+    host.transactions.commit(transaction.identifier)
+    target = host.manager.queues.subqueue(queue, "later")
+    host.manager.move_message(last, target)
+    host.reader(queue).receive()
+    assert queue.journal is not None
+    moved = [queue.journal.position(first.lookup_id), target.position(last.lookup_id)]
+    assert edges(host, *moved) == [(1, 0), (0, 1)]
+    host.kill()
+    assert edges(host, *moved) == [(1, 0), (0, 1)]
+
+
+def test_what_was_being_sent_to_a_deleted_queue_never_comes_back() -> None:
+    """Neither in the queue that gets its number after a restart."""
+    host = Host()
+    transaction = host.transactions.create()
+    host.send(host.queue("old", transactional=True), b"x", transaction)
+    host.transactions.prepare(transaction.identifier, single_phase=False)
+    host.manager.queues.delete(host.find("old"))
+    host.kill()
+    host.transactions.commit(transaction.identifier)
+    host.queue("new", transactional=True)
+    host.kill()
+    assert host.contents(host.find("new")) == []

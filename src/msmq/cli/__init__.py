@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from msmq import __version__
-from msmq.cli import decode
+from msmq.cli import config, decode, serve, store
 
 __all__ = ["app", "main"]
 
@@ -25,6 +25,9 @@ app = typer.Typer(
 app.command("decode", help=decode.HELP, short_help="Show what MSMQ packets say, field by field.")(
     decode.decode
 )
+app.command("serve", help=serve.HELP, short_help="Run a queue manager.")(serve.serve)
+app.add_typer(config.app, name="config")
+app.add_typer(store.app, name="store")
 
 
 def _print_version(wanted: bool) -> None:

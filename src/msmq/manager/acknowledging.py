@@ -8,6 +8,8 @@ That queue is opened like any other one, here or on another host; when it cannot
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from msmq.errors import MQError
 from msmq.manager.core import Core, Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message
@@ -50,13 +52,16 @@ class Acknowledging(Subscriber):
         if due is None:
             return
         for destination in due.destinations:
-            try:
-                descriptor = self.queues.open(destination, QueueAccessType.SEND)
-            except MQError:
-                continue  # there is no such queue, or no way to it
-            assert descriptor.queue is not None
+            with suppress(MQError):  # there is no such queue, no way to it, or no room
+                self._send(due, destination)
+
+    def _send(self, due: Acknowledgment, destination: str) -> None:
+        descriptor = self.queues.open(destination, QueueAccessType.SEND)
+        assert descriptor.queue is not None
+        try:
             packet = self._packet(due, destination)
             self.sending.enqueue(descriptor.queue, StoredMessage(packet, LocalAttributes()))
+        finally:
             self.queues.close(descriptor)
 
     def _packet(self, due: Acknowledgment, destination: str) -> UserMessage:

@@ -119,9 +119,7 @@ class Administration:
             item = queue_object(queue)
             item.attributes.update(wanted)
             self._publish(self.directory.write(item, tuple(wanted), caller=caller), queue.pathname)
-        for name, value in wanted.items():
-            setattr(queue, name, value)
-        self.queues.write(queue)
+        self.queues.change(queue, **wanted)
 
     @staticmethod
     def _publish(result: DirectoryResult, what: str) -> None:

@@ -9,8 +9,7 @@ that reads on from its own callback piles up no calls, however many messages the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Self
 
 from msmq.manager.queue import ReadDone, ReadResult
 
@@ -20,32 +19,39 @@ class Answers:
 
     def __init__(self) -> None:
         self._ready: deque[tuple[ReadDone, ReadResult]] = deque()
-        self._holders = 0
+        self.holders = 0
+        """Events under way."""
 
     def give(self, done: ReadDone, result: ReadResult) -> None:
         """Answer a reader: now, or when the event that holds answers back is over."""
         self._ready.append((done, result))
-        if not self._holders:
+        if not self.holders:
             self._deliver()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold answers back during an event of several changes. Events nest; the outermost one counts."""
-        self._holders += 1
-        try:
-            yield
-        finally:
-            self._holders -= 1
-            if not self._holders:
-                self._deliver()
+    def held(self) -> Self:
+        """Hold answers back during an event of several changes: ``with answers.held():``. Events nest; the outermost
+        one counts."""
+        return self
+
+    def let_go(self) -> None:
+        self.holders -= 1
+        if self._ready and not self.holders:
+            self._deliver()
+
+    def __enter__(self) -> Self:
+        self.holders += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.let_go()
 
     def _deliver(self) -> None:
-        self._holders += 1
+        self.holders += 1
         try:
             while self._ready:
                 done, result = self._ready.popleft()
                 done(result)
         finally:
-            self._holders -= 1
+            self.holders -= 1
             if self._ready:  # a callback raised; the others are not to suffer for it
                 self._deliver()

@@ -12,7 +12,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, Final
 
-from msmq.errors import IllegalPropertyValueError, PropertyNotallowedError
+from msmq.errors import IllegalPropertyValueError, MQError, PropertyNotallowedError
 from msmq.manager.core import Core
 from msmq.manager.model import DirectoryServerType, OperatingSystemType, QueueManagerRecord
 
@@ -84,12 +84,23 @@ def restore(core: Core, kept: dict[str, Any] | None) -> None:
 def change(core: Core, **values: Any) -> None:
     """Set attributes and keep them. HardenedSecurity takes effect at the next start (note 7)."""
     checked = {name: _checked(name, value) for name, value in values.items()}
-    for name, value in checked.items():
-        if name == "hardened_security":
-            core.hardened_at_next_start = value
-        else:
-            setattr(core.record if name in DIRECTORY else core, name, value)
-    save(core)
+    old = _exchange(core, checked)
+    try:
+        save(core)
+    except MQError:
+        _exchange(core, old)
+        raise
+
+
+def _exchange(core: Core, values: dict[str, Any]) -> dict[str, Any]:
+    """Set attributes; gives what they were."""
+    old = {}
+    for name, value in values.items():
+        where = core.record if name in DIRECTORY else core
+        attribute = "hardened_at_next_start" if name == "hardened_security" else name
+        old[name] = getattr(where, attribute)
+        setattr(where, attribute, value)
+    return old
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -7,23 +7,19 @@ it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msmq.manager.core import Core
-from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, TransactionOutcome
+from msmq.manager.ledger import (
+    MARKS_MASK,
+    MARKS_SHIFT,
+    NO_TRANSACTION,
+    Head,
+    Kind,
+    LostRecord,
+    TransactionOutcome,
+)
 from msmq.manager.placing import Placing
 from msmq.manager.queue import Queue
 from msmq.manager.transactions import TransactionalOperation, Transactions
-
-
-@dataclass(frozen=True, slots=True)
-class LostRecord:
-    """A record the disk damaged; ``queue`` is where its message stood, if it was a message."""
-
-    kind: Kind
-    lookup_id: int
-    queue: str
-    reason: str
 
 
 class Cleaning:
@@ -33,7 +29,10 @@ class Cleaning:
         self.core = core
         self.placing = placing
         self.transactions = transactions
-        self.lost_records: list[LostRecord] = []
+
+    @property
+    def lost_records(self) -> list[LostRecord]:
+        return self.core.lost_records
 
     def is_live(self, kind: int, head: bytes, address: int) -> bool:
         if kind == Kind.VALUE:
@@ -41,7 +40,9 @@ class Cleaning:
         fields = Head.decode(head)
         if kind == Kind.MESSAGE:
             queue = self._standing_in(fields)
-            entry = queue.positions.get(fields.lookup_id) if queue else None
+            if queue is None:
+                return self.core.orphans.get(fields.lookup_id, (0, 0))[1] == address
+            entry = queue.positions.get(fields.lookup_id)
             return entry is not None and entry.address == address
         if kind == Kind.OUTCOME:
             transaction = self.transactions.collection.get(fields.transaction)
@@ -53,10 +54,15 @@ class Cleaning:
             return head
         fields = Head.decode(head)
         queue = self._standing_in(fields)
-        assert queue is not None
         still_open = fields.transaction in self.transactions.collection
         transaction = fields.transaction if still_open else NO_TRANSACTION
-        return fields._replace(queue=queue.number, transaction=transaction).encode()
+        if queue is None:
+            number, _ = self.core.orphans[fields.lookup_id]
+            return fields._replace(queue=number, transaction=transaction).encode()
+        entry = queue.positions.get(fields.lookup_id)
+        assert entry is not None
+        flags = fields.flags & ~(MARKS_MASK << MARKS_SHIFT) | entry.marks << MARKS_SHIFT
+        return fields._replace(queue=queue.number, flags=flags, transaction=transaction).encode()
 
     def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
         if kind == Kind.VALUE:
@@ -68,8 +74,11 @@ class Cleaning:
             operation.address = new
         if kind == Kind.MESSAGE:
             queue = self._standing_in(fields)
-            assert queue is not None
-            queue.positions.set_address(fields.lookup_id, new)
+            if queue is None:
+                number, _ = self.core.orphans[fields.lookup_id]
+                self.core.orphans[fields.lookup_id] = (number, new)
+            else:
+                queue.positions.set_address(fields.lookup_id, new)
             if operation is None:
                 self.core.moved.pop(fields.lookup_id, None)  # the copy's head says where it stands
         elif kind == Kind.OUTCOME and fields.flags == TransactionOutcome.PREPARED:
@@ -77,9 +86,13 @@ class Cleaning:
 
     def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None:
         """A damaged record costs itself and nothing else; operators are told."""
+        if kind not in (Kind.MESSAGE, Kind.DELETE, Kind.MOVE):
+            self.lost_records.append(LostRecord(Kind(kind), 0, "", str(error)))
+            return
         fields = Head.decode(head)
         queue = self._standing_in(fields) if kind == Kind.MESSAGE else None
         if queue is not None:
+            self.transactions.forget_message(queue, fields.lookup_id)
             self.placing.take_out(queue, fields.lookup_id)
         where = queue.pathname if queue else ""
         self.lost_records.append(LostRecord(Kind(kind), fields.lookup_id, where, str(error)))

@@ -14,9 +14,10 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from msmq.errors import InsufficientResourcesError
+from msmq.errors import InsufficientResourcesError, MQError
 from msmq.manager.answers import Answers
-from msmq.manager.ledger import Ledger
+from msmq.manager.event import Event
+from msmq.manager.ledger import Ledger, LostRecord
 from msmq.manager.model import (
     DEFAULT_TIME_TO_REACH_QUEUE_S,
     ConnectedNetwork,
@@ -26,14 +27,16 @@ from msmq.manager.model import (
     QueueManagerState,
     Site,
 )
-from msmq.manager.positions import Entry
+from msmq.manager.positions import Entry, PositionMark
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
 from msmq.manager.stored import StoredMessage, from_record
 
 KILOBYTE: Final = 1024
 _RESERVED_NUMBERS: Final = 1 << 16
+_UNCERTAIN_NUMBERS: Final = 1 << 24
 _SMALLEST_SWEEP: Final = 1024
-_NUMBER_MASK: Final = (1 << 56) - 1
+RETRY_S: Final = 1.0
+NUMBER_MASK: Final = (1 << 56) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ class Timers:
         self._heap: list[Timer] = []
         self._numbers = count()
         self._sweep_at = _SMALLEST_SWEEP
+        self.failures = 0
+        """How often something could not be done at its moment, for want of disk space as a rule."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -119,23 +124,32 @@ class Timers:
         return self._heap[0].deadline if self._heap else None
 
     def run(self, now: float) -> int:
-        """Do everything whose moment has come; gives how many it was."""
+        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later."""
         done = 0
         while (deadline := self.next_deadline) is not None and deadline <= now:
-            heapq.heappop(self._heap).action()
-            done += 1
+            timer = heapq.heappop(self._heap)
+            try:
+                timer.action()
+                done += 1
+            except MQError:
+                self.failures += 1
+                timer.deadline = now + RETRY_S
+                heapq.heappush(self._heap, timer)
         return done
 
 
 class Core:
     """LocalQueueManager (3.1.1.1) and everything it owns."""
 
-    def __init__(self, ledger: Ledger, environment: Environment, *, express_limit_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self, ledger: Ledger, environment: Environment, *, express_limit_bytes: int = 1 << 30
+    ) -> None:
         self.ledger = ledger
         self.environment = environment
         self.express_limit_bytes = express_limit_bytes
         self.timers = Timers()
         self.answers = Answers()
+        self.event = Event(ledger.store, self.answers).begin
         self.subscribers: list[Subscriber] = []
 
         # Directory attributes
@@ -176,6 +190,10 @@ class Core:
 
         self.moved: dict[int, int] = {}
         """Messages that stand in another queue than their record says, by lookup identifier."""
+        self.orphans: dict[int, tuple[int, int]] = {}
+        """Messages whose queue the disk damaged, by lookup identifier: queue number, address. They stay in the log."""
+        self.lost_records: list[LostRecord] = []
+        """What the disk damaged, for operators."""
         self.total_bytes = 0
         self.express_bytes = 0
         self._sequential_id = 0
@@ -195,7 +213,10 @@ class Core:
 
         def expired() -> None:
             self.every(period_s, action)
-            action()
+            try:
+                action()
+            except MQError:
+                self.timers.failures += 1  # the next period comes
 
         self.timers.start(self.environment.now() + period_s, expired)
 
@@ -210,29 +231,38 @@ class Core:
     def next_handle(self) -> int:
         return next(self._handles)
 
-    def restore_numbers(self, sequential_limit: int, ordinal_limit: int) -> None:
-        """Go on above everything that may have been given out before a restart."""
+    def restore_numbers(self, sequential_limit: int, ordinal_limit: int, *, uncertain: bool = False) -> None:
+        """Go on above everything that may have been given out before a restart; far above it when the last limits may
+        be damaged."""
+        if uncertain:
+            sequential_limit += _UNCERTAIN_NUMBERS
+            ordinal_limit += _UNCERTAIN_NUMBERS
         self._sequential_id = self._sequential_limit = sequential_limit
         self._ordinal = self._ordinal_limit = ordinal_limit
+
+    def skip_sequential_ids(self, lookup_id: int) -> None:
+        """Never give out the number of a message that is there again, even if the limits were lost."""
+        number = lookup_id & NUMBER_MASK
+        if number > self._sequential_id:
+            self._sequential_id = self._sequential_limit = number
 
     def next_sequential_id(self) -> int:
         """SequentialID: rises with each message and never repeats, because numbers are reserved ahead on disk."""
         if self._sequential_id >= self._sequential_limit:
-            self._sequential_limit = self._sequential_id + _RESERVED_NUMBERS
-            self._write_limits()
+            self._write_limits(self._sequential_id + _RESERVED_NUMBERS, self._ordinal_limit)
         self._sequential_id += 1
-        return self._sequential_id & _NUMBER_MASK
+        return self._sequential_id & NUMBER_MASK
 
     def next_message_ordinal(self) -> int:
         """The Uniquifier of the next message this host sends; the 32-bit field wraps."""
         if self._ordinal >= self._ordinal_limit:
-            self._ordinal_limit = self._ordinal + _RESERVED_NUMBERS
-            self._write_limits()
+            self._write_limits(self._sequential_limit, self._ordinal + _RESERVED_NUMBERS)
         self._ordinal += 1
         return self._ordinal & 0xFFFFFFFF
 
-    def _write_limits(self) -> None:
-        self.ledger.put_value("numbers", [self._sequential_limit, self._ordinal_limit])
+    def _write_limits(self, sequential: int, ordinal: int) -> None:
+        self.ledger.put_value("numbers", [sequential, ordinal])
+        self._sequential_limit, self._ordinal_limit = sequential, ordinal
 
     # --- what queues hold ---------------------------------------------------------------------------------------
 
@@ -244,10 +274,16 @@ class Core:
             )
 
     def load(self, queue: Queue, entry: Entry) -> StoredMessage:
-        """The message at a place, from memory or from the store."""
+        """The message at a place, from memory or from the store. Raises MessageStorageFailedError when the disk has
+        damaged it; see :meth:`msmq.manager.placing.Placing.fetch`."""
         if not entry.address:
             return queue.volatile[entry.lookup_id]
-        return from_record(self.ledger.store.read(entry.address), entry.lookup_id)
+        message = from_record(self.ledger.store.read(entry.address), entry.lookup_id)
+        if entry.marks:
+            message.packet = message.packet.with_transaction_edges(
+                first=bool(entry.marks & PositionMark.FIRST), last=bool(entry.marks & PositionMark.LAST)
+            )
+        return message
 
     # --- collections --------------------------------------------------------------------------------------------
 

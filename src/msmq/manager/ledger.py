@@ -8,14 +8,15 @@ kind       head                                    meaning
 MESSAGE    queue, lookup id, times, flags, tx      a message stands in a queue; the payload is the message
 DELETE     lookup id, reason, tx                   the message is gone
 MOVE       target queue, lookup id, tx             the message stands in another queue
-OUTCOME    tx                                      a transaction was prepared, committed or aborted
+OUTCOME    first and last message sent, tx         a transaction was prepared, committed or aborted
 VALUE      digest of the key                       a named value, the payload; the last one counts
 DROP       digest of the key                       the named value is gone
 ========== ======================================= =====================================================
 
 The first three take effect at once when their transaction field is zero; otherwise they are operations of an open
 transaction and wait for its OUTCOME. Records of one event always lie in one batch of the store, so an event is there
-whole or not at all.
+whole or not at all: an event reserves once, before its first record, for everything that it may write (see
+:mod:`msmq.manager.event`).
 
 The ledger knows records and nothing about queues. Recovery replays the log into a :class:`Recovered`, from which
 the queue manager builds itself.
@@ -31,20 +32,43 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from msmq.manager.stored import StoredMessage, envelope, local_size, packet_size
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.positions import PositionMark
+from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage
 
+FIRST, LAST = PositionMark.FIRST, PositionMark.LAST
 HEAD_SIZE: Final = 40
 NO_TRANSACTION: Final = bytes(16)
 NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
+MARKS_SHIFT: Final = 1
+"""Where the flags of a MESSAGE have the marks of its position: first, last of its transaction."""
+MARKS_MASK: Final = 3
+LOCAL_SIZE_SHIFT: Final = 8
 
 
 RecordEntry: TypeAlias = tuple[int, int, bytes, int, int]
 """One record as recovery finds it: kind, flags of the store, head, address, size of the payload."""
 
 
+class RecordOwner(Protocol):
+    """What the store asks while it gives space back; :class:`msmq.manager.cleaning.Cleaning` answers."""
+
+    def is_live(self, kind: int, head: bytes, address: int) -> bool: ...
+
+    def current_head(self, kind: int, head: bytes, address: int) -> bytes: ...
+
+    def relocated(self, kind: int, head: bytes, old: int, new: int) -> None: ...
+
+    def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None: ...
+
+
 class RecordStore(Protocol):
-    """The store as the queue manager needs it; :class:`msmq.store.Store` is one."""
+    """The store as the queue manager needs it; :class:`msmq.store.Store` is one.
+
+    A store that has no room, and one that cannot read a record as it was written, raises a
+    MessageStorageFailedError.
+    """
 
     @property
     def appended(self) -> int:
@@ -56,7 +80,7 @@ class RecordStore(Protocol):
         """How far ``appended`` had come when the last commit ended."""
         ...
 
-    def reserve(self, size: int, *, freeing: bool = False) -> None: ...
+    def reserve(self, size: int, *, records: int = 1, freeing: bool = False) -> None: ...
 
     def append(
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
@@ -69,6 +93,8 @@ class RecordStore(Protocol):
     def recover(self) -> Iterable[RecordEntry]: ...
 
     def commit(self) -> None: ...
+
+    def clean_step(self, owner: RecordOwner, budget_bytes: int) -> bool: ...
 
 
 class Kind(IntEnum):
@@ -87,20 +113,22 @@ class TransactionOutcome(IntEnum):
 
 
 _HEAD: Final = struct.Struct("<IQIII16s")
-assert _HEAD.size == HEAD_SIZE
+_OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
+assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
+_pack_head: Final = _HEAD.pack
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration compare slowly
 
 
 class Head(NamedTuple):
-    """The fixed part of MESSAGE, DELETE, MOVE and OUTCOME records; fields a kind does not use are zero."""
+    """The fixed part of MESSAGE, DELETE and MOVE records; fields a kind does not use are zero."""
 
     queue: int
     lookup_id: int
     arrival_time: int
     expiry: int
     flags: int
-    """Of a MESSAGE: PEEKABLE_WHEN_LOCKED and, from bit 8 on, the size of its local attributes. Of a DELETE: the
-    reason. Of an OUTCOME: which one."""
+    """Of a MESSAGE: PEEKABLE_WHEN_LOCKED, the marks of its position and, from bit 8 on, the size of its local
+    attributes. Of a DELETE: the reason."""
     transaction: bytes
 
     def encode(self) -> bytes:
@@ -109,6 +137,33 @@ class Head(NamedTuple):
     @classmethod
     def decode(cls, head: bytes) -> Head:
         return cls._make(_HEAD.unpack(head))
+
+
+class OutcomeHead(NamedTuple):
+    """The fixed part of OUTCOME records. ``last`` and ``first`` are lookup identifiers of what a committed transaction
+    sent, zero if it sent nothing: its messages were written before anybody knew."""
+
+    last: int
+    first: int
+    outcome: int
+    transaction: bytes
+
+    def encode(self) -> bytes:
+        return _OUTCOME_HEAD.pack(*self)
+
+    @classmethod
+    def decode(cls, head: bytes) -> OutcomeHead:
+        return cls._make(_OUTCOME_HEAD.unpack(head))
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecord:
+    """A record that could not be used, for operators. ``name`` is the queue of a message, or the key of a value."""
+
+    kind: Kind
+    lookup_id: int
+    name: str
+    reason: str
 
 
 class RecoveredMessage(NamedTuple):
@@ -152,6 +207,14 @@ class Recovered:
     """By lookup identifier: a transaction does one thing to a message, then the message is locked."""
     prepared: dict[bytes, int] = field(default_factory=dict)
     """Transactions that were prepared for a coordinator, and where that is written."""
+    damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
+    """By digest, values whose last record the disk damaged: the key, if an older one tells it, and the error. The
+    older one counts then."""
+
+    def check(self, key: str) -> None:
+        """Raise the error of a value that nobody may guess."""
+        if (found := self.damaged.get(_digest(key))) is not None:
+            raise found[1]
 
 
 class Ledger:
@@ -163,22 +226,27 @@ class Ledger:
 
     # --- writing ------------------------------------------------------------------------------------------------
 
-    def reserve(self, size: int, *, freeing: bool = False) -> None:
-        """Make sure that records of ``size`` bytes can be written; raises before anything has changed."""
-        self.store.reserve(size, freeing=freeing)
+    def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
+        """Make sure that ``records`` records with ``size`` bytes of payload together can be written; raises before
+        anything has changed. What is written before and after may come into two batches."""
+        self.store.reserve(size, records=records, freeing=freeing)
 
-    def put_message(self, queue: int, stored: StoredMessage, transaction: bytes = NO_TRANSACTION) -> int:
-        """Write a message; gives its address."""
-        expiry = stored.expiry
-        head = Head(
-            queue,
-            stored.lookup_id,
-            stored.arrival_time,
-            NEVER if expiry is None else min(expiry, NEVER),
-            local_size(stored) << 8 | (PEEKABLE_WHEN_LOCKED if stored.local.allow_peek_when_locked else 0),
-            transaction,
-        )
-        return self.store.append(Kind.MESSAGE, head.encode(), (envelope(stored), stored.packet.data))
+    def put_message(
+        self,
+        queue: int,
+        stored: StoredMessage,
+        envelope: bytes,
+        expiry: int | None,
+        transaction: bytes = NO_TRANSACTION,
+    ) -> int:
+        """Write a message; gives its address. ``envelope`` and ``expiry`` are the message's own, which the caller has
+        at hand."""
+        flags = len(envelope) - ENVELOPE_SIZE << LOCAL_SIZE_SHIFT
+        if stored.local.allow_peek_when_locked:
+            flags |= PEEKABLE_WHEN_LOCKED
+        until = NEVER if expiry is None or expiry > NEVER else expiry
+        head = _pack_head(queue, stored.lookup_id, stored.arrival_time, until, flags, transaction)
+        return self.store.append(_MESSAGE, head, envelope + stored.packet.data)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = Head(0, lookup_id, 0, 0, reason, transaction)
@@ -188,8 +256,10 @@ class Ledger:
         head = Head(target, lookup_id, 0, 0, 0, transaction)
         return self.store.append(Kind.MOVE, head.encode(), live=transaction != NO_TRANSACTION)
 
-    def end_transaction(self, transaction: bytes, outcome: TransactionOutcome) -> int:
-        head = Head(0, 0, 0, 0, outcome, transaction)
+    def end_transaction(
+        self, transaction: bytes, outcome: TransactionOutcome, first: int = 0, last: int = 0
+    ) -> int:
+        head = OutcomeHead(last, first, outcome, transaction)
         return self.store.append(Kind.OUTCOME, head.encode(), live=outcome is TransactionOutcome.PREPARED)
 
     def put_value(self, key: str, value: Any) -> None:
@@ -239,9 +309,18 @@ class Ledger:
                 if transaction == NO_TRANSACTION:
                     if lookup_id in messages:
                         release(*messages.pop(lookup_id)[1:3])
+                    elif found.open_transactions:
+                        self._forget_operation(found, lookup_id)
                     continue
             self._recover_other(found, RecoveredOperation(Kind(kind), head, address, size))
         return found
+
+    def _forget_operation(self, found: Recovered, lookup_id: int) -> None:
+        """A message went with its queue while a transaction was still sending it."""
+        for operations in found.open_transactions.values():
+            if lookup_id in operations:
+                operation = operations.pop(lookup_id)
+                self.store.release(operation.address, operation.payload_size)
 
     def _replace(self, found: Recovered, lookup_id: int) -> None:
         """A copy follows, whose head says where the message stands now."""
@@ -265,17 +344,26 @@ class Ledger:
 
     def _recover_value(self, found: Recovered, record: RecoveredOperation) -> None:
         digest = record.record_head[:16]
-        self._supersede(digest)
         if record.kind is Kind.VALUE:
-            key, value = json.loads(self.store.read(record.address))
+            try:
+                key, value = json.loads(self.store.read(record.address))
+            except MessageStorageFailedError as error:
+                known = next((name for name in found.values if _digest(name) == digest), "")
+                found.damaged[digest] = (known, error)
+                self.store.release(record.address, record.payload_size)
+                return
+            self._supersede(digest)
+            found.damaged.pop(digest, None)
             self._values[digest] = (record.address, record.payload_size)
             found.values[key] = value
         else:
+            self._supersede(digest)
+            found.damaged.pop(digest, None)
             for name in [name for name in found.values if _digest(name) == digest]:
                 del found.values[name]
 
     def _recover_outcome(self, found: Recovered, record: RecoveredOperation) -> None:
-        transaction, outcome = record.head.transaction, record.head.flags
+        last, first, outcome, transaction = OutcomeHead.decode(record.record_head)
         known = found.prepared.pop(transaction, None)
         if known is not None:
             self.store.release(known, 0)
@@ -287,6 +375,9 @@ class Ledger:
                 self._apply(found, member)
             else:
                 self.store.release(member.address, member.payload_size)
+        for lookup_id, mark in ((first, FIRST), (last, LAST)):
+            if (message := found.messages.get(lookup_id)) is not None:
+                found.messages[lookup_id] = (*message[:4], message[4] | mark << MARKS_SHIFT)
 
     def _apply(self, found: Recovered, operation: RecoveredOperation) -> None:
         """Carry out an operation that nothing can undo any more."""

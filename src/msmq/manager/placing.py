@@ -2,22 +2,31 @@
 
 These are the only functions that change a queue's places. They keep four things in step: the places, the
 bytes that quotas count, the records of the ledger and the timers; and they tell subscribers.
+
+Each is one event, or part of the one that calls it (see :mod:`msmq.manager.event`): room for all of its records is
+reserved before the first one is written, nothing that follows from it reserves again, and a record is written before
+the places change.
 """
 
 from __future__ import annotations
 
+from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
-from msmq.manager.ledger import NO_TRANSACTION
+from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord
 from msmq.manager.model import EnqueueStatus, QueueType
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
-from msmq.manager.stored import StoredMessage, record_size
+from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope, record_size
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue
-from msmq.wire.headers import BASE_SH
+from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
+from msmq.wire.message import UserMessage
 from msmq.wire.properties.queue import within_quota
 
 MQ_OK = 0
+_AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
+NUMBERS_BYTES = 64
+"""A new message may begin a new range of numbers, which is written too."""
 
 
 class Placing:
@@ -30,13 +39,13 @@ class Placing:
 
     def admit(self, queue: Queue, message: StoredMessage) -> EnqueueStatus:
         """Whether a message may go into a queue now: flow control, machine quota, queue quota, time."""
-        core = self.core
-        size = message.size
+        core, base = self.core, message.packet.base
+        size = base.packet_size
         if core.throttled or not within_quota(core.record.queue_manager_quota_kb, core.total_bytes, size):
             return EnqueueStatus.QUEUE_MANAGER_QUOTA
-        if not within_quota(queue.quota_kb, queue.total_bytes, size):
+        if not within_quota(queue.quota_kb, queue.positions.total_bytes, size):
             return EnqueueStatus.QUEUE_QUOTA
-        if late_for_queue(message.packet, core.now_s):
+        if base.time_to_reach_queue_s != INFINITE and late_for_queue(message.packet, core.now_s):
             return EnqueueStatus.TIMED_OUT
         return EnqueueStatus.OK
 
@@ -49,43 +58,61 @@ class Placing:
         What a transaction sends is always written, because its record is the operation's. ``freeing`` says
         that the message takes the room of one that is going, so that it finds some even on a full disk.
         """
-        core = self.core
-        recoverable = message.recoverable or transaction is not None
-        if message.packet.base.flags & BASE_SH:
-            message.packet = message.packet.with_session(
-                None
-            )  # it belonged to the session, not to the message
-        if recoverable:
-            core.ledger.reserve(record_size(message), freeing=freeing)
-        else:
-            core.check_express_room(message.size)
-        message.lookup_id = lookup_identifier(message, core.next_sequential_id(), queue.transactional)
+        core, packet = self.core, message.packet
+        if packet.base.flags & BASE_SH:  # it belonged to the session, not to the message
+            packet = message.packet = packet.with_session(None)
         message.arrival_time = core.now_s
         message.transaction = transaction
-        address = 0
-        if recoverable:
-            address = core.ledger.put_message(queue.number, message, transaction or NO_TRANSACTION)
-        self.place(queue, message, address, PositionState.LOCKED)
-        position = queue.position(message.lookup_id)
-        if transaction is None:
-            self.make_available(queue, message.lookup_id)
+        if transaction is not None or packet.recoverable:
+            front = envelope(message)
+            event = core.event(len(front) + len(packet.data) + NUMBERS_BYTES, 3, freeing=freeing)
+        else:
+            front = b""
+            core.check_express_room(message.size)
+            event = core.event()
+        with event:
+            number = core.next_sequential_id()
+            message.lookup_id = lookup_id = lookup_identifier(packet, number, queue.transactional)
+            position = MessagePosition(queue, lookup_id)
+            expiry = message.expiry
+            address = 0
+            if front:
+                address = core.ledger.put_message(
+                    queue.number, message, front, expiry, transaction or NO_TRANSACTION
+                )
+            state = _LOCKED if transaction is not None else _AVAILABLE
+            if self.place(queue, message, address, expiry, state) is _AVAILABLE:
+                self._announce(queue, position)
+            elif transaction is None:
+                self.make_available(queue, lookup_id)
         return position
 
-    def place(self, queue: Queue, message: StoredMessage, address: int, state: PositionState) -> None:
-        """Enter a message whose record is written, or that needs none, into the places of a queue."""
-        lookup_id, size = message.lookup_id, message.size
-        queue.positions.add(lookup_id, address, size, state)
+    def place(
+        self,
+        queue: Queue,
+        message: StoredMessage,
+        address: int,
+        expiry: int | None,
+        state: PositionState,
+        marks: int = 0,
+    ) -> PositionState:
+        """Enter a message whose record is written, or that needs none, into the places of a queue. Gives its state:
+        one that is overdue already never becomes available."""
+        core, lookup_id, size = self.core, message.lookup_id, message.packet.base.packet_size
+        if expiry is not None and is_destination(queue):
+            if expiry <= core.now_s:
+                queue.overdue.add(lookup_id)
+                state = _LOCKED
+            else:
+                self.watch_expiry(queue, lookup_id, expiry)
+        queue.positions.add(lookup_id, address, size, state, marks)
         if not address:
             queue.volatile[lookup_id] = message
-            self.core.express_bytes += size
-        self.core.total_bytes += size
+            core.express_bytes += size
+        core.total_bytes += size
         if message.local.allow_peek_when_locked:
             queue.peekable_when_locked.add(lookup_id)
-        expiry = message.expiry
-        if expiry is not None and expiry <= self.core.now_s and is_destination(queue):
-            queue.overdue.add(lookup_id)  # it never becomes available
-        else:
-            self.watch_expiry(queue, lookup_id, expiry)
+        return state
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int | None) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
@@ -94,22 +121,33 @@ class Placing:
 
     def make_available(self, queue: Queue, lookup_id: int) -> None:
         """Message Position Available: everybody who waits is served in order, then protocols are told."""
-        queue.positions.set_state(lookup_id, PositionState.AVAILABLE)
         if lookup_id in queue.overdue:
             self.delete(queue, lookup_id, MessageClass.NACK_RECEIVE_TIMEOUT)
             return
-        position = queue.position(lookup_id)
-        self._serve_waiting(queue, position)
-        if position.state is PositionState.AVAILABLE:
-            for subscriber in self.core.subscribers:
-                subscriber.message_position_available(queue, position)
+        queue.positions.set_state(lookup_id, _AVAILABLE)
+        self._announce(queue, MessagePosition(queue, lookup_id))
 
-    def _serve_waiting(self, queue: Queue, position: MessagePosition) -> None:
+    def give_back(self, queue: Queue, lookup_id: int) -> None:
+        """A reader or a transaction does not keep the message after all."""
+        before = queue.aborts.get(lookup_id, 0)
+        queue.aborts[lookup_id] = before + 1
+        try:
+            self.make_available(queue, lookup_id)
+        except MessageStorageFailedError:
+            queue.aborts[lookup_id] = before
+            raise
+
+    def _announce(self, queue: Queue, position: MessagePosition) -> None:
         """Readers that blocked first are served first; one that takes the message ends the round."""
+        core = self.core
         if queue.waiting:
-            with self.core.answers.held():
-                while queue.waiting and position.state is PositionState.AVAILABLE:
+            with core.event():
+                while queue.waiting and position.state is _AVAILABLE:
                     finish_wait(queue.waiting[0], MQ_OK, position)
+            if position.state is not _AVAILABLE:
+                return
+        for subscriber in core.subscribers:
+            subscriber.message_position_available(queue, position)
 
     # --- out of a queue -------------------------------------------------------------------------------------
 
@@ -118,6 +156,7 @@ class Placing:
         business."""
         entry = queue.positions.remove(lookup_id)
         self.core.total_bytes -= entry.size
+        self.core.moved.pop(lookup_id, None)
         if not entry.address:
             del queue.volatile[lookup_id]
             self.core.express_bytes -= entry.size
@@ -143,22 +182,42 @@ class Placing:
         core = self.core
         entry = queue.positions.get(lookup_id)
         assert entry is not None
-        if message is None:
-            message = core.load(queue, entry)
-        journal = self._journal_for(queue, message) if reason == MessageClass.ACK_RECEIVE else None
-        if journal is not None and not recorded:
-            self.relocate(queue, lookup_id, journal)
-        else:
-            core.ledger.reserve(0, freeing=True)
-            self.take_out(queue, lookup_id)
-            if entry.address:
-                if not recorded:
+        with core.event(0, 2 if entry.address else 0, freeing=True):
+            if message is None:
+                message = self.fetch(queue, entry, recorded=recorded)
+                if message is None:
+                    return
+            journal = self._journal_for(queue, message) if reason == MessageClass.ACK_RECEIVE else None
+            if journal is not None and not recorded:
+                self._transfer(queue, entry, message, journal)
+            else:
+                if entry.address and not recorded:
                     core.ledger.delete_message(lookup_id, reason)
-                core.ledger.store.release(entry.address, record_size(message))
-            if journal is not None:
-                self.insert(journal, message.same_place(0), freeing=True)
-        for subscriber in core.subscribers:
-            subscriber.message_position_deleted(queue, message, reason)
+                self.take_out(queue, lookup_id)
+                if entry.address:
+                    core.ledger.store.release(entry.address, record_size(message))
+                if journal is not None:
+                    self.insert(journal, message.same_place(0), freeing=True)
+            for subscriber in core.subscribers:
+                subscriber.message_position_deleted(queue, message, reason)
+
+    def fetch(self, queue: Queue, entry: Entry, *, recorded: bool = False) -> StoredMessage | None:
+        """The message at a place that the caller may empty; None when the disk has damaged it. Then it leaves its
+        queue and operators are told: it costs itself, and nothing waits behind it."""
+        try:
+            return self.core.load(queue, entry)
+        except MessageStorageFailedError as error:
+            self._set_aside(queue, entry, error, recorded=recorded)
+            return None
+
+    def _set_aside(self, queue: Queue, entry: Entry, error: Exception, *, recorded: bool) -> None:
+        core = self.core
+        with core.event(0, 1, freeing=True):
+            if not recorded:
+                core.ledger.delete_message(entry.lookup_id, MessageClass.NORMAL)
+            self.take_out(queue, entry.lookup_id)
+            core.ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
+            core.lost_records.append(LostRecord(Kind.MESSAGE, entry.lookup_id, queue.pathname, str(error)))
 
     def _journal_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
         """The journal of a queue that journals, unless it is full: then the copy is not made."""
@@ -167,20 +226,29 @@ class Placing:
             return None
         return journal if within_quota(queue.journal_quota_kb, journal.total_bytes, message.size) else None
 
-    def relocate(self, source: Queue, lookup_id: int, target: Queue, *, recorded: bool = False) -> None:
-        """Move a message as it is: same identifiers, same record, same past, another queue."""
+    def relocate(self, source: Queue, lookup_id: int, target: Queue, *, recorded: bool = False) -> bool:
+        """Move a message as it is: same identifiers, same record, same past, another queue. False says that the disk
+        has damaged it and it is nowhere now."""
         entry = source.positions.get(lookup_id)
         assert entry is not None
-        message = self.core.load(source, entry)
-        if not recorded:
-            self.core.ledger.reserve(0, freeing=True)
+        with self.core.event(0, 2 if entry.address else 0, freeing=True):
+            message = self.fetch(source, entry)
+            if message is not None:
+                self._transfer(source, entry, message, target, recorded=recorded)
+        return message is not None
+
+    def _transfer(
+        self, source: Queue, entry: Entry, message: StoredMessage, target: Queue, *, recorded: bool = False
+    ) -> None:
+        lookup_id = entry.lookup_id
+        if entry.address and not recorded:
+            self.core.ledger.move_message(lookup_id, target.number)
         aborts = source.aborts.get(lookup_id, 0)
         moves, _ = source.moves.get(lookup_id, (0, 0))
         self.take_out(source, lookup_id)
-        if entry.address and not recorded:
-            self.core.ledger.move_message(lookup_id, target.number)
-        self.core.moved[lookup_id] = target.number  # its record says another queue
-        self.place(target, message, entry.address, PositionState.LOCKED)
+        if entry.address:
+            self.core.moved[lookup_id] = target.number  # its record says another queue
+        self.place(target, message, entry.address, message.expiry, _LOCKED, entry.marks)
         if aborts:
             target.aborts[lookup_id] = aborts
         if target.queue_type is not QueueType.SYSTEM:
@@ -205,11 +273,11 @@ def is_destination(queue: Queue) -> bool:
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
 
 
-def lookup_identifier(message: StoredMessage, number: int, transactional_queue: bool) -> int:
+def lookup_identifier(packet: UserMessage, number: int, transactional_queue: bool) -> int:
     """Ascends along the queue: priority first, arrival second; a transactional queue knows only arrival."""
-    if transactional_queue or message.packet.transactional:
+    if transactional_queue or packet.user.flags & USER_TH:
         return number
-    return (7 - message.packet.priority) << 56 | number
+    return (7 - (packet.base.flags & 7)) << 56 | number
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:

@@ -8,7 +8,7 @@ a place outlives its message: whoever stands on a message that was taken still k
 
 Each top byte has a *lane*; new messages always go to the end of their lane because arrival numbers only rise.
 A lane is a row of chunks, and a chunk keeps its messages in parallel arrays (identifier, store address, size,
-state): about 21 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
+state, marks): about 22 bytes a message, whatever its body. Only a message moved between queues is inserted elsewhere
 than at the end.
 
 ``START`` and ``END`` are the reserved entries before the head and behind the tail.
@@ -36,6 +36,14 @@ class PositionState(IntEnum):
     DELETED = 3
 
 
+class PositionMark(IntEnum):
+    """Bits of ``marks``: FirstInTransaction and LastInTransaction of the message, which its packet does not say,
+    because it is written before anybody knows."""
+
+    FIRST = 1
+    LAST = 2
+
+
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 
 
@@ -46,42 +54,53 @@ class Entry(NamedTuple):
     address: int
     size: int
     state: PositionState
+    marks: int = 0
+
+
+_COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks")
 
 
 class _Chunk:
-    __slots__ = ("addresses", "available", "ids", "live", "sizes", "states")
+    __slots__ = ("addresses", "available", "ids", "live", "marks", "sizes", "states")
 
     def __init__(self) -> None:
         self.ids = array("Q")
         self.addresses = array("Q")
         self.sizes = array("I")
         self.states = bytearray()
+        self.marks = bytearray()
         self.live = 0
         self.available = 0
 
     @classmethod
-    def of(cls, rows: list[tuple[int, int, int]]) -> _Chunk:
-        """A chunk of available messages, given as identifier, address and size."""
-        ids, addresses, sizes = zip(*rows, strict=True)
+    def of(cls, rows: list[tuple[int, int, int, int]]) -> _Chunk:
+        """A chunk of available messages, given as identifier, address, size and marks."""
+        ids, addresses, sizes, marks = zip(*rows, strict=True)
         chunk = cls()
         chunk.ids.extend(ids)
         chunk.addresses.extend(addresses)
         chunk.sizes.extend(sizes)
         chunk.states.extend(bytes(len(rows)))
+        chunk.marks.extend(marks)
         chunk.live = chunk.available = len(rows)
         return chunk
 
-    def insert(self, index: int, lookup_id: int, address: int, size: int, state: int) -> None:
+    def insert(self, index: int, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
         self.ids.insert(index, lookup_id)
         self.addresses.insert(index, address)
         self.sizes.insert(index, size)
         self.states.insert(index, state)
+        self.marks.insert(index, marks)
+
+    def delete(self, index: int) -> None:
+        for name in _COLUMNS:
+            del getattr(self, name)[index]
 
     def split(self) -> _Chunk:
         """Give the upper half away."""
         half = len(self.ids) // 2
         upper = _Chunk()
-        for name in ("ids", "addresses", "sizes", "states"):
+        for name in _COLUMNS:
             column = getattr(self, name)
             setattr(upper, name, column[half:])
             del column[half:]
@@ -100,23 +119,29 @@ class _Lane:
         self.chunks: list[_Chunk] = []
         self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
 
-    def add(self, lookup_id: int, address: int, size: int, state: int) -> None:
-        chunks = self.chunks
-        if not chunks or (len(chunks[-1].ids) >= CHUNK and lookup_id > chunks[-1].ids[-1]):
-            chunks.append(_Chunk())
-            self.firsts.append(lookup_id)
-        chunk = chunks[-1]
+    def add(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+        chunk = self.chunks[-1] if self.chunks else self._extend(lookup_id)
         if not chunk.ids or lookup_id > chunk.ids[-1]:
+            if len(chunk.ids) >= CHUNK:
+                chunk = self._extend(lookup_id)
             chunk.ids.append(lookup_id)
             chunk.addresses.append(address)
             chunk.sizes.append(size)
             chunk.states.append(state)
+            chunk.marks.append(marks)
         else:
-            chunk = self._insert(lookup_id, address, size, state)
+            chunk = self._insert(lookup_id, address, size, state, marks)
         chunk.live += 1
-        chunk.available += state == _AVAILABLE
+        if not state:
+            chunk.available += 1
 
-    def _insert(self, lookup_id: int, address: int, size: int, state: int) -> _Chunk:
+    def _extend(self, lookup_id: int) -> _Chunk:
+        chunk = _Chunk()
+        self.chunks.append(chunk)
+        self.firsts.append(lookup_id)
+        return chunk
+
+    def _insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> _Chunk:
         """A message that comes back among older ones: after a move, or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
@@ -129,8 +154,8 @@ class _Lane:
         index = bisect_left(chunk.ids, lookup_id)
         if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
             assert chunk.states[index] == _DELETED, f"{lookup_id:#x} is in the list already"
-            del chunk.ids[index], chunk.addresses[index], chunk.sizes[index], chunk.states[index]
-        chunk.insert(index, lookup_id, address, size, state)
+            chunk.delete(index)
+        chunk.insert(index, lookup_id, address, size, state, marks)
         self.firsts[place] = chunk.ids[0]
         return chunk
 
@@ -205,30 +230,32 @@ class PositionList:
         return sorted(self._lanes.items())
 
     def add(
-        self, lookup_id: int, address: int, size: int, state: PositionState = PositionState.AVAILABLE
+        self,
+        lookup_id: int,
+        address: int,
+        size: int,
+        state: PositionState = PositionState.AVAILABLE,
+        marks: int = 0,
     ) -> None:
         lane = self._lanes.get(lookup_id >> 56)
         if lane is None:
             lane = self._lanes[lookup_id >> 56] = _Lane()
-        lane.add(lookup_id, address, size, state)
+        lane.add(lookup_id, address, size, state, marks)
         self.count += 1
         self.total_bytes += size
 
-    def load(self, rows: list[tuple[int, int, int]]) -> None:
-        """Fill an empty list with available places: identifier, address, size, in ascending order."""
-        assert not self.count
-        begin = 0
-        while begin < len(rows):
-            top = rows[begin][0] >> 56
-            lane = self._lanes[top] = _Lane()
-            end = bisect_left(rows, ((top + 1) << 56,), begin)
-            for start in range(begin, end, CHUNK):
-                chunk = _Chunk.of(rows[start : min(start + CHUNK, end)])
-                lane.chunks.append(chunk)
-                lane.firsts.append(chunk.ids[0])
-                self.total_bytes += sum(chunk.sizes)
-            begin = end
-        self.count = len(rows)
+    def load(self, rows: list[tuple[int, int, int, int]]) -> int:
+        """Enter available places of one priority, which had none yet, in ascending order: identifier, address, size,
+        marks. Gives the bytes they hold."""
+        lane = _Lane()
+        top = rows[0][0] >> 56
+        assert self._lanes.setdefault(top, lane) is lane, "this priority has places already"
+        lane.chunks = [_Chunk.of(rows[start : start + CHUNK]) for start in range(0, len(rows), CHUNK)]
+        lane.firsts = [chunk.ids[0] for chunk in lane.chunks]
+        size = sum(sum(chunk.sizes) for chunk in lane.chunks)
+        self.count += len(rows)
+        self.total_bytes += size
+        return size
 
     def _find(self, lookup_id: int) -> tuple[_Lane, _Chunk, int] | None:
         lane = self._lanes.get(lookup_id >> 56)
@@ -246,6 +273,11 @@ class PositionList:
         _, chunk, index = found
         chunk.available += (state == _AVAILABLE) - (chunk.states[index] == _AVAILABLE)
         chunk.states[index] = state
+
+    def mark(self, lookup_id: int, mark: PositionMark) -> None:
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        found[1].marks[found[2]] |= mark
 
     def set_address(self, lookup_id: int, address: int) -> None:
         """The store has put the message elsewhere."""
@@ -305,4 +337,4 @@ class PositionList:
 
 def _entry(chunk: _Chunk, index: int) -> Entry:
     state = PositionState(chunk.states[index])
-    return Entry(chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state)
+    return Entry(chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state, chunk.marks[index])

@@ -15,11 +15,14 @@ properties, :class:`DirectoryEvents` publishes, :class:`Naming` finds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from msmq.errors import IllegalOperationError
+from msmq.errors import IllegalOperationError, MessageNotFoundError
+from msmq.manager import attributes
 from msmq.manager.acknowledging import Acknowledging
 from msmq.manager.administration import Administration
+from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Core, Environment, Subscriber
 from msmq.manager.directory import Change, Directory, DirectoryEvents, DirectoryObject
 from msmq.manager.dispatch import Dispatch
@@ -32,10 +35,14 @@ from msmq.manager.initialization import (
     set_outgoing_states,
 )
 from msmq.manager.ledger import (
+    LOCAL_SIZE_SHIFT,
+    MARKS_MASK,
+    MARKS_SHIFT,
     NEVER,
     PEEKABLE_WHEN_LOCKED,
     Kind,
     Ledger,
+    LostRecord,
     RecordStore,
     Recovered,
     RecoveredOperation,
@@ -78,6 +85,7 @@ class QueueManager:
         self.transactions = Transactions(core, self.placing)
         self.reading = Reading(core, self.placing, self.transactions)
         self.guard = Guard(core)
+        self.cleaning = Cleaning(core, self.placing, self.transactions)
         self.queues = Queues(
             core,
             self.placing,
@@ -132,7 +140,9 @@ class QueueManager:
 
     def _restore(self, found: Recovered, provisioning: bool) -> None:
         core = self.core
-        core.restore_numbers(*found.values.get("numbers", (0, 0)))
+        found.check(attributes.VALUE)  # who this is cannot be made up
+        core.lost_records += [LostRecord(Kind.VALUE, 0, key, str(why)) for key, why in found.damaged.values()]
+        core.restore_numbers(*found.values.get("numbers", (0, 0)), uncertain=bool(found.damaged))
         initialization = Initialization(core, self.directory, self._identity, self.settings)
         initialization.begin(found.values, provisioning=provisioning)
         self.keys = initialization.keys
@@ -157,20 +167,35 @@ class QueueManager:
 
     def _restore_messages(self, found: Recovered) -> None:
         """Give all messages their places back, queue by queue. Only damage can have taken a queue away; then its
-        messages have no place."""
+        messages have no place, but stay in the log."""
         core = self.core
         core.moved = found.moved
-        rows: dict[int, list[tuple[int, int, int]]] = {number: [] for number in core.queues}
+        lanes: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
         for lookup_id, (number, address, payload_size, expiry, flags) in found.messages.items():
-            if number in rows:
-                rows[number].append((lookup_id, address, packet_size(payload_size, flags >> 8)))
-                if flags & PEEKABLE_WHEN_LOCKED or expiry != NEVER:
-                    self._restore_details(core.queues[number], lookup_id, expiry, flags)
-        for number, members in rows.items():
-            if members:
-                positions = core.queues[number].positions
-                positions.load(sorted(members))
-                core.total_bytes += positions.total_bytes
+            lane = number, lookup_id >> 56  # within one priority the log has them in their order already
+            if lane not in lanes:
+                if number not in core.queues:
+                    core.orphans[lookup_id] = (number, address)
+                    continue
+                lanes[lane] = []
+            size = packet_size(payload_size, flags >> LOCAL_SIZE_SHIFT)
+            lanes[lane].append((lookup_id, address, size, flags >> MARKS_SHIFT & MARKS_MASK))
+            if expiry != NEVER or flags & PEEKABLE_WHEN_LOCKED:
+                self._restore_details(core.queues[number], lookup_id, expiry, flags)
+        for (number, _), rows in lanes.items():
+            rows.sort()
+            core.total_bytes += core.queues[number].positions.load(rows)
+            core.skip_sequential_ids(rows[-1][0])
+        self._report_orphans()
+
+    def _report_orphans(self) -> None:
+        core = self.core
+        for number, count in Counter(number for number, _ in core.orphans.values()).items():
+            what = f"{count} messages stand in a queue whose record is damaged; they are kept in the log"
+            core.lost_records.append(LostRecord(Kind.VALUE, 0, f"queue/{number}", what))
+            self.queues.restore_number(number)  # no other queue is to inherit them
+        for lookup_id in core.orphans:
+            core.skip_sequential_ids(lookup_id)
 
     def _restore_details(self, queue: Queue, lookup_id: int, expiry: int, flags: int) -> None:
         if flags & PEEKABLE_WHEN_LOCKED:
@@ -198,8 +223,9 @@ class QueueManager:
         if operation.kind is Kind.MESSAGE:
             queue = core.queues.get(head.queue)
             kind = OperationType.ENQUEUE
+            taken = 0
             if queue is not None:
-                size = packet_size(operation.payload_size, head.flags >> 8)
+                size = packet_size(operation.payload_size, head.flags >> LOCAL_SIZE_SHIFT)
                 queue.positions.add(head.lookup_id, operation.address, size)
                 core.total_bytes += size
                 self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
@@ -207,12 +233,19 @@ class QueueManager:
             standing = found.messages.get(head.lookup_id)
             queue = None if standing is None else core.queues.get(standing[0])
             kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
+            taken = 0 if standing is None else standing[2]
         if queue is None:
             return None
         queue.positions.set_state(head.lookup_id, PositionState.LOCKED)
         target = core.queues.get(head.queue) if kind is OperationType.MOVE else None
         return TransactionalOperation(
-            kind, queue, head.lookup_id, operation.address, operation.payload_size, target
+            kind,
+            queue,
+            head.lookup_id,
+            operation.address,
+            operation.payload_size,
+            target,
+            message_bytes=taken,
         )
 
     # --- administration -----------------------------------------------------------------------------------------
@@ -232,16 +265,14 @@ class QueueManager:
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Pause Queue (3.1.4.14, 3.1.7.2.3): nothing leaves it until it is resumed."""
-        queue.state = OutgoingState.ON_HOLD
-        self.queues.write(queue)
+        self.queues.change(queue, state=OutgoingState.ON_HOLD)
         self.dispatch.remove_queue(queue)
         for subscriber in self.core.subscribers:
             subscriber.pause_queue(queue)
 
     def resume_queue(self, queue: OutgoingQueue) -> None:
         """Resume Queue (3.1.4.15, 3.1.7.2.4)."""
-        queue.state = OutgoingState.INACTIVE
-        self.queues.write(queue)
+        self.queues.change(queue, state=OutgoingState.INACTIVE)
         for subscriber in self.core.subscribers:
             subscriber.resume_queue(queue)
         self.dispatch.send_next()
@@ -272,8 +303,15 @@ class QueueManager:
             raise IllegalOperationError("Messages are moved between a queue and its subqueues.")
         elif transaction is not None:
             self.transactions.record_move(transaction, queue, lookup_id, target)
-        else:
-            self.placing.relocate(queue, lookup_id, target)
+        elif not self.placing.relocate(queue, lookup_id, target):
+            raise MessageNotFoundError("The disk has damaged this message; it was set aside.")
+
+    # --- space --------------------------------------------------------------------------------------------------
+
+    def clean_step(self, budget_bytes: int = 1 << 20) -> bool:
+        """Give disk space back, with about so many bytes of work; whether there is more to do. Call it when there is
+        time; what it writes is durable with the next commit."""
+        return self.core.ledger.store.clean_step(self.cleaning, budget_bytes)
 
     # --- time ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from msmq.errors import (
     AccessDeniedError,
@@ -267,6 +267,18 @@ class Queues:
         queue = queue.parent or queue
         self.core.ledger.put_value(f"queue/{queue.number}", queue_record(queue))
 
+    def change(self, queue: Queue, **wanted: Any) -> None:
+        """Give attributes of a queue other values and write them; all of that or nothing."""
+        old = {name: getattr(queue, name) for name in wanted}
+        try:
+            for name, value in wanted.items():
+                setattr(queue, name, value)
+            self.write(queue)
+        except MQError:
+            for name, value in old.items():
+                setattr(queue, name, value)
+            raise
+
     def subqueue(self, queue: Queue, name: str) -> Queue:
         """The subqueue of this name, made when it is first needed."""
         found = queue.subqueue_collection.get(name.lower())
@@ -276,8 +288,12 @@ class Queues:
             found.create_time = found.modify_time = self.core.now_s
             found.queue_manager = queue.queue_manager
             queue.subqueue_collection[name.lower()] = found
+            try:
+                self.write(queue)
+            except MQError:
+                del queue.subqueue_collection[name.lower()]
+                raise
             self.core.queues[found.number] = found
-            self.write(queue)
         return found
 
     # --- delete and purge -----------------------------------------------------------------------------------
@@ -454,8 +470,8 @@ class Queues:
         queue.multicast = isinstance(name, MulticastName)
         if core.hardened_security and not is_http(name):
             queue.state = OutgoingState.LOCKED
-        core.register(queue)
         self.write(queue)
+        core.register(queue)
         return queue
 
     # --- close ----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from msmq.errors import (
     IoTimeoutError,
     MessageAlreadyReceivedError,
     MessageNotFoundError,
+    MessageStorageFailedError,
     MQError,
     OperationCancelledError,
     QueueNotAvailableError,
@@ -99,7 +100,9 @@ class Reading:
             descriptor.cursors.clear()
             if descriptor.queue is not None:
                 for lookup_id in sorted(descriptor.begun):
-                    self.dequeue_end(descriptor, descriptor.queue.position(lookup_id), delete_message=False)
+                    position = descriptor.queue.position(lookup_id)
+                    if position.state is not PositionState.DELETED:  # by damage
+                        self.dequeue_end(descriptor, position, delete_message=False)
 
     # --- receive --------------------------------------------------------------------------------------------
 
@@ -154,13 +157,16 @@ class Reading:
         if transactional:
             return
         descriptor.begun.remove(lookup_id)
-        if state is PositionState.PURGE_PENDING:
-            self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
-        elif delete_message:
-            self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE)
-        else:
-            queue.aborts[lookup_id] = queue.aborts.get(lookup_id, 0) + 1
-            self.placing.make_available(queue, lookup_id)
+        try:
+            if state is PositionState.PURGE_PENDING:
+                self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
+            elif delete_message:
+                self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE)
+            else:
+                self.placing.give_back(queue, lookup_id)
+        except MQError:
+            descriptor.begun.add(lookup_id)  # nothing has happened
+            raise
 
     def read_by_lookup_id(
         self,
@@ -186,10 +192,11 @@ class Reading:
             return ReadResult(refusal.code)
         queue = descriptor.queue
         assert queue is not None
-        sought = seek_by_id(queue, lookup_id, action, peek=peek)
-        if sought.lookup_id is None:
-            return ReadResult(sought.status)
-        return self._read(read, queue.position(sought.lookup_id))
+        while (sought := seek_by_id(queue, lookup_id, action, peek=peek)).lookup_id is not None:
+            result = self._read(read, queue.position(sought.lookup_id))
+            if result is not None:
+                return result
+        return ReadResult(sought.status)
 
     # --- peek -----------------------------------------------------------------------------------------------
 
@@ -223,11 +230,14 @@ class Reading:
         refusal = self._refusal(read)
         if refusal is not None:
             return self._fail(read, refusal.code)
-        queue = read.descriptor.queue
+        queue, cursor = read.descriptor.queue, read.cursor
         assert queue is not None
-        answer = _look(read, event, queue)
-        if answer.position is not None:
-            return self._give(read, answer.position)
+        stood = None if cursor is None else (cursor.place, cursor.state)
+        while (answer := _look(read, event, queue)).position is not None:
+            if self._give(read, answer.position):
+                return None
+            if cursor is not None and stood is not None:  # the message was damaged: as if it had never been
+                cursor.place, cursor.state = stood
         if answer.outcome is Outcome.WAITING:
             return self._wait(read, queue)
         return self._fail(read, _STATUS[answer.outcome])
@@ -248,22 +258,31 @@ class Reading:
     def _fail(self, read: _Read, status: int) -> None:
         self.core.answers.give(read.done, ReadResult(status))
 
-    def _give(self, read: _Read, position: MessagePosition) -> None:
+    def _give(self, read: _Read, position: MessagePosition) -> bool:
+        """Answer a reader, if the message is sound."""
         with self.core.answers.held():
-            self.core.answers.give(read.done, self._read(read, position))
+            result = self._read(read, position)
+            if result is not None:
+                self.core.answers.give(read.done, result)
+        return result is not None
 
-    def _read(self, read: _Read, position: MessagePosition) -> ReadResult:
+    def _read(self, read: _Read, position: MessagePosition) -> ReadResult | None:
         """Let a reader have a message: shown, locked, or gone from the queue. If the store refuses, nothing
-        has happened and the reader is told."""
+        has happened and the reader is told; None when the disk has damaged the message, which is gone now."""
         queue, lookup_id = position
         entry = queue.positions.get(lookup_id)
         assert entry is not None
         try:
-            message = self.core.load(queue, entry)
+            if entry.state is PositionState.AVAILABLE:
+                message = self.placing.fetch(queue, entry)
+                if message is None:
+                    return None
+            else:
+                message = self.core.load(queue, entry)  # somebody holds it, and it is theirs to lose
             if not read.destructive:
                 pass
             elif read.transaction is not None:
-                self.transactions.record_dequeue(read.transaction, queue, lookup_id)
+                self.transactions.record_dequeue(read.transaction, queue, message)
             elif read.two_phase_read:
                 queue.positions.set_state(lookup_id, PositionState.LOCKED)
                 read.descriptor.begun.add(lookup_id)
@@ -285,7 +304,8 @@ class Reading:
             if position is not None:
                 if cursor is not None:
                     cursor.message_available(position)
-                self._give(read, position)
+                if not self._give(read, position):
+                    self._fail(read, MessageStorageFailedError.code)
             else:
                 if cursor is not None:
                     cursor.wait_time_expired()

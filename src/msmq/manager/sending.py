@@ -106,8 +106,9 @@ class Sending:
         full."""
         entry = queue.positions.get(lookup_id)
         assert entry is not None
-        target = self._dead_letter_queue_for(self.core.load(queue, entry))
-        self.move_to_system_queue(queue, lookup_id, target)
+        message = self.placing.fetch(queue, entry)
+        if message is not None:
+            self.move_to_system_queue(queue, lookup_id, self._dead_letter_queue_for(message))
 
     def dead_letter_copy(self, message: StoredMessage) -> None:
         """Keep a copy of a message that never got into a queue, unless the dead-letter queue is full."""

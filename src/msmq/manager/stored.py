@@ -11,6 +11,7 @@ import struct
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from msmq.wire.headers import INFINITE
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from msmq.manager.queue import Queue
 
 _PREFIX: Final = struct.Struct("<II")  # length of the local attributes, arrival time
+ENVELOPE_SIZE: Final = _PREFIX.size
+"""Bytes in front of the packet of a message without local attributes."""
 
 
 @dataclass(slots=True)
@@ -31,8 +34,19 @@ class LocalAttributes:
     transaction_status_queue: str = ""
     source_address: str = ""
 
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to keep; most messages have nothing."""
+        return bool(
+            self.allow_peek_when_locked
+            or self.application_deadletter_queue
+            or self.authentication_level
+            or self.transaction_status_queue
+            or self.source_address
+        )
 
-_DEFAULTS: Final = LocalAttributes()
+
+_pack_prefix: Final = _PREFIX.pack
 
 
 @dataclass(eq=False, slots=True)
@@ -62,21 +76,17 @@ class StoredMessage:
     @property
     def expiry(self) -> int | None:
         """The second after which the message may no longer be received, or None for never."""
-        limit_s = self.packet.user.time_to_be_received_s
-        return None if limit_s == 0xFFFFFFFF else self.packet.user.sent_time + limit_s
+        user = self.packet.user
+        limit_s = user.time_to_be_received_s
+        return None if limit_s == INFINITE else user.sent_time + limit_s
 
 
 def envelope(message: StoredMessage) -> bytes:
     """What stands in front of the packet in a record: eight bytes, and local attributes when there are any."""
-    if message.local == _DEFAULTS:
-        return _PREFIX.pack(0, message.arrival_time)
+    if not message.local.has_any:
+        return _pack_prefix(0, message.arrival_time)
     text = json.dumps({name: value for name, value in asdict(message.local).items() if value}).encode()
     return _PREFIX.pack(len(text), message.arrival_time) + text
-
-
-def local_size(message: StoredMessage) -> int:
-    """Bytes the local attributes take in the record."""
-    return len(envelope(message)) - _PREFIX.size
 
 
 def record_size(message: StoredMessage) -> int:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msmq.errors import TransactionSequenceError
-from msmq.manager.core import Core
+from msmq.manager.core import NUMBER_MASK, Core
+from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
 from msmq.manager.model import OperationType
-from msmq.manager.placing import Placing, finish_wait
-from msmq.manager.positions import PositionState
+from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait
+from msmq.manager.positions import PositionMark, PositionState
 from msmq.manager.queue import Queue, WaitingRead
 from msmq.manager.stored import StoredMessage, record_size
 from msmq.wire.classes import MessageClass
@@ -38,6 +39,8 @@ class TransactionalOperation:
     payload_size: int = 0
     target_queue: Queue | None = None
     dequeue_reason: int = MessageClass.ACK_RECEIVE
+    message_bytes: int = 0
+    """What a copy of the message that is taken would take."""
 
 
 @dataclass(eq=False, slots=True)
@@ -87,24 +90,50 @@ class Transactions:
         transaction = self.find(identifier)
         transaction.single_phase = single_phase
         if not single_phase and transaction.prepared_at is None:
-            transaction.prepared_at = self.core.ledger.end_transaction(identifier, TransactionOutcome.PREPARED)
+            with self.core.event(0, 1, freeing=True):
+                ledger = self.core.ledger
+                transaction.prepared_at = ledger.end_transaction(identifier, TransactionOutcome.PREPARED)
             self._end_waiting(transaction)
 
     def commit(self, identifier: bytes) -> None:
-        """Transaction Commit: one record decides, then the operations are carried out in their order."""
+        """Transaction Commit: one record decides, then the operations are carried out in their order.
+
+        Copies for journals are new records: their room must be certain before anything is decided. They take that of
+        the messages that go, so even a full disk lets what was received go.
+        """
         transaction = self.find(identifier)
-        # copies for journals are new records: their room must be certain before anything is decided
-        self.core.ledger.reserve(sum(map(self._journal_bytes, transaction.operations)))
-        self._end(transaction, TransactionOutcome.COMMITTED)
-        with self.core.answers.held():
+        copies = sum(map(self._journal_bytes, transaction.operations))
+        with self._ending(transaction, copies):
+            sent = [
+                member for member in transaction.operations if member.operation_type is OperationType.ENQUEUE
+            ]
+            first = min(sent, key=_order, default=None)
+            last = max(sent, key=_order, default=None)
+            self._end(
+                transaction,
+                TransactionOutcome.COMMITTED,
+                first.lookup_id if first else 0,
+                last.lookup_id if last else 0,
+            )
+            if first is not None and last is not None:
+                first.queue.positions.mark(first.lookup_id, PositionMark.FIRST)
+                last.queue.positions.mark(last.lookup_id, PositionMark.LAST)
             self._end_waiting(transaction)
             for operation in transaction.operations:
                 self._commit(operation)
 
-    def _end(self, transaction: Transaction, outcome: TransactionOutcome) -> None:
+    def _ending(self, transaction: Transaction, size: int = 0) -> Event:
+        """The event that ends a transaction: a record for the outcome, a range of numbers, and for each operation what
+        follows from it and from whoever waits for it."""
+        records = 2 + 2 * len(transaction.operations)
+        return self.core.event(size + NUMBERS_BYTES, records, freeing=True)
+
+    def _end(
+        self, transaction: Transaction, outcome: TransactionOutcome, first: int = 0, last: int = 0
+    ) -> None:
         """Write the outcome; from here on the transaction is history."""
         if transaction.operations or transaction.prepared_at is not None:
-            self.core.ledger.end_transaction(transaction.identifier, outcome)
+            self.core.ledger.end_transaction(transaction.identifier, outcome, first, last)
         if transaction.prepared_at is not None:
             self.core.ledger.store.release(transaction.prepared_at, 0)
         del self.collection[transaction.identifier]
@@ -119,8 +148,7 @@ class Transactions:
     def _journal_bytes(operation: TransactionalOperation) -> int:
         if operation.operation_type is not OperationType.DEQUEUE or not operation.queue.journaling:
             return 0
-        entry = operation.queue.positions.get(operation.lookup_id)
-        return 0 if entry is None else entry.size
+        return operation.message_bytes
 
     def _commit(self, operation: TransactionalOperation) -> None:
         queue, lookup_id = operation.queue, operation.lookup_id
@@ -137,8 +165,8 @@ class Transactions:
     def abort(self, identifier: bytes) -> None:
         """Transaction Abort: what was taken comes back to its place, what was sent was never there."""
         transaction = self.find(identifier)
-        self._end(transaction, TransactionOutcome.ABORTED)
-        with self.core.answers.held():
+        with self._ending(transaction):
+            self._end(transaction, TransactionOutcome.ABORTED)
             self._end_waiting(transaction)
             for operation in reversed(transaction.operations):
                 self._abort(operation)
@@ -151,16 +179,26 @@ class Transactions:
         elif queue.position(lookup_id).state is PositionState.PURGE_PENDING:
             self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
         else:
-            queue.aborts[lookup_id] = queue.aborts.get(lookup_id, 0) + 1
-            self.placing.make_available(queue, lookup_id)
+            self.placing.give_back(queue, lookup_id)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
         """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
         for transaction in self.collection.values():
             for operation in [member for member in transaction.operations if member.queue in queues]:
                 transaction.operations.remove(operation)
-                if operation.operation_type is not OperationType.ENQUEUE:  # that one's record is the message's
+                if (
+                    operation.operation_type is not OperationType.ENQUEUE
+                ):  # that one's record is the message's
                     self.core.ledger.store.release(operation.address, operation.payload_size)
+
+    def forget_message(self, queue: Queue, lookup_id: int) -> None:
+        """The disk has damaged a message: the operation on it has nothing left to do."""
+        for transaction in self.collection.values():
+            for operation in list(transaction.operations):
+                if operation.lookup_id == lookup_id and operation.queue is queue:
+                    transaction.operations.remove(operation)
+                    if operation.operation_type is not OperationType.ENQUEUE:
+                        self.core.ledger.store.release(operation.address, operation.payload_size)
 
     # --- operations ---------------------------------------------------------------------------------------------
 
@@ -173,16 +211,26 @@ class Transactions:
         )
         transaction.operations.append(operation)
 
-    def record_dequeue(self, transaction: Transaction, queue: Queue, lookup_id: int) -> None:
+    def record_dequeue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:
         """Lock a message until the transaction ends."""
-        self.core.ledger.reserve(0, freeing=True)  # raises before anything has changed
-        queue.positions.set_state(lookup_id, PositionState.LOCKED)
-        reason = MessageClass.ACK_RECEIVE
-        address = self.core.ledger.delete_message(lookup_id, reason, transaction.identifier)
-        transaction.operations.append(TransactionalOperation(OperationType.DEQUEUE, queue, lookup_id, address))
+        lookup_id, reason = message.lookup_id, MessageClass.ACK_RECEIVE
+        with self.core.event(0, 1, freeing=True):
+            address = self.core.ledger.delete_message(lookup_id, reason, transaction.identifier)
+            queue.positions.set_state(lookup_id, PositionState.LOCKED)
+        operation = TransactionalOperation(
+            OperationType.DEQUEUE, queue, lookup_id, address, message_bytes=record_size(message)
+        )
+        transaction.operations.append(operation)
 
     def record_move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
-        queue.positions.set_state(lookup_id, PositionState.LOCKED)
-        address = self.core.ledger.move_message(lookup_id, target.number, transaction.identifier)
+        """The same, with another queue as the aim."""
+        with self.core.event(0, 1, freeing=True):
+            address = self.core.ledger.move_message(lookup_id, target.number, transaction.identifier)
+            queue.positions.set_state(lookup_id, PositionState.LOCKED)
         operation = TransactionalOperation(OperationType.MOVE, queue, lookup_id, address, target_queue=target)
         transaction.operations.append(operation)
+
+
+def _order(operation: TransactionalOperation) -> int:
+    """When a message was sent: its arrival number. Operations found again after a restart need not be in order."""
+    return operation.lookup_id & NUMBER_MASK

@@ -7,7 +7,7 @@ MsmqError
     ├── StoreLockedError    another process owns the store
     ├── NotAStoreError      the directory holds something else, or its FORMAT file is damaged
     ├── NewerFormatError    a newer program wrote the store
-    └── DamagedRecordError  a record's checksum is wrong
+    └── DamagedRecordError  (also MessageStorageFailedError) a record's checksum is wrong
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NewerFormatError(StoreError):
         self.known = known
 
 
-class DamagedRecordError(StoreError):
+class DamagedRecordError(StoreError, MessageStorageFailedError):
     """A record cannot be read as it was written."""
 
     def __init__(self, file: str, offset: int, reason: str) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
 from msmq.manager.model import UNLIMITED, OperationType
@@ -128,7 +127,7 @@ class SimulatedHost:
         environment = Environment(lambda: self.now, self.identities.randbytes)
         self.manager = QueueManager(self.store, environment, lambda: Identity("HOST"))
         self.manager.start()
-        self.cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+        self.cleaning = self.manager.cleaning
         self.descriptors: dict[str, OpenQueueDescriptor] = {}
 
     def restart(self) -> None:
@@ -186,6 +185,9 @@ class SimulatedHost:
             difference = candidate.differs(found, self.damaged)
         for lookup_id in self.damaged & candidate.standing.keys() - found.standing.keys():
             candidate.apply([Gone(lookup_id)])
+        for lookup_id in self.damaged & found.messages.keys():
+            # It stays in the log until its segment goes, and has to be met again.
+            candidate.messages[lookup_id] = found.messages[lookup_id]
         self.confirmed, self.current = candidate, candidate.copy()
         self.uncertain = []
         self.told = self.highest = highest
@@ -274,13 +276,14 @@ class SimulatedHost:
             assert self.disk.capacity is not None, "there was space"
 
     def _run_timers(self) -> None:
-        with self._perhaps_full():
-            self.manager.run_timers()
+        failures = self.manager.core.timers.failures
+        self.manager.run_timers()
+        assert self.disk.capacity is not None or self.manager.core.timers.failures == failures
         messages = self.current.messages | self.express
         over = [
             (item.expiry, lookup_id)
             for lookup_id, item in messages.items()
-            if self._expired(item) and lookup_id not in self.held and item.expiry is not None
+            if self._has_gone(lookup_id, item) and lookup_id not in self.held and item.expiry is not None
         ]
         self._happened(*(self._gone(lookup_id) for _, lookup_id in sorted(over)))
 
@@ -326,6 +329,10 @@ class SimulatedHost:
     def _expired(self, item: Item) -> bool:
         return item.expiry is not None and item.expiry <= self.now and not item.place.endswith(JOURNAL)
 
+    def _has_gone(self, lookup_id: int, item: Item) -> bool:
+        """Whether a message has expired and left: a full disk may not have let it go at its moment."""
+        return self._expired(item) and self._queue(item.place).positions.get(lookup_id) is None
+
     def _journal_of(self, item: Item, more: int = 0) -> str | None:
         """Where a received message goes, if it goes anywhere; ``more`` bytes are on their way there already."""
         path = root_of(item.place)
@@ -340,6 +347,7 @@ class SimulatedHost:
 
     def check(self) -> None:
         """The queue manager holds what the model holds: places, order, states, bytes, queues."""
+        self._forget_damaged()
         core = self.manager.core
         queues = self._queues()
         assert queues.keys() == self.current.queues.keys()
@@ -363,6 +371,13 @@ class SimulatedHost:
             if lookup_id not in self.damaged:
                 item = everything[lookup_id]
                 assert self._item(self._queue(item.place), lookup_id) == item
+
+    def _forget_damaged(self) -> None:
+        """Whoever meets a damaged message sets it aside, and after a crash it may have to be met again."""
+        for lookup_id in self.damaged & self.current.messages.keys():
+            queue = self._queue(self.current.messages[lookup_id].place)
+            if queue.positions.get(lookup_id) is None:
+                self._happened(self._gone(lookup_id))
 
     def _check_state(self, lookup_id: int, state: PositionState) -> None:
         held = self.held.get(lookup_id)

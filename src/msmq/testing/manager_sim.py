@@ -23,8 +23,8 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from msmq.errors import IoTimeoutError
-from msmq.manager.model import UNLIMITED, EnqueueStatus, OperationType, QueueAccessType
+from msmq.errors import IoTimeoutError, MessageNotFoundError
+from msmq.manager.model import UNLIMITED, EnqueueStatus, MessageSeekAction, OperationType, QueueAccessType
 from msmq.manager.queue import OpenQueueDescriptor, ReadResult
 from msmq.manager.queues import QueueRequest
 from msmq.manager.stored import LocalAttributes, StoredMessage
@@ -248,6 +248,7 @@ class ManagerSimulation(SimulatedHost):
         results: list[ReadResult] = []
         event(self._descriptor(path), results.append, timeout_s=0, **options)
         (result,) = results
+        self._forget_damaged()
         readable = self._readable(path)
         if not readable:
             assert result.status == IoTimeoutError.code
@@ -294,7 +295,8 @@ class ManagerSimulation(SimulatedHost):
     def _let_go(self, lookup_id: int) -> list[Change]:
         """A message comes back to its place, unless it was purged or expired meanwhile."""
         held = self.held.pop(lookup_id)
-        return self._gone(lookup_id) if held.purged or self._expired(self._message(lookup_id)) else []
+        gone = held.purged or self._has_gone(lookup_id, self._message(lookup_id))
+        return self._gone(lookup_id) if gone else []
 
     def move(self) -> None:
         """A message goes to a subqueue, or comes back from one."""
@@ -304,15 +306,16 @@ class ManagerSimulation(SimulatedHost):
             return
         lookup_id = self.rng.choice(readable)
         item = self._message(lookup_id)
-        target = self._target(path, item.place)
         with self._perhaps_full():
+            target = self._target(path, item.place)
             position = self._queue(item.place).position(lookup_id)
             self.manager.move_message(position, self._queue(target))
             self._happened(self._moved(lookup_id, target))
 
     def _family_readable(self, path: str) -> list[int]:
         places = [path, *(f"{path};{name}" for name in sorted(self.current.queues[path].subqueues))]
-        return [lookup_id for place in places for lookup_id in self._readable(place)]
+        readable = (lookup_id for place in places for lookup_id in self._readable(place))
+        return [lookup_id for lookup_id in readable if lookup_id not in self.damaged]
 
     def _target(self, path: str, source: str) -> str:
         """Another place of the same family; a subqueue is made when it is first needed."""
@@ -321,7 +324,6 @@ class ManagerSimulation(SimulatedHost):
             target = path if source != path else f"{path};{SUBQUEUES[0]}"
         traits, name = self.current.queues[path], target.partition(";")[2]
         if name and name not in traits.subqueues:
-            self.disk.capacity = None
             self.manager.queues.subqueue(self._queue(path), name)
             self._happened([QueueWritten(path, traits._replace(subqueues=traits.subqueues | {name}))])
         return target
@@ -359,8 +361,8 @@ class ManagerSimulation(SimulatedHost):
             return
         lookup_id = self.rng.choice(readable)
         item = self._message(lookup_id)
-        target = self._target(path, item.place)
         with self._perhaps_full():
+            target = self._target(path, item.place)
             transaction = self.manager.transactions.find(work.identifier)
             position = self._queue(item.place).position(lookup_id)
             self.manager.move_message(position, self._queue(target), transaction)
@@ -449,7 +451,7 @@ class ManagerSimulation(SimulatedHost):
     # --- damage ---------------------------------------------------------------------------------------------
 
     def damage(self) -> None:
-        """A bit flips in a message that is on disk. Neither a restart nor the rewriting of the log that follows
+        """A bit flips in a message that is on disk. Neither reading it, nor a restart, nor the rewriting of the log
         may cost any other message, and somebody must be told."""
         self.free_disk()
         self.commit()
@@ -470,6 +472,9 @@ class ManagerSimulation(SimulatedHost):
         bit = self.rng.randrange(8 * (RECORD_SIZE + size))
         self.disk.flip(segment_name(number), offset + bit // 8, 1 << bit % 8)
         self.damaged.add(lookup_id)
+        if self.rng.random() < 0.5:
+            self._meet_damage(lookup_id)
+            return
         reported = self.reported
         self.rng.choice((self.kill, self.crash))()
         told = self.reported > reported
@@ -481,6 +486,16 @@ class ManagerSimulation(SimulatedHost):
         if lookup_id in self.current.messages:
             self._happened([Gone(lookup_id)])
         self._confirm()
+
+    def _meet_damage(self, lookup_id: int) -> None:
+        """Somebody wants to read the message while the queue manager runs."""
+        descriptor = self._descriptor(self.current.messages[lookup_id].place)
+        result = self.manager.reading.read_by_lookup_id(
+            descriptor, lookup_id, MessageSeekAction.CURRENT, peek=self.rng.random() < 0.5
+        )
+        assert result.status == MessageNotFoundError.code, hex(result.status)
+        assert self.cleaning.lost_records[-1].lookup_id == lookup_id, "damage went without a word"
+        self._happened([Gone(lookup_id)])
 
     def _rewritten(self) -> bool:
         """Rewrite the log; False if the power went."""

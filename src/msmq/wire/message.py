@@ -52,6 +52,8 @@ from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 MIN_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE + MessagePropertiesHeader.SIZE
 _FLAGS_OFFSET: Final = 60  # UserHeader.Flags, counted from the start of the packet
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
+_FIRST_MESSAGE_BIT, _LAST_MESSAGE_BIT = 2, 3  # of TransactionHeader.Flags
+_TRANSACTION_EDGES: Final = 1 << _FIRST_MESSAGE_BIT | 1 << _LAST_MESSAGE_BIT
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
 _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
 
@@ -322,6 +324,15 @@ class UserMessage:
         else:
             data[2] |= BASE_SH
             data += session.write()
+        return UserMessage.route(bytes(data))
+
+    def with_transaction_edges(self, *, first: bool, last: bool) -> UserMessage:
+        """The same bytes with Flags.FM and Flags.LM of the TransactionHeader, if there is one."""
+        if not self.transactional:
+            return self
+        data = bytearray(self.data)
+        flags = data[self._user_end] & ~_TRANSACTION_EDGES
+        data[self._user_end] = flags | first << _FIRST_MESSAGE_BIT | last << _LAST_MESSAGE_BIT
         return UserMessage.route(bytes(data))
 
     @classmethod

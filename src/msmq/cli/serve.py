@@ -1,0 +1,101 @@
+"""``msmq serve``: run a queue manager. The work is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from msmq.server.config import Config
+
+FAILED = 1
+UNUSABLE = 2
+
+HELP = (
+    "Run a queue manager until it is told to stop.\n\n"
+    "A line that begins with 'ready' on standard output says that every door is open; logs go to standard "
+    "error. SIGTERM and SIGINT stop it in an orderly way. The first start creates the queue manager in "
+    "DIR.\n\n"
+    "Status: 0 after an orderly stop, 1 when the disk failed, 2 when it could not start."
+)
+
+
+def serve(
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of everything the queue manager keeps.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this computer.")] = None,
+    listen: Annotated[
+        list[str] | None, typer.Option(metavar="ADDR", help="Address to listen on; may be repeated.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="TCP port of sessions, 1801; 0 for none.")] = None,
+    ping_port: Annotated[int | None, typer.Option(help="UDP port of pings, 3527; 0 for none.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
+) -> None:
+    import asyncio
+
+    from msmq.errors import MsmqError
+
+    try:
+        settings = _settings(config, data, name, listen, port, ping_port)
+        _log_to_stderr(settings.log_level)
+        failed = asyncio.run(_run(settings))
+    except (MsmqError, OSError) as error:
+        print(f"msmq serve: {error}", file=sys.stderr)
+        raise typer.Exit(UNUSABLE) from error
+    raise typer.Exit(FAILED if failed else 0)
+
+
+def _settings(
+    file: Path | None,
+    data: Path | None,
+    name: str | None,
+    listen: list[str] | None,
+    port: int | None,
+    ping_port: int | None,
+) -> Config:
+    """The file, and on top of it what the command line says."""
+    from dataclasses import replace
+
+    from msmq.server.config import Config, load
+
+    given = {
+        "data": data,
+        "name": name,
+        "listen": tuple(listen) if listen else None,
+        "port": port,
+        "ping_port": ping_port,
+    }
+    base = load(file) if file is not None else Config()
+    return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _log_to_stderr(level: str) -> None:
+    import logging
+
+    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
+    logging.basicConfig(
+        level=number, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+
+
+async def _run(config: Config) -> bool:
+    """Serve until a signal comes; gives whether the disk failed."""
+    import asyncio
+    import signal
+
+    from msmq.server.daemon import Daemon
+
+    daemon = Daemon(config)
+    await daemon.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, daemon.stopping.set)
+    doors = ", ".join(config.listen)
+    print(f"ready {config.name}: {doors} port {config.port}", flush=True)
+    await daemon.stopping.wait()
+    await daemon.stop()
+    return daemon.failure is not None

@@ -1,0 +1,57 @@
+"""One event: everything it writes is kept or lost together, and nobody is answered before it is over.
+
+Room is reserved once, by the outermost event, for all records that may come of it; the store may begin a new batch
+there and only there. Whatever happens inside (a reader that waited takes the message, a sender is told) is part of the
+event and reserves nothing. It writes its record before it changes anything, so that a full disk undoes nothing.
+
+Events that free room go on when the disk is full, with what the store keeps back for them. It is not for anything
+else: inside such an event a message that takes room is refused.
+"""
+
+from __future__ import annotations
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.answers import Answers
+from msmq.manager.ledger import RecordStore
+
+
+class Event:
+    """The event under way; ``Core.event`` is its :meth:`begin`."""
+
+    __slots__ = ("_answers", "_depth", "_refusal", "_reserved", "_store")
+
+    def __init__(self, store: RecordStore, answers: Answers) -> None:
+        self._store = store
+        self._answers = answers
+        self._depth = 0
+        self._reserved = False
+        self._refusal: MessageStorageFailedError | None = None
+
+    def begin(self, size: int = 0, records: int = 0, *, freeing: bool = False) -> Event:
+        """``with core.event(...):`` is one event that writes up to ``records`` records with ``size`` bytes of payload
+        together; raises if there is no room, and then nothing has changed. Inside another event it is a part of that
+        one. ``freeing`` is for events that take messages away."""
+        if not self._reserved:
+            if records:
+                self._refusal = None
+                try:
+                    self._store.reserve(size, records=records)
+                except MessageStorageFailedError as error:
+                    if not freeing:
+                        raise
+                    self._store.reserve(size, records=records, freeing=True)
+                    self._refusal = error
+                self._reserved = True
+        elif self._refusal is not None and records and not freeing:
+            raise self._refusal
+        return self
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        self._answers.holders += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._reserved = False
+        self._answers.let_go()

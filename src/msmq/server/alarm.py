@@ -1,0 +1,46 @@
+"""The clock of the transfer machines, and a timer that follows a machine's deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+def now_ms() -> int:
+    """Milliseconds of a clock that only moves forward."""
+    return int(asyncio.get_running_loop().time() * 1_000)
+
+
+class Alarm:
+    """Calls ``action`` at or before the deadline last set; whoever is called looks at the time and sets the next one.
+
+    A deadline that moves on, as most do with every message, costs nothing: the alarm goes off where it was set
+    first, finds nothing due, and is set again.
+    """
+
+    __slots__ = ("_action", "_loop", "_timer")
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, deadline_ms: int | None) -> None:
+        if deadline_ms is None:
+            self.stop()
+            return
+        deadline = deadline_ms / 1_000
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._go_off)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _go_off(self) -> None:
+        self._timer = None
+        self._action()

@@ -1,0 +1,350 @@
+"""Everything that arrives: judging messages, storing them, and telling their senders (MS-MQQB 3.1.5.8).
+
+The messages of one read are taken one after another: acknowledgments of orders go to the sending half, the others
+are compared with what came before, delivered to their queue or refused. All of it is appended to the store at once
+and made durable together with what others append; only then does the session hear that they are stored.
+
+A transactional message and the new place of its stream are one event, so that both survive or neither.
+One that cannot be taken for want of room costs the session: the sender comes back with it later.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from ipaddress import ip_address
+from typing import Any, Final
+
+from msmq.errors import DecodeError, InsufficientResourcesError, MessageStorageFailedError, MQError
+from msmq.manager.core import Subscriber
+from msmq.manager.management import format_name
+from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
+from msmq.manager.placing import is_destination
+from msmq.manager.queue import Queue
+from msmq.manager.queue_manager import QueueManager
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.security.access import Token
+from msmq.server.alarm import Alarm, now_ms
+from msmq.server.connection import Connection
+from msmq.server.group_commit import GroupCommit
+from msmq.server.outgoing import Outgoing
+from msmq.transfer.events import MessagesReceived
+from msmq.transfer.final_ack import wants_final_ack
+from msmq.transfer.history import MessageIdHistory, message_identifier
+from msmq.transfer.order_receiver import (
+    OrderAckDue,
+    OrderReceiver,
+    Progress,
+    Stream,
+    Verdict,
+    order_acknowledgment,
+)
+from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.classes import MessageClass
+from msmq.wire.delivery import format_name as name_in_packet
+from msmq.wire.message import UserMessage
+from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
+from msmq.wire.names.direct import DIRECT_PREFIX
+from msmq.wire.packets import (
+    FinalAckBody,
+    OrderAckBody,
+    build_order_message,
+    is_for_order_queue,
+)
+
+_PREFIX: Final = "transfer/incoming"
+_SLACK_BYTES: Final = 8_192
+_RECORDS: Final = 16
+_log = logging.getLogger(__name__)
+
+
+class NoRoomError(Exception):
+    """A message cannot be taken now; it may be later."""
+
+
+class Arrivals(Subscriber):
+    """The receiving half of the daemon."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        commit: GroupCommit,
+        outgoing: Outgoing,
+        timers: TimerSettings,
+        values: Mapping[str, Any],
+    ) -> None:
+        """``values`` are those of the ledger, as recovery found them."""
+        self._manager = manager
+        self._core = manager.core
+        self._commit = commit
+        self._outgoing = outgoing
+        self._own_guid = manager.core.record.identifier
+        self._history = MessageIdHistory(timers.message_id_history_cleanup_ms, self._core.now_s)
+        stored = self._restore(values)
+        self._receiver: OrderReceiver[Connection] = OrderReceiver(timers, stored, now_ms())
+        self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
+        self._alarm = Alarm(self._timer_expired)
+
+    def stop(self) -> None:
+        self._alarm.stop()
+
+    # Messages from a session
+
+    def receive(self, connection: Connection, event: MessagesReceived) -> None:
+        """Take what a session has brought."""
+        progress: dict[Stream, Progress] = {}
+        size = sum(message.size for message in event.messages)
+        with self._core.answers.held():
+            for message in event.messages:
+                try:
+                    self._take(connection, message, progress)
+                except DecodeError as error:
+                    connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
+                    break
+                except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
+                    connection.refuse(str(error))
+                    break
+        connection.hold(size)
+        self._commit.when_durable(partial(self._stored, connection, event, progress, size))
+        self._set_alarm()
+
+    def _stored(
+        self, connection: Connection, event: MessagesReceived, progress: dict[Stream, Progress], size: int
+    ) -> None:
+        for stream, reached in progress.items():
+            self._receiver.durable(stream, reached)
+        connection.let_go(size)
+        if event.recoverables and connection.is_open:
+            connection.session.stored(event.first_recoverable, event.recoverables, now_ms())
+            connection.flush()
+        self._set_alarm()
+
+    def _take(self, connection: Connection, message: UserMessage, progress: dict[Stream, Progress]) -> None:
+        acknowledgment = order_acknowledgment(message)
+        if isinstance(acknowledgment, OrderAckBody):
+            self._outgoing.order_ack(acknowledgment)
+        elif acknowledgment is not None:
+            self._outgoing.final_ack(acknowledgment, message.properties.message_class)
+        elif message.transactional:
+            self._take_transactional(connection, message, progress)
+        else:
+            self._take_plain(connection, message)
+
+    def _take_plain(self, connection: Connection, message: UserMessage) -> None:
+        identifier = message_identifier(message)
+        if self._history.seen(identifier, self._core.now_s):
+            return
+        self._deliver(self._destination(message), self._arrived(connection, message))
+        self._history.record(identifier, self._core.now_s)
+
+    def _take_transactional(
+        self, connection: Connection, message: UserMessage, progress: dict[Stream, Progress]
+    ) -> None:
+        header = message.transaction
+        assert header is not None
+        queue = self._destination(message)
+        arrived = self._arrived(connection, message)
+        if queue is None:
+            # Nothing is remembered for a queue that is not there: whatever its number, the message is refused.
+            self._deliver(None, arrived)
+            body = OrderAckBody.of(header.tx_sequence_id, max(header.tx_sequence_number, 1))
+            self._send_order_ack(OrderAckDue((message.user.source_queue_manager, 0), connection, body))
+            return
+        stream = (message.user.source_queue_manager, queue.number)
+        now, time_s = now_ms(), self._core.now_s
+        if self._receiver.judge(stream, header, connection, now, time_s) is not Verdict.ACCEPTED:
+            self._show(queue, stream)
+            return
+        # One event: the message, acknowledgments of it (which may bring its body back) and the place of the stream.
+        with self._core.event(3 * message.size + _SLACK_BYTES, _RECORDS):
+            self._deliver(queue, arrived)
+            reached = self._receiver.advance(stream, header, connection, now, time_s)
+            self._core.ledger.put_value(f"{_PREFIX}/{queue.number}/{stream[0].hex()}", list(reached))
+        progress[stream] = reached
+        self._show(queue, stream)
+
+    # Delivery
+
+    def _arrived(self, connection: Connection, message: UserMessage) -> StoredMessage:
+        """Where it came from matters only for a FinalAck, which goes back by address if the session has no name."""
+        local = LocalAttributes()
+        if message.transactional and connection.session.direct:
+            local.source_address = connection.peer
+        return StoredMessage(message, local)
+
+    def _destination(self, message: UserMessage) -> Queue | None:
+        """The queue of this host that a message is for."""
+        if not message.addressed_to(self._own_guid) or is_for_order_queue(message):
+            return None
+        user = message.user
+        text = name_in_packet(user, user.destination_reference, user.destination_queue)
+        if text is None:
+            return None
+        name = _local_name(text)
+        if name is None:
+            return None
+        queue = self._manager.naming.find(name)
+        return queue if queue is not None and is_destination(queue) and queue.parent is None else None
+
+    def _deliver(self, queue: Queue | None, message: StoredMessage) -> None:
+        """Put a message into its queue, or refuse it for good.
+
+        Raises:
+            NoRoomError: it is neither, because this host is full.
+        """
+        fate = self._fate(queue, message)
+        if fate is MessageClass.ACK_REACH_QUEUE:
+            return
+        if message.packet.transactional:
+            self._send_final_ack(message, fate)
+        elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and message.packet.user.negative_journaling:
+            dead_letters = self._core.dead_letter_queue
+            assert dead_letters is not None
+            self._manager.placing.insert(dead_letters, message)
+
+    def _fate(self, queue: Queue | None, message: StoredMessage) -> MessageClass:
+        packet = message.packet
+        refusal = None
+        if queue is None:
+            too_far = not packet.addressed_to(self._own_guid) and packet.forwarded() is None
+            refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED if too_far else MessageClass.NACK_BAD_DST_Q
+        elif packet.security is not None and packet.security.body_encrypted:
+            refusal = MessageClass.NACK_BAD_ENCRYPTION  # there are no keys to decrypt with
+        if queue is None or refusal is not None:
+            assert refusal is not None
+            self._manager.acknowledging.acknowledge(packet, refusal)
+            return refusal
+        if self._manager.placing.admit(queue, message) is EnqueueStatus.QUEUE_MANAGER_QUOTA:
+            raise NoRoomError("the quota of the queue manager is used up")
+        # Signatures are not verified yet, so nobody is believed to be who they say.
+        return self._manager.sending.deliver(queue, message, Token.anonymous())
+
+    # Acknowledging transactional messages
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        """A message left its destination queue: its sender may be waiting to hear of it (3.1.7.2.2)."""
+        if is_destination(queue) and reason >= MessageClass.ACK_RECEIVE and wants_final_ack(message.packet):
+            self._send_final_ack(message, MessageClass(reason))
+
+    def _send_final_ack(self, message: StoredMessage, message_class: MessageClass) -> None:
+        source = message.packet.user.source_queue_manager
+        if source == self._own_guid:
+            return
+        address = message.local.source_address
+        packet = build_order_message(
+            FinalAckBody.of(message.packet),
+            message_class,
+            source=self._own_guid,
+            destination=ip_address(address) if address else source,
+            message_id=self._core.next_message_ordinal(),
+            sent_time=self._core.now_s,
+        )
+        user = packet.user
+        name = name_in_packet(user, user.destination_reference, user.destination_queue)
+        assert name is not None
+        try:
+            descriptor = self._manager.queues.open(name, QueueAccessType.SEND)
+        except MQError as error:
+            _log.warning("no FinalAck to %s: %s", name, error)
+            return
+        assert descriptor.queue is not None
+        self._manager.placing.insert(descriptor.queue, StoredMessage(packet, LocalAttributes()))
+        self._manager.queues.close(descriptor)
+
+    def _send_order_ack(self, due: OrderAckDue[Connection]) -> None:
+        session = due.link.session
+        source = due.stream[0]
+        direct = session.direct and session.remote_guid == source
+        packet = build_order_message(
+            due.body,
+            MessageClass.ORDER_ACK,
+            source=self._own_guid,
+            destination=ip_address(due.link.peer) if direct else source,
+            message_id=self._core.next_message_ordinal(),
+            sent_time=self._core.now_s,
+        )
+        self._commit.when_durable(partial(self._ship_order_ack, due, packet.data))
+
+    def _ship_order_ack(self, due: OrderAckDue[Connection], packet: bytes) -> None:
+        if not due.link.is_open:
+            return
+        if due.link.session.send(packet, None, now_ms()):
+            due.link.flush()
+        else:
+            self._unsent[due.stream] = due  # the window is closed; the next acknowledgment opens it
+
+    def room_again(self, connection: Connection) -> None:
+        """The window of a session has opened."""
+        if self._unsent:
+            unsent, self._unsent = self._unsent, {}
+            for stream, due in unsent.items():
+                if due.link is connection:
+                    self._send_order_ack(due)
+                elif due.link.is_open:
+                    self._unsent[stream] = due
+
+    def closed(self, connection: Connection) -> None:
+        self._receiver.link_closed(connection)
+
+    # Time
+
+    def _set_alarm(self) -> None:
+        deadline_s = self._history.deadline_s
+        history_ms = None if deadline_s is None else deadline_s * 1_000 - self._outgoing.epoch_ms
+        self._alarm.set(earliest(self._receiver.next_deadline_ms, history_ms))
+
+    def _timer_expired(self) -> None:
+        self._history.handle_timer(self._core.now_s)
+        for due in self._receiver.handle_timer(now_ms()):
+            self._send_order_ack(due)
+        self._set_alarm()
+
+    # What is remembered
+
+    def _restore(self, values: Mapping[str, Any]) -> dict[Stream, Progress]:
+        """The streams of an earlier run; those of queues that are no more are dropped."""
+        stored: dict[Stream, Progress] = {}
+        for key, value in values.items():
+            if not key.startswith(_PREFIX + "/"):
+                continue
+            number, source = key[len(_PREFIX) + 1 :].split("/")
+            queue = self._core.queues.get(int(number))
+            if queue is None:
+                self._core.ledger.drop_value(key)
+                continue
+            stream = (bytes.fromhex(source), queue.number)
+            stored[stream] = Progress(*value)
+            self._show_progress(queue, stream, stored[stream])
+        return stored
+
+    def _show(self, queue: Queue, stream: Stream) -> None:
+        self._show_progress(queue, stream, self._receiver.progress(stream))
+
+    def _show_progress(self, queue: Queue, stream: Stream, progress: Progress) -> None:
+        """IncomingTransactionalTransferInfo, as management shows it."""
+        source = stream[0]
+        info = queue.incoming.get(source)
+        if info is None:
+            name = format_name(self._core, queue)
+            info = queue.incoming[source] = IncomingTransactionalTransferInfo(name, source)
+        info.sequence_identifier, info.sequence_number = progress[:2]
+        info.reject_count, info.last_access_time = progress[2:]
+
+
+@lru_cache(maxsize=1_024)
+def _local_name(text: str) -> FormatName | None:
+    """The name a message carries, as this host knows it; None when nobody can send to it.
+
+    A direct name ends where it arrives, whatever this host is called there.
+    """
+    try:
+        if text.startswith(DIRECT_PREFIX):
+            direct = DirectName.from_wire_text(text[len(DIRECT_PREFIX) :])
+            name: FormatName = replace(direct, protocol=Protocol.OS, address=".", port=None)
+        else:
+            name = parse_format_name(text)
+    except (DecodeError, MQError):
+        return None
+    return None if is_read_only(name) else name

@@ -1,0 +1,160 @@
+"""What an operator may decide, with its default and what it means.
+
+One TOML file holds everything; each option below is a key of the same name, times of the protocol are in the
+table ``[timers]``. Options of the command line go before the file.
+"""
+
+from __future__ import annotations
+
+import socket
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Final, get_type_hints
+
+from msmq.errors import MsmqError
+from msmq.transfer.timers import TimerSettings
+from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE
+from msmq.wire.packets import UNLIMITED_SESSIONS
+
+DEFAULT_PORT: Final = 1801
+DEFAULT_PING_PORT: Final = 3527
+_WILDCARDS: Final = ("0.0.0.0", "::")
+
+
+class ConfigError(MsmqError):
+    """The configuration says something that cannot be."""
+
+
+def _computer_name() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything about one daemon."""
+
+    data: Annotated[Path, "Directory of everything the queue manager keeps."] = Path("msmq-data")
+    name: Annotated[str, "Name of this computer, as it stands in path names."] = field(
+        default_factory=_computer_name
+    )
+    dns_domain: Annotated[str, "DNS domain of this computer, empty if there is none."] = ""
+    listen: Annotated[
+        tuple[str, ...],
+        "Addresses to listen on, IPv4 or IPv6. Connections to others start from the first one of their family, "
+        "unless it stands for all addresses.",
+    ] = ("0.0.0.0",)
+    port: Annotated[int, "TCP port of sessions, here and on other hosts; 0 for none."] = DEFAULT_PORT
+    ping_port: Annotated[int, "UDP port of pings, here and on other hosts; 0 for none."] = DEFAULT_PING_PORT
+    enable_ping_service: Annotated[bool, "Whether pings are answered (EnablePingService)."] = False
+    ping_before_connecting: Annotated[bool, "Whether a host is pinged before connecting to it."] = False
+    max_in_sessions: Annotated[int, "Sessions that others may have open here (MaxInSessions)."] = (
+        UNLIMITED_SESSIONS
+    )
+    max_connections: Annotated[int, "Accepted connections there may be, in a session or not."] = 10_000
+    max_opening_connections: Annotated[int, "How many of them may still be opening a session."] = 500
+    max_opening_bytes: Annotated[int, "What a connection may send before its session is open."] = 4_096
+    max_unstored_bytes: Annotated[
+        int, "What a connection may send ahead of the disk before it is read no further."
+    ] = 8 << 20
+    window_size: Annotated[int, "Messages a peer may send without an answer."] = DEFAULT_WINDOW_SIZE
+    tolerate_wrong_message_count: Annotated[
+        bool, "Whether a session survives a wrong UserMsgSequenceNumber, which some peers send."
+    ] = False
+    send_insecure_nacks: Annotated[
+        bool, "Whether senders are told of refusals that also tell strangers about this host."
+    ] = False
+    express_limit_bytes: Annotated[int, "Memory that express messages may take."] = 1 << 30
+    log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
+    timers: Annotated[TimerSettings, "Times of the protocol."] = field(default_factory=TimerSettings)
+
+    def __post_init__(self) -> None:
+        for name in ("port", "ping_port"):
+            if not 0 <= getattr(self, name) <= 0xFFFF:
+                raise ConfigError(f"{name} is {getattr(self, name)}; ports go from 0 to 65535.")
+        for address in self.listen:
+            try:
+                ip_address(address)
+            except ValueError:
+                raise ConfigError(f"listen: {address} is no IP address.") from None
+        if not self.listen:
+            raise ConfigError("listen: there must be at least one address.")
+        if not 1 <= self.window_size <= 0xFFFF:
+            raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")
+
+    @property
+    def own_addresses(self) -> frozenset[str]:
+        """The addresses that are certainly ours: those we listen on by themselves."""
+        return frozenset(address for address in self.listen if address not in _WILDCARDS)
+
+    def source_for(self, address: str) -> str | None:
+        """Where connections to ``address`` start, None to leave it to the system."""
+        version = ip_address(address).version
+        ours = next((own for own in self.listen if ip_address(own).version == version), None)
+        return None if ours in _WILDCARDS else ours
+
+
+def load(path: Path) -> Config:
+    """Read a configuration file."""
+    try:
+        with path.open("rb") as file:
+            return from_table(tomllib.load(file))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def from_table(table: dict[str, Any]) -> Config:
+    """A configuration from a TOML document; unknown keys and wrong types are refused."""
+    values = dict(table)
+    timers = values.pop("timers", {})
+    if not isinstance(timers, dict):
+        raise ConfigError("timers is a table: write [timers].")
+    chosen = {name: _read(Config(), name, value) for name, value in values.items()}
+    times = {name: _read(TimerSettings(), name, value, "timers.") for name, value in timers.items()}
+    return replace(Config(), **chosen, timers=replace(TimerSettings(), **times))
+
+
+def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
+    """One value, of the type its default has."""
+    known = {entry.name for entry in fields(defaults)}
+    if name not in known:
+        raise ConfigError(f"{prefix}{name} is no option.")
+    default = getattr(defaults, name)
+    if isinstance(default, Path) and isinstance(value, str):
+        return Path(value)
+    if isinstance(default, tuple):
+        texts = [value] if isinstance(value, str) else value
+        if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+            return tuple(texts)
+    elif type(value) is type(default):
+        if isinstance(value, int) and value < 0:
+            raise ConfigError(f"{prefix}{name} is {value}; it cannot be negative.")
+        return value
+    raise ConfigError(f"{prefix}{name} is {value!r}, which is not like {_toml(default)}.")
+
+
+def show(config: Config) -> str:
+    """A configuration as the file that would give it, with what each option means."""
+    lines: list[str] = []
+    for name, hint in get_type_hints(Config, include_extras=True).items():
+        if name != "timers":
+            lines += [f"# {hint.__metadata__[0]}", f"{name} = {_toml(getattr(config, name))}", ""]
+    lines += ["# Times of the protocol, named as in MS-MQQB 3.1.2.", "[timers]"]
+    lines += [
+        f"{entry.name} = {_toml(getattr(config.timers, entry.name))}" for entry in fields(config.timers)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, int):
+        return str(value)
+    text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'

@@ -1,0 +1,178 @@
+"""The daemon: one process, one loop, one queue manager.
+
+It starts from the inside out (store, queue manager, then the doors) and stops from the outside in: no more
+connections, everything durable, what was stored acknowledged, then the queue manager and the store. A disk that
+fails stops it at once without another word to anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+
+from msmq.manager.cleaning import Cleaning
+from msmq.manager.core import Environment
+from msmq.manager.initialization import Identity, Settings
+from msmq.manager.queue_manager import QueueManager
+from msmq.server.alarm import Alarm, now_ms
+from msmq.server.arrivals import Arrivals
+from msmq.server.config import Config
+from msmq.server.connection import Connection, TransferEvent
+from msmq.server.group_commit import GroupCommit
+from msmq.server.link import Resolve, Surroundings, resolve
+from msmq.server.listener import Listener
+from msmq.server.outgoing import Outgoing
+from msmq.server.ping_responder import PingDoor
+from msmq.store import RealDisk, Store
+from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
+from msmq.transfer.ping import PingResponder
+from msmq.transfer.session import SessionConfig
+
+_HOUSEKEEPING_MS = 250
+_log = logging.getLogger(__name__)
+
+
+class Daemon:
+    """A running queue manager with its doors."""
+
+    def __init__(self, config: Config, *, resolve: Resolve = resolve) -> None:
+        self.config = config
+        self._resolve = resolve
+        self.failure: Exception | None = None
+        """Why the disk failed, if it did."""
+        self.stopping = asyncio.Event()
+        """Set when the daemon cannot go on."""
+        self._ping_doors: list[asyncio.DatagramTransport] = []
+
+    async def start(self) -> None:
+        """Open the store, start the queue manager, open the doors."""
+        config = self.config
+        config.data.mkdir(parents=True, exist_ok=True)
+        self.store = Store.open(RealDisk(config.data / "store"))
+        try:
+            self._start_manager()
+            await self._open_doors()
+        except BaseException:
+            self._shut_doors()
+            self.store.close()
+            raise
+        self._housekeeping = Alarm(self._keep_house)
+        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
+        self.outgoing.start()
+
+    def _start_manager(self) -> None:
+        config = self.config
+        settings = Settings(
+            express_limit_bytes=config.express_limit_bytes,
+            local_addresses=config.own_addresses,
+            send_insecure_nacks=config.send_insecure_nacks,
+        )
+        identity = Identity(config.name, config.dns_domain)
+        environment = Environment(time.time, os.urandom)
+        self.manager = QueueManager(self.store, environment, lambda: identity, settings)
+        # Who listens on one loopback address only shares this computer with others of its kind.
+        self.manager.naming.loopback_is_local = not config.own_addresses
+        found = self.manager.start()
+        self.store.commit()  # who we are, before anybody is told
+        self.commit = GroupCommit(self.store, self._store_failed)
+        own_guid = self.manager.core.record.identifier
+        session_config = SessionConfig(
+            own_guid,
+            window_size=config.window_size,
+            tolerate_wrong_message_count=config.tolerate_wrong_message_count,
+            timers=config.timers,
+        )
+        self.listener = Listener(config, session_config, self._events)
+        surroundings = Surroundings(
+            config, session_config, self._events, lambda: self.listener.connections, self._resolve
+        )
+        self.outgoing = Outgoing(self.manager, self.commit, config.timers, surroundings, found.values)
+        self.arrivals = Arrivals(self.manager, self.commit, self.outgoing, config.timers, found.values)
+        self.manager.subscribe(self.outgoing)
+        self.manager.subscribe(self.arrivals)
+        self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+
+    async def _open_doors(self) -> None:
+        config = self.config
+        if config.port:
+            await self.listener.start()
+        if config.ping_port and config.enable_ping_service:
+            own_guid = self.manager.core.record.identifier
+            responder = PingResponder(own_guid, enabled=True, max_in_sessions=config.max_in_sessions)
+            for address in config.listen:
+                transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+                    lambda: PingDoor(responder, lambda: self.listener.open_sessions),
+                    local_addr=(address, config.ping_port),
+                )
+                self._ping_doors.append(transport)
+
+    def _shut_doors(self) -> None:
+        if hasattr(self, "listener"):
+            self.listener.stop_accepting()
+        for door in self._ping_doors:
+            door.close()
+        self._ping_doors.clear()
+
+    async def stop(self) -> None:
+        """Stop in an orderly way; nothing that was promised is lost."""
+        self._shut_doors()
+        self._housekeeping.stop()
+        if self.failure is None:
+            await self.commit.drain()
+        self.outgoing.stop()
+        for connection in list(self.listener.connections):
+            connection.close()
+        self.arrivals.stop()
+        await asyncio.sleep(0)  # transports say goodbye
+        if self.failure is None:
+            await self.commit.drain()
+            self.manager.stop()
+        self.store.close()
+
+    def _store_failed(self, error: Exception) -> None:
+        """After a failed sync nobody knows what is on the disk: only a restart tells."""
+        _log.critical("%s", error)
+        self.failure = error
+        self.stopping.set()
+
+    # Events of all sessions
+
+    def _events(self, connection: Connection, events: list[TransferEvent]) -> None:
+        if not events:
+            self._room_again(connection)
+        for event in events:
+            if isinstance(event, MessagesReceived):
+                self.arrivals.receive(connection, event)
+            elif isinstance(event, MessagesAcknowledged):
+                self.outgoing.acknowledged(connection, event.tokens)
+                self._room_again(connection)
+            elif isinstance(event, Established):
+                connection.was_open = True
+                _log.info("session with %s open", connection.peer)
+                self.outgoing.established(connection)
+            elif isinstance(event, Closed):
+                # Strangers who never get a session could otherwise fill the log.
+                level = logging.INFO if connection.was_open else logging.DEBUG
+                _log.log(
+                    level, "session with %s closed: %s %s", connection.peer, event.reason.value, event.detail
+                )
+                self.arrivals.closed(connection)
+                self.outgoing.closed(connection, event.returned)
+
+    def _room_again(self, connection: Connection) -> None:
+        self.outgoing.room_again(connection)
+        self.arrivals.room_again(connection)
+
+    # Time
+
+    def _keep_house(self) -> None:
+        """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
+        self.manager.run_timers()
+        self.outgoing.refresh()
+        self.commit.request()
+        if not self.commit.busy and self.failure is None:
+            self.store.clean_step(self._cleaning)
+            self.commit.request()
+        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)

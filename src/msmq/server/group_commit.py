@@ -1,0 +1,138 @@
+"""One commit for many: whatever is appended while a batch is being written shares the next one.
+
+Nothing leaves this process before the records of its cause are durable. Whoever wants to send something says so
+with :meth:`GroupCommit.when_durable` and is called when everything appended until then will survive, in the order
+in which they asked. With nothing to wait for the call is immediate, so that express messages cost no commit.
+
+A batch with one waiter is written in place, which is the quickest for it; as soon as others wait too, writing
+moves to a thread, and the loop goes on gathering.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from msmq.store import Batch, Store, StoreError, StoreFullError
+
+_RETRY_FULL_S: Final = 1.0
+_log = logging.getLogger(__name__)
+
+Action = Callable[[], None]
+
+
+class GroupCommit:
+    """Commits a store on behalf of everybody who waits for it.
+
+    ``failed`` is called once when the disk fails for good: then nothing more may leave, and nothing will.
+    """
+
+    def __init__(self, store: Store, failed: Callable[[Exception], None]) -> None:
+        self._store = store
+        self._failed = failed
+        self._waiting: deque[tuple[int, Action]] = deque()
+        self._scheduled = False
+        self._writing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._broken = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is being written or about to be."""
+        return self._scheduled or self._writing is not None
+
+    def when_durable(self, action: Action) -> None:
+        """Call ``action`` once everything appended so far is durable."""
+        mark = self._store.appended
+        if not self._waiting and mark <= self._store.durable and not self._broken:
+            action()
+            return
+        self._waiting.append((mark, action))
+        self._schedule()
+
+    def request(self) -> None:
+        """Make durable what is pending; nobody waits for it."""
+        if self._store.pending:
+            self._schedule()
+
+    async def drain(self) -> None:
+        """Wait until everything appended so far is durable, or never will be."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self.when_durable(partial(done.set_result, None))
+        while not done.done() and not self._broken:
+            await asyncio.wait({done}, timeout=0.05)
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._writing is None and not self._broken:
+            self._scheduled = True
+            # The others of this turn of the loop have something to append too.
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._broken:
+            return
+        try:
+            batch = self._store.take()
+        except StoreError as error:
+            self._break(error)
+            return
+        if batch is None:
+            self._call_back()
+        elif len(self._waiting) <= 1:
+            self._write_here(batch)
+        else:
+            self._writing = self._loop.create_task(self._write_in_thread(batch))
+
+    def _write_here(self, batch: Batch) -> None:
+        try:
+            self._store.write(batch)
+        except StoreFullError:
+            self._writing = self._loop.create_task(self._write_in_thread(batch))
+        except StoreError as error:
+            self._break(error)
+        else:
+            self._complete(batch)
+
+    async def _write_in_thread(self, batch: Batch) -> None:
+        try:
+            while True:
+                try:
+                    await self._loop.run_in_executor(None, self._store.write, batch)
+                    break
+                except StoreFullError as error:
+                    _log.error("%s Trying again.", error)
+                    await asyncio.sleep(_RETRY_FULL_S)
+        except StoreError as error:
+            self._break(error)
+            return
+        finally:
+            self._writing = None
+        self._complete(batch)
+
+    def _complete(self, batch: Batch) -> None:
+        try:
+            self._store.completed(batch)
+        except StoreError as error:
+            self._break(error)
+            return
+        self._call_back()
+
+    def _call_back(self) -> None:
+        durable = self._store.durable
+        waiting = self._waiting
+        try:
+            while waiting and waiting[0][0] <= durable:
+                waiting.popleft()[1]()
+        finally:
+            if waiting or self._store.pending:
+                self._schedule()
+
+    def _break(self, error: Exception) -> None:
+        self._broken = True
+        self._waiting.clear()
+        self._failed(error)

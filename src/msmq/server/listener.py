@@ -1,0 +1,75 @@
+"""TCP 1801: accepting sessions (MS-MQQB 2.1.1), no more of them than there is room for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import cast
+
+from msmq.server.alarm import now_ms
+from msmq.server.config import Config
+from msmq.server.connection import Connection, TransferEvent, TransferSession
+from msmq.transfer.session import Session, SessionConfig
+from msmq.transfer.states import Role, State
+from msmq.wire.packets import EstablishConnection, session_quota_reached
+
+_log = logging.getLogger(__name__)
+
+
+class Listener:
+    """The door for sessions that others open."""
+
+    def __init__(
+        self,
+        config: Config,
+        session_config: SessionConfig,
+        handle: Callable[[Connection, list[TransferEvent]], None],
+    ) -> None:
+        self._config = config
+        self._session_config = session_config
+        self._handle = handle
+        self._servers: list[asyncio.Server] = []
+        self.connections: set[Connection] = set()
+
+    @property
+    def open_sessions(self) -> int:
+        return sum(connection.session.state is State.OPEN for connection in self.connections)
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        for address in self._config.listen:
+            server = await loop.create_server(self._accept, address, self._config.port, backlog=1_024)
+            self._servers.append(server)
+
+    def stop_accepting(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        config = self._config
+        opening = len(self.connections) - self.open_sessions
+        if len(self.connections) >= config.max_connections or opening >= config.max_opening_connections:
+            return _TurnedAway()
+        session: TransferSession = Session(Role.ACCEPTOR, self._session_config, now_ms(), admit=self._admit)
+        connection = Connection(
+            session,
+            self._handle,
+            max_opening_bytes=config.max_opening_bytes,
+            max_unstored_bytes=config.max_unstored_bytes,
+            lost=self.connections.discard,
+        )
+        self.connections.add(connection)
+        return connection
+
+    def _admit(self, request: EstablishConnection) -> bool:
+        return not session_quota_reached(self.open_sessions, self._config.max_in_sessions)
+
+
+class _TurnedAway(asyncio.Protocol):
+    """A connection there is no room for."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        _log.debug("connection of %s turned away: too many are open", transport.get_extra_info("peername"))
+        cast(asyncio.Transport, transport).abort()

@@ -1,0 +1,251 @@
+"""Everything that leaves: the drains of all outgoing queues, their links, their sequences (MS-MQQB 3.1.7.1).
+
+The queue manager says when a message is ready in an outgoing queue; the link of that queue's destination is woken
+and takes it. What peers say about messages comes back here by its token, its sequence or its identifier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from msmq.manager.core import Subscriber
+from msmq.manager.model import ConnectionHistoryEntry, ConnectionStatus, OutgoingState
+from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queue_manager import QueueManager
+from msmq.manager.stored import StoredMessage
+from msmq.server.alarm import Alarm, now_ms
+from msmq.server.connection import Connection, Parcel
+from msmq.server.drain import Drain
+from msmq.server.group_commit import GroupCommit
+from msmq.server.link import Link, Surroundings
+from msmq.server.places import LAST_SEQUENCE, stored_places
+from msmq.transfer.final_ack import FinalAcks
+from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
+from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.names import DirectName, FormatName, PrivateName, Protocol, PublicName, parse_format_name
+from msmq.wire.packets import FinalAckBody, OrderAckBody
+
+_HISTORY = 32
+_NO_WAY = {
+    Protocol.IPX: ConnectionStatus.TCP_NOT_ENABLED,
+    Protocol.SPX: ConnectionStatus.TCP_NOT_ENABLED,
+}
+
+
+class Outgoing(Subscriber):
+    """The sending half of the daemon."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        commit: GroupCommit,
+        timers: TimerSettings,
+        surroundings: Surroundings,
+        values: Mapping[str, Any],
+    ) -> None:
+        """``values`` are those of the ledger, as recovery found them."""
+        self.manager = manager
+        self.core = manager.core
+        self.placing = manager.placing
+        self.sending = manager.sending
+        self.acknowledging = manager.acknowledging
+        self.commit = commit
+        self.timers = timers
+        self.epoch_ms = int(time.time() * 1_000) - now_ms()
+        self._surroundings = surroundings
+        record = self.core.record
+        self._last_written = values.get(LAST_SEQUENCE, first_sequence_id(record.create_time))
+        self.sequences: Sequences[Parcel] = Sequences(self._last_written)
+        self.final_acks: FinalAcks[Parcel] = FinalAcks(record.identifier)
+        self.drain_of: dict[OrderSender[Parcel], Drain] = {}
+        self.drains: dict[int, Drain] = {}
+        self.links: dict[str | bytes, Link] = {}
+        self._carried: dict[Connection, set[Drain]] = {}
+        self._woken: set[Link] = set()
+        self._alarm = Alarm(self._timer_expired)
+        self._stored = stored_places(values)
+
+    def start(self) -> None:
+        """Go on with what was waiting when the queue manager stopped."""
+        for queue in list(self.core.outgoing.values()):
+            if len(queue.positions):
+                drain = self._drain(queue)
+                self._wake(drain)
+
+    def stop(self) -> None:
+        self._alarm.stop()
+        for link in self.links.values():
+            link.stop()
+
+    # What the queue manager says
+
+    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
+        if isinstance(queue, OutgoingQueue):
+            drain = self._drain(queue)
+            drain.watch(position.lookup_id)
+            self._wake(drain)
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        drain = self.drains.get(queue.number)
+        if drain is not None:
+            drain.gone(message.lookup_id, message)
+
+    def resume_queue(self, queue: OutgoingQueue) -> None:
+        drain = self.drains.get(queue.number)
+        if drain is not None:
+            self._wake(drain)
+
+    def connection_active(self, active: bool) -> None:
+        for drain in self.drains.values():
+            if active:
+                self._wake(drain)
+
+    # Ways
+
+    def _drain(self, queue: OutgoingQueue) -> Drain:
+        drain = self.drains.get(queue.number)
+        if drain is None:
+            drain = self.drains[queue.number] = Drain(self, queue, now_ms())
+            drain.restore(self._stored.pop(queue.number, []), now_ms())
+            drain.link = self._link(drain)
+        return drain
+
+    def _link(self, drain: Drain) -> Link | None:
+        """The way to the host of a queue; None, and an entry in the history, where there is none."""
+        name = _destination(drain.queue)
+        key: str | bytes
+        if isinstance(name, DirectName) and name.protocol in (Protocol.OS, Protocol.TCP):
+            key = name.host.lower()
+        elif isinstance(name, PrivateName):
+            key = name.computer
+        else:
+            self.note(drain.queue, _status_without_way(name))
+            drain.queue.state = OutgoingState.NEED_VALIDATION
+            return None
+        link = self.links.get(key)
+        if link is None:
+            link = self.links[key] = Link(self, self._surroundings, key)
+        link.drains.append(drain)
+        return link
+
+    def note(
+        self, queue: OutgoingQueue, status: ConnectionStatus, error: int = 0, addresses: tuple[str, ...] = ()
+    ) -> None:
+        """Append to ConnectionHistory; the oldest entry makes room."""
+        queue.connection_history.append(ConnectionHistoryEntry(status, self.core.now_s, error, addresses))
+        del queue.connection_history[:-_HISTORY]
+
+    def _wake(self, drain: Drain) -> None:
+        if drain.link is not None:
+            self.wake(drain.link)
+        self.watch(drain)
+
+    def wake(self, link: Link) -> None:
+        """Let a link look what there is to send, together with everything else of this turn of the loop."""
+        if not self._woken:
+            asyncio.get_running_loop().call_soon(self._wake_all)
+        self._woken.add(link)
+
+    def _wake_all(self) -> None:
+        woken, self._woken = self._woken, set()
+        for link in woken:
+            link.wake()
+
+    # Connections
+
+    def carries(self, connection: Connection, drain: Drain) -> None:
+        """Messages of a queue go over this connection from now on."""
+        drain.connection = connection
+        self._carried.setdefault(connection, set()).add(drain)
+
+    def established(self, connection: Connection) -> None:
+        for link in self.links.values():
+            if link.leads_to(connection):
+                self.wake(link)
+
+    def room_again(self, connection: Connection) -> None:
+        for drain in self._carried.get(connection, ()):
+            self._wake(drain)
+
+    def acknowledged(self, connection: Connection, parcels: list[Parcel | None]) -> None:
+        """The peer has counted or stored these messages."""
+        for parcel in parcels:
+            if parcel is not None:
+                parcel.drain.acknowledged(parcel)
+        self.commit.request()
+        self.room_again(connection)
+
+    def closed(self, connection: Connection, returned: list[Parcel | None]) -> None:
+        for parcel in returned:
+            if parcel is not None and not parcel.number:
+                parcel.drain.returned(parcel.lookup_id)
+        for drain in self._carried.pop(connection, set()):
+            drain.session_lost()
+            self._wake(drain)
+        self.commit.request()
+
+    # What peers say about transactional messages
+
+    def order_ack(self, body: OrderAckBody) -> None:
+        found = self.sequences.order_ack(body, now_ms())
+        if found is not None:
+            sender, released = found
+            drain = self.drain_of[sender]
+            drain.release(released)
+            self._wake(drain)
+
+    def final_ack(self, body: FinalAckBody, message_class: int) -> None:
+        settled = self.final_acks.receive(body, message_class)
+        if settled is not None:
+            settled.token.drain.settle(settled.token, settled.fate, settled.parked)
+
+    def write_last_sequence(self) -> None:
+        """With the first message of a sequence, its identifier is used up for ever."""
+        if self.sequences.last_id != self._last_written:
+            self._last_written = self.sequences.last_id
+            self.core.ledger.put_value(LAST_SEQUENCE, self._last_written)
+
+    # Time
+
+    def watch(self, drain: Drain) -> None:
+        """A deadline of a drain may have come nearer."""
+        deadline_ms = self._deadline_ms(drain)
+        if deadline_ms is not None:
+            self._alarm.set(deadline_ms)
+
+    def _deadline_ms(self, drain: Drain) -> int | None:
+        expiry_s = drain.next_expiry_s
+        expiry_ms = None if expiry_s is None else (expiry_s + 1) * 1_000 - self.epoch_ms
+        return earliest(drain.deadline_ms, expiry_ms)
+
+    def _timer_expired(self) -> None:
+        now = now_ms()
+        for drain in list(self.drains.values()):
+            drain.expire_late(self.core.now_s)
+            if drain.handle_timer(now):
+                self._wake(drain)
+        self.commit.request()
+        self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
+
+    def refresh(self) -> None:
+        """Show management how far the streams have come."""
+        for drain in self.drains.values():
+            drain.refresh()
+
+
+def _destination(queue: OutgoingQueue) -> FormatName:
+    """The name of a queue; it may be one that only packets carry."""
+    text = queue.destination_format_name
+    prefix, _, rest = text.partition("=")
+    return DirectName.from_wire_text(rest) if prefix.upper() == "DIRECT" else parse_format_name(text)
+
+
+def _status_without_way(name: FormatName) -> ConnectionStatus:
+    if isinstance(name, DirectName):
+        return _NO_WAY.get(name.protocol, ConnectionStatus.UNKNOWN_FAILURE)
+    if isinstance(name, PublicName):
+        return ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE
+    return ConnectionStatus.UNKNOWN_FAILURE

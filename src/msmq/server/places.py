@@ -1,0 +1,101 @@
+"""Places of transactional messages, made durable (MS-MQQB 3.1.1.5).
+
+The messages that get their places together are one value of the ledger: the sequence, the first number and their
+lookup identifiers in order. A value goes when all its messages are done **and all values before it have gone**: so
+as long as any message of a sequence is there, the last number given is known, and no number is given twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msmq.manager.ledger import Ledger
+from msmq.transfer.order_sender import Place
+
+LAST_SEQUENCE: Final = "transfer/last sequence"
+_PREFIX: Final = "transfer/places"
+RECORD_BYTES: Final = 256
+PLACE_BYTES: Final = 24
+"""What to reserve in the store for a value, and for each message in it."""
+
+
+@dataclass(slots=True)
+class _Group:
+    key: str
+    sequence_id: int
+    first: int
+    count: int
+    left: set[int] = field(default_factory=set)
+
+
+class Places:
+    """The places given to messages of one outgoing queue."""
+
+    def __init__(self, ledger: Ledger, queue_number: int) -> None:
+        self._ledger = ledger
+        self._queue_number = queue_number
+        self._groups: deque[_Group] = deque()
+        self._of: dict[int, _Group] = {}
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """The last (TxSequenceID, TxSequenceNumber) given, as far as it still matters."""
+        if not self._groups:
+            return (0, 0)
+        group = self._groups[-1]
+        return group.sequence_id, group.first + group.count - 1
+
+    def write(self, first: Place, lookup_ids: list[int]) -> None:
+        """Messages got their places: consecutive numbers from ``first`` on. There is room in the store."""
+        key = f"{_PREFIX}/{self._queue_number}/{first.tx_sequence_id}/{first.tx_sequence_number}"
+        self._ledger.put_value(key, lookup_ids)
+        self._add(key, first.tx_sequence_id, first.tx_sequence_number, lookup_ids, lookup_ids)
+
+    def done(self, lookup_id: int) -> None:
+        """A message left its queue. To be called after that was written."""
+        group = self._of.pop(lookup_id, None)
+        if group is None:
+            return
+        group.left.discard(lookup_id)
+        self._trim()
+
+    def _trim(self) -> None:
+        while self._groups and not self._groups[0].left:
+            self._ledger.drop_value(self._groups.popleft().key)
+
+    def restore(
+        self, values: list[tuple[int, int, list[int]]], present: set[int]
+    ) -> list[tuple[int, int, int]]:
+        """Take the values of an earlier run, in order; gives sequence, number and lookup identifier of each message
+        that is still there."""
+        found = []
+        for sequence_id, first, lookup_ids in sorted(values):
+            key = f"{_PREFIX}/{self._queue_number}/{sequence_id}/{first}"
+            here = [lookup_id for lookup_id in lookup_ids if lookup_id in present]
+            self._add(key, sequence_id, first, lookup_ids, here)
+            found += [
+                (sequence_id, first + index, lookup_id)
+                for index, lookup_id in enumerate(lookup_ids)
+                if lookup_id in present
+            ]
+        self._trim()  # a crash may have come between the end of a message and that of its value
+        return found
+
+    def _add(self, key: str, sequence_id: int, first: int, every: list[int], here: list[int]) -> None:
+        group = _Group(key, sequence_id, first, len(every), set(here))
+        self._groups.append(group)
+        for lookup_id in here:
+            self._of[lookup_id] = group
+
+
+def stored_places(values: Mapping[str, Any]) -> dict[int, list[tuple[int, int, list[int]]]]:
+    """What earlier runs wrote, by the number of the queue: sequence, first number, lookup identifiers."""
+    found: dict[int, list[tuple[int, int, list[int]]]] = {}
+    for key, lookup_ids in values.items():
+        if key.startswith(_PREFIX + "/"):
+            queue, sequence_id, first = key[len(_PREFIX) + 1 :].split("/")
+            found.setdefault(int(queue), []).append((int(sequence_id), int(first), lookup_ids))
+    return found

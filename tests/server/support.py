@@ -1,0 +1,349 @@
+"""Daemons on loopback addresses, each in this process, and messages for them to exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from msmq.manager.management import queue_properties
+from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
+from msmq.manager.model import EnqueueStatus, QueueAccessType
+from msmq.manager.queue import OutgoingQueue, Queue, ReadResult
+from msmq.manager.queues import QueueRequest
+from msmq.manager.serialize import serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.server.alarm import now_ms
+from msmq.server.config import Config
+from msmq.server.connection import Connection
+from msmq.server.daemon import Daemon
+from msmq.server.link import Resolve, resolve
+from msmq.transfer.events import MessagesAcknowledged, MessagesReceived
+from msmq.transfer.order_receiver import order_acknowledgment
+from msmq.transfer.session import Session, SessionConfig
+from msmq.transfer.states import Role, State
+from msmq.transfer.timers import TimerSettings
+from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
+from msmq.wire.packets import FinalAckBody, OrderAckBody
+from tests.wire.builders import user_header
+
+ALICE, BOB, CAROL = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+
+QUICK = TimerSettings(
+    session_retry_connect_ms=100, order_ack_timeout_ms=50, ack_wait_timeout_ms=400, resend_timeouts_short_s=1
+)
+"""Times for tests: no wait is longer than a second."""
+
+
+def free_port() -> int:
+    """A port that is free on all the addresses of the tests."""
+    for _ in range(100):
+        with socket.socket() as first:
+            first.bind((ALICE, 0))
+            port: int = first.getsockname()[1]
+            try:
+                for address in (BOB, CAROL):
+                    with socket.socket() as other:
+                        other.bind((address, port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no free port")
+
+
+async def eventually(condition: Callable[[], object], timeout_s: float = 10) -> None:
+    """Wait until something has become true."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test on a loop of its own, within half a minute."""
+
+    async def limited() -> None:
+        async with asyncio.timeout(30):
+            await test()
+
+    asyncio.run(limited())
+
+
+class Node:
+    """A daemon and what an application on its host would do."""
+
+    def __init__(self, config: Config, resolve: Resolve = resolve) -> None:
+        self.config = config
+        self.gone = True
+        self._resolve = resolve
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def start(self) -> None:
+        self.daemon = Daemon(self.config, resolve=self._resolve)
+        await self.daemon.start()
+        self.gone = False
+        self.manager = self.daemon.manager
+        self.core = self.manager.core
+
+    async def stop(self) -> None:
+        self.gone = True
+        await self.daemon.stop()
+        await asyncio.sleep(0.02)
+
+    async def crash(self) -> None:
+        """Die like a process that is killed: what was not durable is gone, and nobody is told anything."""
+        self.gone = True
+        daemon = self.daemon
+        daemon._housekeeping.stop()
+        daemon._shut_doors()
+        daemon.arrivals.stop()
+        daemon.outgoing._alarm.stop()
+        daemon.commit._broken = True
+        connections = set(daemon.listener.connections)
+        for link in daemon.outgoing.links.values():
+            link._stopped = True
+            link._alarm.stop()
+            if link._connecting is not None:
+                link._connecting.cancel()
+            if link._connection is not None:
+                connections.add(link._connection)
+        for connection in connections:
+            connection._over = True
+            connection._alarm.stop()
+            if connection._transport is not None:
+                connection._transport.abort()
+        while daemon.commit._writing is not None:
+            await asyncio.sleep(0.01)
+        daemon.store._refuse(RuntimeError("killed"))
+        daemon.store.close()
+        await asyncio.sleep(0.02)
+
+    def cut(self) -> None:
+        """Break all connections of this host."""
+        for connection in [*self.daemon.listener.connections, *self.own_connections]:
+            if connection._transport is not None:
+                connection._transport.abort()
+
+    @property
+    def own_connections(self) -> list[Connection]:
+        """Those that this host has opened."""
+        links = self.daemon.outgoing.links.values()
+        return [link._connection for link in links if link._connection is not None]
+
+    def queue(self, name: str = "orders", **attributes: Any) -> Queue:
+        return self.manager.queues.create(QueueRequest(f".\\private$\\{name}", **attributes))
+
+    def find(self, name: str = "orders") -> Queue:
+        return self.core.by_path[f"{self.config.name}\\private$\\{name}".lower()]
+
+    def outgoing(self, address: str, queue: str = "orders") -> OutgoingQueue:
+        return self.core.outgoing[f"direct=tcp:{address}\\private$\\{queue}"]
+
+    def bodies(self, queue: Queue | None) -> list[bytes]:
+        assert queue is not None
+        return [bytes(packet.body) for packet in self.packets(queue)]
+
+    def packets(self, queue: Queue) -> list[UserMessage]:
+        return [self.core.load(queue, entry).packet for entry in queue.positions]
+
+    def send(
+        self,
+        name: str,
+        body: bytes = b"",
+        transaction: Transaction | None = None,
+        *,
+        recoverable: bool = False,
+        admin: str = "",
+        acknowledge: int = 0,
+        ttrq_s: int = INFINITE,
+        sent_time: int | None = None,
+        **attributes: Any,
+    ) -> UserMessage:
+        """Send one message to a queue anywhere, in a transaction or not."""
+        core = self.core
+        message = Message(
+            body=body,
+            delivery_guarantee=DeliveryGuarantee(recoverable or transaction is not None),
+            time_to_reach_queue_s=ttrq_s,
+            destination_queue_format_name=name,
+            administration_queue_format_name=admin,
+            acknowledgements_requested=AcknowledgementsRequested(acknowledge),
+            identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
+            sent_time=core.now_s if sent_time is None else sent_time,
+            **attributes,
+        )
+        if transaction is not None:
+            message.transaction_identifier = int.from_bytes(transaction.identifier[:2], "little")
+        packet = serialize(message)
+        descriptor = self.manager.queues.open(name, QueueAccessType.SEND)
+        assert descriptor.queue is not None
+        stored = StoredMessage(packet, LocalAttributes())
+        status, _ = self.manager.sending.enqueue(descriptor.queue, stored, transaction)
+        assert status is EnqueueStatus.OK
+        self.manager.queues.close(descriptor)
+        return packet
+
+    def send_together(self, name: str, *bodies: bytes, **attributes: Any) -> None:
+        """Send messages in one transaction."""
+        transaction = self.manager.transactions.create()
+        for body in bodies:
+            self.send(name, body, transaction, **attributes)
+        self.manager.transactions.commit(transaction.identifier)
+
+    def receive(self, queue: Queue) -> bytes:
+        """Take the first message out of a queue."""
+        name = f"DIRECT=OS:{queue.pathname}"
+        descriptor = self.manager.queues.open(name, QueueAccessType.RECEIVE)
+        results: list[ReadResult] = []
+        self.manager.reading.dequeue(descriptor, results.append, timeout_s=0)
+        self.manager.queues.close(descriptor)
+        (result,) = results
+        assert result.message is not None, hex(result.status)
+        return bytes(result.message.packet.body)
+
+    def management(self, queue: Queue, propid: int) -> Any:
+        return queue_properties(self.core, queue, [propid])[0].value
+
+
+class Neighbourhood:
+    """Several daemons with one port number."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        self.port = free_port()
+        self.directory = directory
+        self.options = options
+        self.nodes: list[Node] = []
+
+    async def node(self, address: str, resolve: Resolve = resolve, **options: Any) -> Node:
+        names = {ALICE: "ALICE", BOB: "BOB", CAROL: "CAROL"}
+        values: dict[str, Any] = {
+            "data": self.directory / names[address],
+            "name": names[address],
+            "listen": (address,),
+            "port": self.port,
+            "timers": QUICK,
+            **self.options,
+            **options,
+        }
+        node = Node(replace(Config(), **values), resolve)
+        await node.start()
+        self.nodes.append(node)
+        return node
+
+
+@asynccontextmanager
+async def neighbourhood(directory: Path, **options: Any) -> AsyncIterator[Neighbourhood]:
+    here = Neighbourhood(directory, **options)
+    try:
+        yield here
+    finally:
+        for node in here.nodes:
+            if not node.gone:
+                await node.stop()
+
+
+def name_of(address: str, queue: str = "orders") -> str:
+    return f"DIRECT=TCP:{address}\\private$\\{queue}"
+
+
+class Peer:
+    """Another queue manager, as far as a session goes: it sends what the test says and remembers what comes.
+
+    What it receives is acknowledged as stored, unless ``storing`` is off.
+    """
+
+    GUID = bytes(range(0xA0, 0xB0))
+
+    def __init__(self, guid: bytes = GUID, *, storing: bool = True) -> None:
+        self.guid = guid
+        self.storing = storing
+        self.session: Session[Any] = Session(Role.INITIATOR, SessionConfig(guid), now_ms())
+        self.messages: list[UserMessage] = []
+        self.acknowledged: list[Any] = []
+        self.closed = asyncio.Event()
+        self._numbers = count(1)
+
+    async def connect(
+        self, address: str, port: int, source: str = CAROL, remote: bytes | None = None
+    ) -> None:
+        self._reader, self._writer = await asyncio.open_connection(address, port, local_addr=(source, 0))
+        self.session.connected(now_ms(), remote)
+        self._flush()
+        self._task = asyncio.create_task(self._read())
+        await eventually(lambda: self.session.state is State.OPEN or self.closed.is_set())
+
+    async def close(self) -> None:
+        self._writer.close()
+        self._task.cancel()
+        await asyncio.sleep(0.02)
+
+    def send(self, packet: UserMessage, token: Any = None) -> None:
+        assert self.session.send(packet.data, token or packet.user.message_id, now_ms())
+        self._flush()
+
+    def message(
+        self,
+        body: bytes = b"",
+        destination: Any = "OS:anything\\private$\\orders",
+        *,
+        recoverable: bool = False,
+        transaction: TransactionHeader | None = None,
+        admin: Any = None,
+        acknowledge: int = 0,
+        security: SecurityHeader | None = None,
+        **user_fields: Any,
+    ) -> UserMessage:
+        user = user_header(destination, admin=admin, recoverable=recoverable or transaction is not None)
+        user.source_queue_manager = self.guid
+        user.message_id = next(self._numbers)
+        user.sent_time = int(time.time())
+        for field_name, value in user_fields.items():
+            setattr(user, field_name, value)
+        return UserMessage.build(
+            base=BaseHeader(),
+            user=user,
+            properties=MessagePropertiesHeader(flags=acknowledge),
+            body=body,
+            transaction=transaction,
+            security=security,
+        )
+
+    @property
+    def order_acks(self) -> list[OrderAckBody]:
+        found = map(order_acknowledgment, self.messages)
+        return [body for body in found if isinstance(body, OrderAckBody)]
+
+    @property
+    def final_acks(self) -> list[int]:
+        """Classes of the FinalAcks that have come."""
+        packets = [
+            packet for packet in self.messages if isinstance(order_acknowledgment(packet), FinalAckBody)
+        ]
+        return [packet.properties.message_class for packet in packets]
+
+    def _flush(self) -> None:
+        self._writer.writelines(self.session.data_to_send())
+
+    async def _read(self) -> None:
+        while data := await self._reader.read(1 << 16):
+            for event in self.session.receive_data(data, now_ms()):
+                if isinstance(event, MessagesReceived):
+                    self.messages += event.messages
+                    if self.storing:
+                        self.session.stored(event.first_recoverable, event.recoverables, now_ms())
+                elif isinstance(event, MessagesAcknowledged):
+                    self.acknowledged += event.tokens
+            self._flush()
+        self.closed.set()

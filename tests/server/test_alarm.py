@@ -1,0 +1,47 @@
+"""The timer that follows a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msmq.server.alarm import Alarm, now_ms
+from tests.server.support import eventually, run
+
+
+def test_it_goes_off_once() -> None:
+    async def test() -> None:
+        called: list[int] = []
+        alarm = Alarm(lambda: called.append(now_ms()))
+        deadline = now_ms() + 30
+        alarm.set(deadline)
+        alarm.set(deadline + 500)  # it goes off where it was set first
+        await eventually(lambda: called)
+        assert called[0] >= deadline - 1
+        await asyncio.sleep(0.05)
+        assert len(called) == 1
+
+    run(test)
+
+
+def test_an_earlier_deadline_counts() -> None:
+    async def test() -> None:
+        called: list[int] = []
+        alarm = Alarm(lambda: called.append(1))
+        alarm.set(now_ms() + 60_000)
+        alarm.set(now_ms() + 10)
+        await eventually(lambda: called, 1)
+
+    run(test)
+
+
+def test_it_can_be_stopped() -> None:
+    async def test() -> None:
+        called: list[int] = []
+        alarm = Alarm(lambda: called.append(1))
+        alarm.set(now_ms() + 10)
+        alarm.set(None)
+        alarm.stop()
+        await asyncio.sleep(0.05)
+        assert called == []
+
+    run(test)

@@ -1,0 +1,81 @@
+"""Configuration: defaults, files, and what is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from msmq.server.config import Config, ConfigError, from_table, load, show
+from msmq.transfer.timers import TimerSettings
+
+
+@pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h")
+def test_what_windows_has_too() -> None:
+    config = Config()
+    assert (config.ping_port, config.enable_ping_service) == (3527, False)
+    assert config.max_in_sessions == 0xFFFFFFFF
+
+
+@pytest.mark.spec("MQQB-3.1.1.3-s")
+def test_insecure_nacks_are_off() -> None:
+    assert Config().send_insecure_nacks is False
+
+
+def test_what_is_shown_can_be_read_again() -> None:
+    text = show(Config())
+    assert from_table(tomllib.loads(text)) == Config()
+    for entry in (*fields(Config), *fields(TimerSettings)):
+        assert f"{entry.name}" in text
+
+
+def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "msmq.toml"
+    file.write_text(
+        'name = "SRV"\nlisten = ["127.0.0.2", "::1"]\ndata = "/srv/msmq"\n[timers]\nping_response_ms = 5\n'
+    )
+    config = load(file)
+    assert config.name == "SRV"
+    assert config.listen == ("127.0.0.2", "::1")
+    assert config.data == Path("/srv/msmq")
+    assert config.timers.ping_response_ms == 5
+    assert config.port == 1801
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("prot = 1", "prot is no option"),
+        ('port = "1801"', "not like 1801"),
+        ("port = 70000", "0 to 65535"),
+        ("max_connections = -1", "negative"),
+        ("enable_ping_service = 1", "not like false"),
+        ('listen = "host"', "no IP address"),
+        ("listen = []", "at least one"),
+        ("listen = [1]", "not like"),
+        ("window_size = 0", "1 to 65535"),
+        ("timers = 5", r"\[timers\]"),
+        ("[timers]\nnoon_ms = 5", "timers.noon_ms is no option"),
+        ("port = ", "msmq.toml"),
+    ],
+)
+def test_what_cannot_be(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "msmq.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=complaint):
+        load(file)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.toml"):
+        load(tmp_path / "nothing.toml")
+
+
+def test_where_connections_start() -> None:
+    config = Config(listen=("10.0.0.1", "::"))
+    assert config.own_addresses == {"10.0.0.1"}
+    assert config.source_for("10.0.0.2") == "10.0.0.1"
+    assert config.source_for("2001:db8::1") is None
+    assert Config(listen=("::1",)).source_for("10.0.0.2") is None

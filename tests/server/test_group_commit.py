@@ -1,0 +1,184 @@
+"""One commit for many, and nothing before it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+from msmq.server.group_commit import GroupCommit
+from msmq.store import HEAD_SIZE, RealDisk, Store, StoreFailedError, StoreFullError
+from tests.server.support import eventually, run
+
+HEAD = bytes(HEAD_SIZE)
+
+
+class SlowStore:
+    """A store that writes when the test lets it, and counts how often."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = Store.open(RealDisk(directory))
+        list(self.store.recover())
+        self.write = self.store.write
+        self.store.write = self._write  # type: ignore[method-assign]
+        self.gate = threading.Event()
+        self.gate.set()
+        self.writes = 0
+        self.errors: list[Exception] = []
+
+    def _write(self, batch: Any) -> None:
+        self.gate.wait(10)
+        self.writes += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        self.write(batch)
+
+    def append(self) -> int:
+        self.store.append(1, HEAD, b"x")
+        return self.store.appended
+
+
+def test_with_nothing_to_wait_for_it_is_now(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[int] = []
+        commit.when_durable(lambda: called.append(1))
+        assert called == [1]
+        assert slow.writes == 0
+        slow.store.close()
+
+    run(test)
+
+
+def test_who_asks_in_one_turn_shares_a_commit(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[int] = []
+        for number in range(10):
+            slow.append()
+            commit.when_durable(lambda number=number: called.append(number))
+        assert called == []
+        await eventually(lambda: len(called) == 10)
+        assert called == list(range(10))
+        assert slow.writes == 1
+        assert not commit.busy
+        slow.store.close()
+
+    run(test)
+
+
+def test_who_comes_during_a_write_shares_the_next_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[tuple[int, int]] = []
+
+        def ask(number: int) -> None:
+            mark = slow.append()
+            commit.when_durable(lambda: called.append((number, slow.store.durable >= mark)))
+
+        slow.gate.clear()
+        ask(0)
+        ask(1)
+        await asyncio.sleep(0.05)
+        assert commit.busy
+        for number in range(2, 8):
+            ask(number)
+            await asyncio.sleep(0)
+        assert called == []
+        slow.gate.set()
+        await eventually(lambda: len(called) == 8)
+        assert called == [(number, True) for number in range(8)]
+        assert slow.writes == 2
+        slow.store.close()
+
+    run(test)
+
+
+def test_one_who_waits_is_served_in_place(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        threads: list[int] = []
+        write = slow.write
+        slow.write = lambda batch: (threads.append(threading.get_ident()), write(batch))[1]
+        called: list[int] = []
+        slow.append()
+        commit.when_durable(lambda: called.append(1))
+        await eventually(lambda: called)
+        assert threads == [threading.get_ident()]
+        slow.store.close()
+
+    run(test)
+
+
+def test_records_nobody_waits_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        mark = slow.append()
+        commit.request()
+        await eventually(lambda: slow.store.durable == mark)
+        await commit.drain()
+        slow.store.close()
+
+    run(test)
+
+
+def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("msmq.server.group_commit._RETRY_FULL_S", 0.01)
+
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        slow.errors = [StoreFullError("full"), StoreFullError("full")]
+        called: list[int] = []
+        slow.append()
+        commit.when_durable(lambda: called.append(1))
+        await eventually(lambda: called)
+        assert slow.writes == 3
+        slow.store.close()
+
+    run(test)
+
+
+def test_a_failed_disk_says_nothing_to_anybody(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        failures: list[Exception] = []
+        commit = GroupCommit(slow.store, failures.append)
+        failure = StoreFailedError("no more")
+        slow.errors = [failure]
+        called: list[int] = []
+        for _ in range(2):
+            slow.append()
+            commit.when_durable(lambda: called.append(1))
+        await eventually(lambda: failures)
+        commit.when_durable(lambda: called.append(2))
+        await commit.drain()
+        await asyncio.sleep(0.05)
+        assert failures == [failure]
+        assert called == []
+        slow.store._in_flight = None
+        slow.store._refuse(failure)
+        slow.store.close()
+
+    run(test)
+
+
+def test_a_waiter_that_raises_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        called: list[int] = []
+        slow.append()
+        commit.when_durable(lambda: [][0])
+        commit.when_durable(lambda: called.append(1))
+        await eventually(lambda: called)
+        slow.store.close()
+
+    run(test)

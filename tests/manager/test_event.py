@@ -1,0 +1,66 @@
+"""An event reserves once, writes together, and answers when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.answers import Answers
+from msmq.manager.event import Event
+from tests.manager.support import Host
+
+
+class Room:
+    """A store that says what it was asked for, and whether it has any room."""
+
+    def __init__(self, full: bool = False) -> None:
+        self.full = full
+        self.asked: list[tuple[int, int, bool]] = []
+
+    def reserve(self, size: int, *, records: int = 1, freeing: bool = False) -> None:
+        self.asked.append((size, records, freeing))
+        if self.full and not freeing:
+            raise MessageStorageFailedError("full")
+
+
+def event_on(room: Any) -> Event:
+    return Event(room, Answers())
+
+
+def test_only_the_outermost_event_reserves() -> None:
+    room = Room()
+    event = event_on(room)
+    with event.begin(100, 2), event.begin(50, 1), event.begin(10, 1, freeing=True):
+        pass
+    assert room.asked == [(100, 2, False)]
+    with event.begin(7, 1):
+        pass
+    assert room.asked[1:] == [(7, 1, False)], "the next event reserves again"
+
+
+def test_without_room_an_event_does_not_begin() -> None:
+    with pytest.raises(MessageStorageFailedError), event_on(Room(full=True)).begin(100, 1):
+        pytest.fail("it began")
+
+
+def test_what_frees_room_goes_on_and_lets_nothing_in_that_takes_some() -> None:
+    room = Room(full=True)
+    event = event_on(room)
+    with event.begin(0, 1, freeing=True):
+        with event.begin(0, 1, freeing=True):
+            pass
+        with pytest.raises(MessageStorageFailedError), event.begin(100, 1):
+            pytest.fail("it took what is kept back")
+
+
+def test_readers_are_answered_when_the_event_is_over() -> None:
+    host = Host()
+    queue = host.queue()
+    reader = host.reader(queue)
+    reader.receive(timeout_s=10)
+    with host.manager.core.event():
+        host.send(queue, b"now")
+        assert reader.results == []
+    assert reader.bodies == [b"now"]

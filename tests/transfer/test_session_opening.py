@@ -366,7 +366,9 @@ def test_timers_follow_the_settings() -> None:
 
 
 @pytest.mark.spec("MQQB-3.1.5.3-a")
-@pytest.mark.parametrize("session", [support.open_acceptor(), support.open_initiator()], ids=str)
+@pytest.mark.parametrize(
+    "session", [support.open_acceptor(), support.open_initiator()], ids=["acceptor", "initiator"]
+)
 def test_a_second_establish_connection_closes(session: Session[Any]) -> None:
     closing = support.only_closing(session.receive_data(request().encode(), START_MS))
     assert closing.reason is CloseReason.OUT_OF_PLACE

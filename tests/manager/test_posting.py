@@ -334,6 +334,7 @@ def test_messages_of_one_transaction_share_a_number_and_others_have_another(host
     assert set(host.transactions.collection) == known, "a number on the wire names no transaction here"
 
 
+@pytest.mark.spec("MQMQ-2.2.19.2-k", "DMPR-3.1.1.12-m")
 def test_recoverable_messages_survive_and_express_ones_do_not(host: Host) -> None:
     host.queue()
     post(host, body=b"express")

@@ -186,7 +186,7 @@ def refused(host: Host, *names: str, **attributes: Any) -> None:
         post(host, *names, **attributes)
 
 
-@pytest.mark.spec("MQMQ-2.2.18.1.6-j")
+@pytest.mark.spec("MQMQ-2.2.18.1.6-j", "MQMQ-2.3.1.5-a")
 @pytest.mark.parametrize("wanted", NEGATIVE_ARRIVAL)
 def test_a_full_queue_is_told_as_such(host: Host, wanted: Ack) -> None:
     host.queue(quota_kb=1)
@@ -218,7 +218,7 @@ def test_a_transactional_message_is_not_for_a_plain_queue(host: Host) -> None:
     assert (host.contents(plain), host.contents(transactional)) == ([], [b"body"])
 
 
-@pytest.mark.spec("MQMQ-2.2.18.1.6-p")
+@pytest.mark.spec("MQMQ-2.2.18.1.6-p", "MQMQ-2.3.1.13-a")
 def test_a_plain_message_is_not_for_a_transactional_queue(host: Host) -> None:
     host.queue("tx", transactional=True)
     refused(host, "tx", **wanting(Ack.ACK_NEG_ARRIVAL))

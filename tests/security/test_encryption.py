@@ -42,7 +42,6 @@ def session_key(level: PrivacyLevel, algorithm: EncryptionAlgorithm) -> SessionK
     return new_session_key(level, algorithm, counting)
 
 
-@pytest.mark.spec("MQMQ-2.2.19.3-u")
 def test_privacy_level_numbers() -> None:
     assert {level.name: int(level) for level in PrivacyLevel} == {
         "NONE": 0x00000000,

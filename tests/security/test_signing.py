@@ -104,7 +104,6 @@ def test_an_unknown_hash_fails_a_signed_message_and_no_other(number: int) -> Non
     assert judge(b"", number) is None
 
 
-@pytest.mark.spec("MQMQ-2.2.19.3-x")
 def test_new_signatures_use_sha512() -> None:
     assert HashPolicy().preferred == 0x0000800E
     assert verify(b"data", sign(b"data", KEY), KEY.public_key(), HashAlgorithm.SHA512)

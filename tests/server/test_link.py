@@ -64,7 +64,6 @@ def test_failures_are_remembered(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQQB-2.1.1-c")
 def test_names_that_lead_nowhere(tmp_path: Path) -> None:
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:

@@ -33,7 +33,10 @@ FOREIGN = [
     "--find-" + "links",
     "--trusted-" + "host ",
 ]
-PLAIN_INSTALL = {"typer", "rich", "cryptography"}
+PLAIN_INSTALL = {"typer", "rich", "cryptography", "pyspnego", "protobuf", "uvloop"}
+PLAIN_INSTALL |= {"grpcio", "grpcio-health-checking", "grpcio-reflection"}
+# Distributions whose modules have another name.
+PLAIN_MODULES = {"grpc", "grpc_health", "grpc_reflection", "google", "spnego"}
 # These rooms take time, randomness, files and sockets as arguments (see ARCHITECTURE.md).
 PURE_ROOMS = ["errors", "wire", "security", "manager", "transfer", "routing"]
 # A module without a test module of its own, and why.
@@ -241,7 +244,7 @@ def test_a_plain_install_stays_small() -> None:
 
 def test_modules_need_no_extra_to_be_imported() -> None:
     """Packages of an extra are imported where they are used, or in the room named after the extra."""
-    ours = {*sys.stdlib_module_names, *PLAIN_INSTALL, "msmq"}
+    ours = {*sys.stdlib_module_names, *PLAIN_INSTALL, *PLAIN_MODULES, "msmq"}
     found = []
     for path in source_modules():
         if path.relative_to(SRC).parts[0] in PYPROJECT["project"]["optional-dependencies"]:

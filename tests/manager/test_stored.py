@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import asdict
 
+import pytest
+from hypothesis import given, settings
+
+from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.serialize import deserialize, serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.wire.headers import INFINITE
+from tests.manager.message_strategies import messages
 from tests.manager.support import NOON, Host, message
 
 
@@ -30,6 +37,37 @@ def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttribute
     assert loaded.local == local
     assert loaded.packet.data == sent.packet.data
     assert (loaded.lookup_id, loaded.arrival_time) == (position.lookup_id, NOON)
+
+
+@pytest.mark.spec("DMPR-3.1.1.12-ay")
+@settings(max_examples=50)
+@given(messages())
+def test_every_attribute_of_a_recoverable_message_survives(sent: Message) -> None:
+    sent.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+    sent.time_to_be_received_s = sent.time_to_reach_queue_s = INFINITE  # it has to be there to be compared
+    host = Host()
+    local = LocalAttributes(
+        allow_peek_when_locked=True,
+        application_deadletter_queue="HOST\\private$\\dead",
+        authentication_level=5,
+        transaction_status_queue="HOST\\private$\\status",
+        source_address="10.0.0.1",
+    )
+    assert all(asdict(local).values()), "all of them, and none at its default"
+    _, position = host.manager.sending.enqueue(host.queue(), StoredMessage(serialize(sent), local))
+    assert position is not None
+
+    def everything() -> tuple[Message, LocalAttributes, int, int]:
+        queue = host.find()
+        entry = queue.positions.get(position.lookup_id)
+        assert entry is not None
+        loaded = host.manager.core.load(queue, entry)
+        return deserialize(loaded.packet), loaded.local, loaded.lookup_id, loaded.arrival_time
+
+    before = everything()
+    host.kill()
+    assert everything() == before
+    assert before[1] == local
 
 
 def test_size_and_expiry_follow_from_the_packet() -> None:

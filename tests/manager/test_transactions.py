@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.errors import TransactionSequenceError
+from msmq.manager.coordinator import ResourceManager
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import MessagePosition, Queue
@@ -202,6 +203,47 @@ def test_a_crash_leaves_all_of_a_transaction_or_nothing(host: Host, queue: Queue
     host.kill()
     inner, outer = host.contents(host.find("tx")), host.contents(host.find("other"))
     assert (inner, outer) == (([b"in"], []) if step == "operations" else ([], [b"out"]))
+
+
+@pytest.mark.spec("DMPR-3.1.1.13-a")
+def test_the_record_of_each_operation(host: Host, queue: Queue) -> None:
+    """One for each call, with its fields; those of a promised transaction are still there after a restart."""
+    taken, moved = host.fill(queue, b"taken", b"moved")
+    resource = ResourceManager(host.transactions)
+    transaction = resource.enlist(UNKNOWN)
+    counts = [len(transaction.operations)]
+    sent = host.send(queue, b"sent", transaction)
+    counts.append(len(transaction.operations))
+    host.reader(queue).receive(transaction=transaction)
+    counts.append(len(transaction.operations))
+    target = host.manager.queues.subqueue(queue, "retry")
+    host.manager.move_message(moved, target, transaction)
+    counts.append(len(transaction.operations))
+    assert counts == [0, 1, 2, 3]
+
+    def records() -> list[tuple[OperationType, str, int, str | None, int]]:
+        return [
+            (
+                operation.operation_type,
+                operation.queue.pathname,
+                operation.lookup_id,
+                None if operation.target_queue is None else operation.target_queue.pathname,
+                operation.dequeue_reason,
+            )
+            for operation in host.transactions.collection[UNKNOWN].operations
+        ]
+
+    expected = [
+        (OperationType.ENQUEUE, queue.pathname, sent.lookup_id, None, MessageClass.ACK_RECEIVE),
+        (OperationType.DEQUEUE, queue.pathname, taken.lookup_id, None, MessageClass.ACK_RECEIVE),
+        (OperationType.MOVE, queue.pathname, moved.lookup_id, target.pathname, MessageClass.ACK_RECEIVE),
+    ]
+    assert records() == expected
+    resource.prepare(UNKNOWN)
+    host.kill()
+    assert records() == expected
+    ResourceManager(host.transactions).commit(UNKNOWN)
+    assert host.contents(host.find("tx")) == [b"sent"]
 
 
 # --- first and last -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tests.security.samples import sids
 from tests.wire.builders import FRAME_7
 
 
+@pytest.mark.spec("DMPR-2-a")
 def test_byte_by_byte() -> None:
     # The sender of the published frame 7.
     sid = Sid.parse("S-1-5-21-3181267629-1039849782-3663111779-1000")

@@ -169,9 +169,11 @@ class Node:
         acknowledge: int = 0,
         ttrq_s: int = INFINITE,
         sent_time: int | None = None,
+        deadletter: str = "",
         **attributes: Any,
     ) -> UserMessage:
-        """Send one message to a queue anywhere, in a transaction or not."""
+        """Send one message to a queue anywhere, in a transaction or not. ``deadletter`` is the path name of the
+        application's own dead-letter queue."""
         core = self.core
         message = Message(
             body=body,
@@ -189,7 +191,7 @@ class Node:
         packet = serialize(message)
         descriptor = self.manager.queues.open(name, QueueAccessType.SEND)
         assert descriptor.queue is not None
-        stored = StoredMessage(packet, LocalAttributes())
+        stored = StoredMessage(packet, LocalAttributes(application_deadletter_queue=deadletter))
         status, _ = self.manager.sending.enqueue(descriptor.queue, stored, transaction)
         assert status is EnqueueStatus.OK
         self.manager.queues.close(descriptor)

@@ -251,7 +251,8 @@ def test_who_asks_for_a_final_ack(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec(
-    "MQMQ-2.2.18.1.6-i", "MQMQ-2.2.19.2-m", "MQQB-1.3.4.2-a", "MQQB-3.1.1.1.1.3-d", "MQQB-3.1.1.1.1.3-e",
+    "DMPR-3.1.1.12-q", "MQMQ-2.2.18.1.6-i", "MQMQ-2.2.19.2-m",
+    "MQQB-1.3.4.2-a", "MQQB-3.1.1.1.1.3-d", "MQQB-3.1.1.1.1.3-e",
     "MQQB-3.1.1.1.1.7-d", "MQQB-3.1.7.1.2-a", "MQQB-3.1.7.1.2-b", "MQQB-3.1.7.1.2-c", "MQQB-3.1.7.1.2-d",
 )  # fmt: skip
 def test_a_message_that_does_not_make_it_in_time(tmp_path: Path) -> None:

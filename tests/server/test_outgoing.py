@@ -23,7 +23,7 @@ SOURCES = 24
 @pytest.mark.spec(
     "MQMQ-2.3.12.14-a", "MQMQ-2.3.12.15-a", "MQMQ-2.3.12.16-a", "MQMQ-2.3.12.17-a", "MQMQ-2.3.12.18-a",
     "MQMQ-2.3.12.19-a", "MQMQ-2.3.12.20-a", "MQMQ-2.3.12.21-a", "MQQB-3.1.1.3.1-t", "MQQB-3.1.1.3.1.1-a",
-    "MQQB-3.1.5.6-k", "MQQB-3.1.1.2-a",
+    "MQQB-3.1.5.6-k", "MQQB-3.1.1.2-a", "DMPR-3.1.1.4-b", "DMPR-3.1.1.4-c",
 )  # fmt: skip
 def test_the_sending_side(tmp_path: Path) -> None:
     async def test() -> None:
@@ -76,7 +76,7 @@ def test_the_sending_side(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQMQ-2.3.12.22-a", "MQMQ-2.3.12.23-a")
+@pytest.mark.spec("MQMQ-2.3.12.22-a", "MQMQ-2.3.12.23-a", "DMPR-3.1.1.4-c", "DMPR-3.1.1.4-d")
 def test_sending_again_and_again(tmp_path: Path) -> None:
     """Nobody sends OrderAcks: the intervals are those of the table, in which seconds stand for minutes here."""
 
@@ -91,6 +91,7 @@ def test_sending_again_and_again(tmp_path: Path) -> None:
             drain.refresh()
             intervals, counts = [], []
             now = now_ms()
+            assert abs(alice.management(queue, RESEND_TIME) - alice.core.now_s - 30) <= 2
             for _ in range(12):
                 intervals.append(alice.management(queue, RESEND_INTERVAL))
                 counts.append(alice.management(queue, RESEND_COUNT))
@@ -100,6 +101,11 @@ def test_sending_again_and_again(tmp_path: Path) -> None:
                 assert [again.number for again in drain.take(1)] == [1]
             assert intervals == [30] * 3 + [300] * 3 + [1800] * 3 + [21600] * 3
             assert counts == [*range(10), 9, 9]
+            identifier = alice.daemon.outgoing.sequences.last_id
+            queue.transfer_info.eod_last_ack_time = 0
+            alice.daemon.outgoing.order_ack(OrderAckBody.of(identifier, 1))
+            drain.refresh()
+            assert abs(alice.management(queue, LAST_ACK_TIME) - alice.core.now_s) <= 2
 
     run(test)
 

@@ -10,6 +10,7 @@ from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
 TEXT = "557358D1-9150-9595-4997-B6E611EA26C6"
 
 
+@pytest.mark.spec("DMPR-2-a")
 @given(st.uuids())
 def test_agrees_with_the_uuid_module(value):
     assert guid_from_text(str(value)) == value.bytes_le

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msmq.errors import PropertyNotallowedError
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.identifiers import SequenceInfo
+
+if TYPE_CHECKING:
+    from msmq.manager.queue import OutgoingQueue
 
 UNLIMITED: Final = 0xFFFFFFFF
 DEFAULT_QUEUE_MANAGER_QUOTA_KB: Final = 0x00100000
@@ -180,6 +183,7 @@ class OperationType(Enum):
 class OutgoingTransferInfo:
     """Statistics of the transactional stream of one outgoing queue (3.1.1.4)."""
 
+    outgoing_queue: OutgoingQueue | None = field(default=None, repr=False, compare=False)
     eod_first_non_ack: SequenceInfo = field(default_factory=lambda: SequenceInfo(0, 0, 0))
     eod_last_non_ack: SequenceInfo = field(default_factory=lambda: SequenceInfo(0, 0, 0))
     eod_last_ack: SequenceInfo = field(default_factory=lambda: SequenceInfo(0, 0, 0))

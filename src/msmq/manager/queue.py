@@ -116,6 +116,9 @@ class OutgoingQueue(Queue):
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)
 
+    def __post_init__(self) -> None:
+        self.transfer_info.outgoing_queue = self
+
     @property
     def active(self) -> bool:
         return bool(self.open_descriptors) or len(self.positions) > 0

@@ -13,6 +13,7 @@ import os
 import time
 
 from msmq.manager.cleaning import Cleaning
+from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
@@ -75,6 +76,10 @@ class Daemon:
         # Who listens on one loopback address only shares this computer with others of its kind.
         self.manager.naming.loopback_is_local = not config.own_addresses
         found = self.manager.start()
+        # Who promised to commit before it stopped learns now how that ended.
+        self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
+        self.resource_manager = ResourceManager(self.manager.transactions)
+        self.resource_manager.reenlist(self.coordinator.outcome_of)
         self.store.commit()  # who we are, before anybody is told
         self.commit = GroupCommit(self.store, self._store_failed)
         own_guid = self.manager.core.record.identifier
@@ -92,10 +97,14 @@ class Daemon:
         self.arrivals = Arrivals(self.manager, self.commit, self.outgoing, config.timers, found.values)
         self.manager.subscribe(self.outgoing)
         self.manager.subscribe(self.arrivals)
+        self.manager.subscribe(self.listener)
         self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
 
     async def _open_doors(self) -> None:
         config = self.config
+        if self.manager.core.hardened_security:
+            _log.warning("hardened: the binary protocol is off, nobody can connect and nothing is sent by it")
+            return
         if config.port:
             await self.listener.start()
         if config.ping_port and config.enable_ping_service:

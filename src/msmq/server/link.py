@@ -226,6 +226,7 @@ class Link:
                     self._events,
                     max_opening_bytes=config.max_opening_bytes,
                     max_unstored_bytes=config.max_unstored_bytes,
+                    lost=self._lost,
                 ),
                 self._address,
                 config.port,
@@ -255,12 +256,18 @@ class Link:
 
     def _closed(self, closing: Closed[Parcel | None]) -> None:
         self._connection = None
-        self._set_state(OutgoingState.DISCONNECTED)
+        self._set_state(OutgoingState.DISCONNECTING)
         if not self._opened:
             status = _FAILURES.get(closing.reason, ConnectionStatus.UNKNOWN_FAILURE)
             self._note(status, RemoteMachineNotAvailableError.code)
         if self._waiting:
             self._retry_later()
+
+    def _lost(self, connection: Connection) -> None:
+        """The transport is gone too; unless another one is wanted, that is the end of it."""
+        for drain in self.drains:
+            if drain.queue.state is OutgoingState.DISCONNECTING:
+                drain.queue.state = OutgoingState.DISCONNECTED
 
     def _retry_later(self) -> None:
         if not self._stopped:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import cast
 
+from msmq.manager.core import Subscriber
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
 from msmq.server.connection import Connection, TransferEvent, TransferSession
@@ -17,8 +18,8 @@ from msmq.wire.packets import EstablishConnection, session_quota_reached
 _log = logging.getLogger(__name__)
 
 
-class Listener:
-    """The door for sessions that others open."""
+class Listener(Subscriber):
+    """The door for sessions that others open. It is shut while the queue manager is offline."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Listener:
         self._session_config = session_config
         self._handle = handle
         self._servers: list[asyncio.Server] = []
+        self._opening: asyncio.Task[None] | None = None
         self.connections: set[Connection] = set()
 
     @property
@@ -42,7 +44,27 @@ class Listener:
             server = await loop.create_server(self._accept, address, self._config.port, backlog=1_024)
             self._servers.append(server)
 
+    def connection_active(self, active: bool) -> None:
+        """Taken offline, the queue manager answers nobody (MS-MQDMPR 3.1.4.12)."""
+        self.stop_accepting()
+        if active and self._config.port:
+            self._opening = asyncio.get_running_loop().create_task(self._open_again())
+        else:
+            for connection in list(self.connections):
+                connection.close()
+
+    async def _open_again(self) -> None:
+        try:
+            await self.start()
+        except OSError as error:
+            _log.error(
+                "online again, but nobody can connect: %s; take it offline and online once more", error
+            )
+
     def stop_accepting(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
         for server in self._servers:
             server.close()
         self._servers.clear()

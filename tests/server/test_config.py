@@ -12,9 +12,10 @@ from msmq.server.config import Config, ConfigError, from_table, load, show
 from msmq.transfer.timers import TimerSettings
 
 
-@pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h")
+@pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h", "MQQB-6-c")
 def test_what_windows_has_too() -> None:
     config = Config()
+    assert not config.ping_before_connecting
     assert (config.ping_port, config.enable_ping_service) == (3527, False)
     assert config.max_in_sessions == 0xFFFFFFFF
 

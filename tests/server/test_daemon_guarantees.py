@@ -280,11 +280,11 @@ def test_message_identifiers_are_not_used_again(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQQB-6-b")
+@pytest.mark.spec("MQQB-6-b", "MQQB-3.1.5.8.2-p")
 def test_a_burst_does_not_wait_for_timers(tmp_path: Path) -> None:
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
-            alice, bob = await here.node(ALICE), await here.node(BOB)
+            alice, bob = await here.node(ALICE, window_size=64), await here.node(BOB, window_size=64)
             orders = bob.queue()
             for number in range(1_024):
                 alice.send(name_of(BOB), b"%d" % number)

@@ -30,7 +30,7 @@ def statuses(queue: OutgoingQueue) -> list[ConnectionStatus]:
 # --- outgoing queues ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("DMPR-3.1.1.3-f")
+@pytest.mark.spec("DMPR-3.1.1.3-f", "MQQB-3.1.5.9-a")
 def test_the_states_of_a_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace: list[OutgoingState] = []
     plain = OutgoingQueue.__setattr__
@@ -318,5 +318,41 @@ def test_a_promised_transaction_learns_its_end(tmp_path: Path, decided: bool) ->
             await alice.start()
             assert alice.daemon.resource_manager.in_doubt == []
             assert alice.bodies(alice.find()) == ([b"promised"] if decided else [])
+
+    run(test)
+
+
+# --- what drives the protocol ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQQB-3.1.4-a", "MQQB-3.1.7-a")
+def test_the_events_that_drive_the_protocol(tmp_path: Path) -> None:
+    """Started and stopped; a message that becomes available, one that is taken, a pause and its end."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice, bob = await here.node(ALICE), await here.node(BOB)
+            peer = Peer()
+            await peer.connect(ALICE, here.port)  # started: the door is open
+            orders = alice.queue(transactional=True)
+            arrivals = bob.queue()
+            peer.send(peer.message(b"x", transaction=place(1), positive_journaling=1))
+            await eventually(lambda: len(orders.positions) == 1 and peer.order_acks)
+            alice.receive(orders)  # taken: its sender is told
+            await eventually(lambda: peer.final_acks)
+            alice.send(name_of(BOB), b"1")  # available: it is sent
+            await eventually(lambda: bob.bodies(arrivals) == [b"1"])
+            queue = alice.outgoing(BOB)
+            alice.manager.pause_queue(queue)
+            alice.send(name_of(BOB), b"2")
+            await asyncio.sleep(0.1)
+            assert bob.bodies(arrivals) == [b"1"]
+            alice.manager.resume_queue(queue)
+            await eventually(lambda: bob.bodies(arrivals) == [b"1", b"2"])
+            await alice.stop()  # stopped: the session is closed, the door shut
+            await eventually(peer.closed.is_set)
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(ALICE, here.port)
+            await peer.close()
 
     run(test)

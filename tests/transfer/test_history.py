@@ -96,7 +96,7 @@ def test_a_duplicate_counts_and_is_acknowledged_on_its_session() -> None:
     assert delivered == [5]
 
 
-@pytest.mark.spec("MQQB-3.1.1.3-n")
+@pytest.mark.spec("MQQB-3.1.1.3-n", "MQQB-3.1.5.8.2-d")
 def test_the_oldest_entry_makes_room() -> None:
     table = history()
     for number in range(10_000):
@@ -108,7 +108,7 @@ def test_the_oldest_entry_makes_room() -> None:
     assert not take(table, 2)
 
 
-@pytest.mark.spec("MQQB-3.1.2.8-a", "MQQB-3.1.6.7-a")
+@pytest.mark.spec("MQQB-3.1.2.8-a", "MQQB-3.1.6.7-a", "MQQB-3.1.5.8.2-d")
 def test_old_entries_vanish() -> None:
     table = history()
     assert table.deadline_s is None

@@ -240,7 +240,7 @@ def test_a_header_of_another_session_is_taken_off() -> None:
 # Session Ack Send Timer (3.1.2.5, 3.1.6.4)
 
 
-@pytest.mark.spec("MQQB-3.1.2.5-a", "MQQB-3.1.5.8.7-e")
+@pytest.mark.spec("MQQB-3.1.2.5-a", "MQQB-3.1.5.8.7-e", "MQQB-3.1.5.8.2-e")
 @pytest.mark.parametrize(("recoverable", "after_ms"), [(False, 10_000), (True, 700)])
 def test_a_lone_message_is_acknowledged_in_its_time(recoverable: bool, after_ms: int) -> None:
     session = support.open_acceptor(recoverable_timeout_ms=700)
@@ -353,7 +353,9 @@ def test_a_partial_acknowledgment_gives_the_rest_more_time() -> None:
 # Session Cleanup Timer (3.1.2.2, 3.1.6.2)
 
 
-@pytest.mark.spec("MQQB-3.1.2.2-a", "MQQB-3.1.6.2-a", "MQQB-3.1.1.3.1-y", "MQQB-3.1.1.1.1.2-f")
+@pytest.mark.spec(
+    "MQQB-3.1.2.2-a", "MQQB-3.1.6.2-a", "MQQB-3.1.1.3.1-y", "MQQB-3.1.1.1.1.2-f", "MQQB-3.1.5.8.2-f"
+)
 def test_an_idle_session_is_closed() -> None:
     """Every interval with a message, sent or received, keeps it; one without ends it."""
     session = support.open_acceptor()
@@ -445,12 +447,16 @@ def test_an_initiator_with_messages_left_comes_back() -> None:
     assert nothing.next_deadline_ms is None
 
 
+@pytest.mark.spec("MQQB-3.1.5.9-a")
 def test_nothing_of_a_closed_session_is_left_running() -> None:
     session = support.open_acceptor()
     session.receive_data(support.packet(1, recoverable=True), START_MS)
     session.send(support.packet(1), 1, START_MS)
     session.receive_data(support.ack(sent=1, recoverable_sent=1, window=2), START_MS)
+    session.data_to_send()
     session.close(START_MS)
+    assert session.state is State.CLOSED
+    assert session.data_to_send() == [], "closing says nothing"
     assert session.next_deadline_ms is None
     assert session.handle_timer(START_MS + 10**8) == []
 

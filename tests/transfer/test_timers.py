@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.transfer.timers import ROUTING_SERVER_CLEANUP_MS, Timer, TimerSettings, earliest
+from tests.transfer import support
 
 
 @pytest.mark.spec("MQQB-3.1.2-a")
@@ -38,11 +39,14 @@ def test_the_resend_table() -> None:
     assert list(TimerSettings().resend_timer_table_s) == table
 
 
+@pytest.mark.spec("MQQB-6-a")
 def test_a_slow_network_adds_to_opening_retrying_and_acknowledging() -> None:
-    slow = TimerSettings(round_trip_delay_ms=700)
-    assert slow.opening_ms == 61_400
-    assert slow.retry_ms == 5_700
-    assert slow.ack_wait_ms == 20_700
+    plain, slow = TimerSettings(), TimerSettings(round_trip_delay_ms=1_000)
+    assert (plain.ack_wait_ms, slow.ack_wait_ms) == (20_000, 21_000)
+    assert (plain.retry_ms, slow.retry_ms) == (5_000, 6_000)
+    assert (plain.opening_ms, slow.opening_ms) == (60_000, 62_000)
+    session = support.initiator(round_trip_delay_ms=1_000)
+    assert session.next_deadline_ms == support.START_MS + 62_000, "the machine works with it"
 
 
 def test_the_earliest_deadline() -> None:

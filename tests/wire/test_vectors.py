@@ -170,6 +170,7 @@ CLIENT = UUID("1F742305-BE5E-4177-BC77-C4DD7719E474").bytes_le
 SERVER = UUID("3C3A6AEB-F567-4143-87D3-85CF4D68CEB4").bytes_le
 
 
+@pytest.mark.spec("MQQB-4.1.1-a")
 def test_frame_1_and_2_from_their_values() -> None:
     """The unused bits of Flags are whatever lay in memory there."""
     request = Ping.request(4, vectors.PING_REQUEST.data[8:], server_class=False)
@@ -180,6 +181,7 @@ def test_frame_1_and_2_from_their_values() -> None:
     assert response.encode() == vectors.PING_RESPONSE.data
 
 
+@pytest.mark.spec("MQQB-4.1.3-a")
 def test_frame_3_from_its_values() -> None:
     data = vectors.ESTABLISH_REQUEST.data
     packet = EstablishConnection.request(data[20:36], data[36:52], 0x1DDECA4E)
@@ -194,7 +196,7 @@ def test_frame_4_from_its_values() -> None:
     assert response.encode() == vectors.ESTABLISH_RESPONSE.data
 
 
-@pytest.mark.spec("MQQB-2.2.2-a")
+@pytest.mark.spec("MQQB-2.2.2-a", "MQQB-4.1.5-a", "MQQB-4.1.6-a")
 @pytest.mark.parametrize(
     "vector", [vectors.PARAMETERS_REQUEST, vectors.PARAMETERS_RESPONSE], ids=lambda v: v.name
 )
@@ -226,7 +228,7 @@ def test_frame_7_from_its_values() -> None:
     assert message.data == data
 
 
-@pytest.mark.spec("MQQB-2.2.6-a")
+@pytest.mark.spec("MQQB-2.2.6-a", "MQQB-4.1.8-a")
 def test_frame_8_from_its_values() -> None:
     packet = SessionAck.of(SessionHeader(ack_sequence_number=1))
     encoded = packet.encode()

@@ -13,7 +13,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format conformance bench sim fuzz docs docs-serve lock clean
+.PHONY: help setup run test check format conformance bench sim fuzz hostile docs docs-serve lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ sim: setup ## Simulate the queue manager on a failing disk until it fails (SEED=
 
 fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)
+
+hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
+	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py
 
 docs: setup ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

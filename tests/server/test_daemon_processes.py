@@ -36,7 +36,18 @@ from tests.server.support import (
 class Process:
     """A queue manager in a process of its own; while it does not run, its store can be looked into."""
 
-    def __init__(self, directory: Path, name: str, address: str, port: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        address: str,
+        port: int,
+        *,
+        config: str = "[timers]\nsession_retry_connect_ms = 100\norder_ack_timeout_ms = 50\n",
+        ping_port: int = 0,
+    ) -> None:
+        self.config = config
+        self.ping_port = ping_port
         self.data = directory / name
         self.name = name
         self.address = address
@@ -44,9 +55,10 @@ class Process:
 
     async def start(self) -> None:
         timers = self.data.parent / "quick.toml"
-        timers.write_text("[timers]\nsession_retry_connect_ms = 100\norder_ack_timeout_ms = 50\n")
+        timers.write_text(self.config)
         command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.data), "--name", self.name]
         command += ["--listen", self.address, "--port", str(self.port), "--config", str(timers)]
+        command += ["--ping-port", str(self.ping_port)]
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdout=asyncio.subprocess.PIPE, stderr=log, env=dict(os.environ)

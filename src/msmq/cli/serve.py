@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from msmq.server.config import Config
+    from msmq.server.daemon import Daemon
 
 FAILED = 1
 UNUSABLE = 2
@@ -17,8 +20,8 @@ UNUSABLE = 2
 HELP = (
     "Run a queue manager until it is told to stop.\n\n"
     "A line that begins with 'ready' on standard output says that every door is open; logs go to standard "
-    "error. SIGTERM and SIGINT stop it in an orderly way. The first start creates the queue manager in "
-    "DIR.\n\n"
+    "error. SIGTERM and SIGINT stop it in an orderly way, SIGHUP reads the configuration again. The first start "
+    "creates the queue manager in DIR.\n\n"
     "Status: 0 after an orderly stop, 1 when the disk failed, 2 when it could not start."
 )
 
@@ -39,9 +42,10 @@ def serve(
 
     from msmq.errors import MsmqError
 
+    def settings() -> Config:
+        return _settings(config, data, name, listen, port, ping_port)
+
     try:
-        settings = _settings(config, data, name, listen, port, ping_port)
-        _log_to_stderr(settings.log_level)
         failed = asyncio.run(_run(settings))
     except (MsmqError, OSError) as error:
         print(f"msmq serve: {error}", file=sys.stderr)
@@ -73,29 +77,45 @@ def _settings(
     return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
-def _log_to_stderr(level: str) -> None:
-    import logging
-
-    number = logging.getLevelNamesMapping().get(level.upper(), logging.INFO)
-    logging.basicConfig(
-        level=number, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-
-
-async def _run(config: Config) -> bool:
+async def _run(settings: Callable[[], Config]) -> bool:
     """Serve until a signal comes; gives whether the disk failed."""
     import asyncio
     import signal
 
     from msmq.server.daemon import Daemon
+    from msmq.server.logs import set_up
+    from msmq.server.readiness import notify
 
+    config = settings()
+    set_up(config.log_level, config.log_format)
     daemon = Daemon(config)
     await daemon.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, daemon.stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, _reload, daemon, settings)
     doors = ", ".join(config.listen)
     print(f"ready {config.name}: {doors} port {config.port}", flush=True)
+    notify("READY=1")
     await daemon.stopping.wait()
+    notify("STOPPING=1")
     await daemon.stop()
     return daemon.failure is not None
+
+
+def _reload(daemon: Daemon, settings: Callable[[], Config]) -> None:
+    """SIGHUP: read the configuration again. A file that cannot be used changes nothing."""
+    import logging
+
+    from msmq.errors import MsmqError
+    from msmq.server.logs import set_up
+
+    log = logging.getLogger("msmq.cli.serve")
+    try:
+        left = daemon.reload(settings())
+    except MsmqError as error:
+        log.error("the configuration stays as it was: %s", error)
+        return
+    set_up(daemon.config.log_level, daemon.config.log_format)
+    needs = f"; only a restart changes {', '.join(left)}" if left else ""
+    log.info("configuration read again%s", needs)

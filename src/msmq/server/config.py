@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, get_type_hints
 
 from msmq.errors import MsmqError
+from msmq.server.logs import FORMATS
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE
 from msmq.wire.packets import UNLIMITED_SESSIONS
@@ -21,6 +22,22 @@ from msmq.wire.packets import UNLIMITED_SESSIONS
 DEFAULT_PORT: Final = 1801
 DEFAULT_PING_PORT: Final = 3527
 _WILDCARDS: Final = ("0.0.0.0", "::")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+RELOADABLE: Final = frozenset(
+    {
+        "log_level",
+        "log_format",
+        "max_in_sessions",
+        "max_connections",
+        "max_connections_per_address",
+        "max_opening_connections",
+        "max_opening_bytes",
+        "max_unstored_bytes",
+        "ping_before_connecting",
+        "send_insecure_nacks",
+    }
+)
+"""What a reload (SIGHUP) changes; connections that are there keep the limits they began with."""
 
 
 class ConfigError(MsmqError):
@@ -53,6 +70,7 @@ class Config:
         UNLIMITED_SESSIONS
     )
     max_connections: Annotated[int, "Accepted connections there may be, in a session or not."] = 10_000
+    max_connections_per_address: Annotated[int, "How many of them one address may have."] = 1_000
     max_opening_connections: Annotated[int, "How many of them may still be opening a session."] = 500
     max_opening_bytes: Annotated[int, "What a connection may send before its session is open."] = 4_096
     max_unstored_bytes: Annotated[
@@ -67,6 +85,7 @@ class Config:
     ] = False
     express_limit_bytes: Annotated[int, "Memory that express messages may take."] = 1 << 30
     log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
+    log_format: Annotated[str, "How it is logged: text, or json for one object in each line."] = "text"
     timers: Annotated[TimerSettings, "Times of the protocol."] = field(default_factory=TimerSettings)
 
     def __post_init__(self) -> None:
@@ -80,8 +99,21 @@ class Config:
                 raise ConfigError(f"listen: {address} is no IP address.") from None
         if not self.listen:
             raise ConfigError("listen: there must be at least one address.")
+        if self.log_level.lower() not in LOG_LEVELS:
+            raise ConfigError(f"log_level is {self.log_level}; it is one of {', '.join(LOG_LEVELS)}.")
+        if self.log_format not in FORMATS:
+            raise ConfigError(f"log_format is {self.log_format}; it is one of {', '.join(FORMATS)}.")
         if not 1 <= self.window_size <= 0xFFFF:
             raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")
+
+    def reloaded(self, wanted: Config) -> tuple[Config, list[str]]:
+        """This configuration with what can change while the daemon runs taken from another one; and the names of
+        the options that also differ and need a restart."""
+        differing = [
+            each.name for each in fields(self) if getattr(self, each.name) != getattr(wanted, each.name)
+        ]
+        taken = {name: getattr(wanted, name) for name in differing if name in RELOADABLE}
+        return replace(self, **taken), [name for name in differing if name not in RELOADABLE]
 
     @property
     def own_addresses(self) -> frozenset[str]:

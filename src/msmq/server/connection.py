@@ -54,6 +54,7 @@ class Connection(asyncio.Protocol):
         max_opening_bytes: int,
         max_unstored_bytes: int,
         lost: Callable[[Connection], None] = lambda connection: None,
+        admit: Callable[[Connection], bool] = lambda connection: True,
     ) -> None:
         self.session = session
         self.peer = ""
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self.was_open = False
         self._handle = handle
         self._lost = lost
+        self._admit = admit
         self._max_opening_bytes = max_opening_bytes
         self._max_unstored_bytes = max_unstored_bytes
         self._opening_bytes = 0
@@ -82,6 +84,10 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self.peer = str(ip_address(peer[0].partition("%")[0])) if peer else ""
         self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        if not self._admit(self):
+            _log.debug("connection of %s turned away: it has too many", self.peer)
+            self._transport.abort()
+            return
         self.flush()
 
     def data_received(self, data: bytes) -> None:

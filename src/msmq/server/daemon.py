@@ -90,10 +90,10 @@ class Daemon:
             timers=config.timers,
         )
         self.listener = Listener(config, session_config, self._events)
-        surroundings = Surroundings(
+        self._surroundings = Surroundings(
             config, session_config, self._events, lambda: self.listener.connections, self._resolve
         )
-        self.outgoing = Outgoing(self.manager, self.commit, config.timers, surroundings, found.values)
+        self.outgoing = Outgoing(self.manager, self.commit, config.timers, self._surroundings, found.values)
         self.arrivals = Arrivals(self.manager, self.commit, self.outgoing, config.timers, found.values)
         self.manager.subscribe(self.outgoing)
         self.manager.subscribe(self.arrivals)
@@ -139,6 +139,13 @@ class Daemon:
             await self.commit.drain()
             self.manager.stop()
         self.store.close()
+
+    def reload(self, wanted: Config) -> list[str]:
+        """Take over what can change while running; gives the options that need a restart."""
+        self.config, left = self.config.reloaded(wanted)
+        self.listener.config = self._surroundings.config = self.config
+        self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
+        return left
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk: only a restart tells."""

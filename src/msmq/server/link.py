@@ -56,9 +56,9 @@ async def resolve(host: str) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
-    """What a link needs of the daemon."""
+    """What a link needs of the daemon. The configuration may be exchanged for another one."""
 
     config: Config
     session_config: SessionConfig

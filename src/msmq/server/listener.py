@@ -27,12 +27,13 @@ class Listener(Subscriber):
         session_config: SessionConfig,
         handle: Callable[[Connection, list[TransferEvent]], None],
     ) -> None:
-        self._config = config
+        self.config = config
         self._session_config = session_config
         self._handle = handle
         self._servers: list[asyncio.Server] = []
         self._opening: asyncio.Task[None] | None = None
         self.connections: set[Connection] = set()
+        self._by_address: dict[str, int] = {}
 
     @property
     def open_sessions(self) -> int:
@@ -40,14 +41,14 @@ class Listener(Subscriber):
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        for address in self._config.listen:
-            server = await loop.create_server(self._accept, address, self._config.port, backlog=1_024)
+        for address in self.config.listen:
+            server = await loop.create_server(self._accept, address, self.config.port, backlog=1_024)
             self._servers.append(server)
 
     def connection_active(self, active: bool) -> None:
         """Taken offline, the queue manager answers nobody (MS-MQDMPR 3.1.4.12)."""
         self.stop_accepting()
-        if active and self._config.port:
+        if active and self.config.port:
             self._opening = asyncio.get_running_loop().create_task(self._open_again())
         else:
             for connection in list(self.connections):
@@ -70,28 +71,45 @@ class Listener(Subscriber):
         self._servers.clear()
 
     def _accept(self) -> asyncio.BaseProtocol:
-        config = self._config
+        config = self.config
         opening = len(self.connections) - self.open_sessions
         if len(self.connections) >= config.max_connections or opening >= config.max_opening_connections:
-            return _TurnedAway()
+            return _TurnedAway("too many are open")
         session: TransferSession = Session(Role.ACCEPTOR, self._session_config, now_ms(), admit=self._admit)
         connection = Connection(
             session,
             self._handle,
             max_opening_bytes=config.max_opening_bytes,
             max_unstored_bytes=config.max_unstored_bytes,
-            lost=self.connections.discard,
+            lost=self._lost,
+            admit=self._admit_address,
         )
         self.connections.add(connection)
         return connection
 
+    def _admit_address(self, connection: Connection) -> bool:
+        """One address may have many connections, but not all of them."""
+        count = self._by_address[connection.peer] = self._by_address.get(connection.peer, 0) + 1
+        return count <= self.config.max_connections_per_address
+
+    def _lost(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        left = self._by_address.get(connection.peer, 0) - 1
+        if left > 0:
+            self._by_address[connection.peer] = left
+        else:
+            self._by_address.pop(connection.peer, None)
+
     def _admit(self, request: EstablishConnection) -> bool:
-        return not session_quota_reached(self.open_sessions, self._config.max_in_sessions)
+        return not session_quota_reached(self.open_sessions, self.config.max_in_sessions)
 
 
 class _TurnedAway(asyncio.Protocol):
     """A connection there is no room for."""
 
+    def __init__(self, why: str) -> None:
+        self._why = why
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        _log.debug("connection of %s turned away: too many are open", transport.get_extra_info("peername"))
+        _log.debug("connection of %s turned away: %s", transport.get_extra_info("peername"), self._why)
         cast(asyncio.Transport, transport).abort()

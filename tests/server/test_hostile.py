@@ -1,0 +1,243 @@
+"""Hostile clients: whatever strangers send, a healthy peer is served, and neither memory nor log grows.
+
+``MSMQ_HOSTILE_SECONDS`` makes the campaign longer (`make hostile`); the seed is printed and ``MSMQ_HOSTILE_SEED``
+replays it, as far as the network lets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from msmq.wire.headers import BaseHeader
+from msmq.wire.packets import ConnectionParameters, EstablishConnection, SessionAck
+from tests.server.support import ALICE, BOB, CAROL, Peer, eventually, free_port, name_of, neighbourhood
+from tests.server.test_arrivals import place
+from tests.server.test_daemon_processes import Process
+from tests.wire import vectors
+from tests.wire.builders import all_headers
+
+SECONDS = float(os.environ.get("MSMQ_HOSTILE_SECONDS", "12"))
+SEED = int(os.environ.get("MSMQ_HOSTILE_SEED", "1801"))
+LOG_LIMIT_BYTES = 256 << 10
+MEMORY_LIMIT_KB = 96 << 10
+"""How much the process may grow over the campaign; one session may hold 8 MB that are on their way to the disk."""
+CONFIG = """
+max_connections = 300
+max_connections_per_address = 200
+max_opening_connections = 100
+enable_ping_service = true
+[timers]
+session_initialization_ms = 3000
+session_retry_connect_ms = 100
+order_ack_timeout_ms = 50
+"""
+
+
+class Campaign:
+    """Attackers on one host, and a count of what each did."""
+
+    def __init__(self, port: int, ping_port: int) -> None:
+        self.port = port
+        self.ping_port = ping_port
+        self.random = Random(SEED)
+        self.done: Counter[str] = Counter()
+        self.over = False
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(BOB, self.port, local_addr=(CAROL, 0))
+
+    async def until_over(self, attack: Callable[[], Awaitable[None]]) -> None:
+        while not self.over:
+            with suppress(OSError, TimeoutError, AssertionError):
+                async with asyncio.timeout(5):
+                    await attack()
+            self.done[attack.__name__] += 1
+            await asyncio.sleep(0.005)
+
+    async def _throw(self, *pieces: bytes, pause_s: float = 0.0) -> None:
+        """Connect, send, and see whether anything comes before the other side closes."""
+        reader, writer = await self.connect()
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(pause_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    while await reader.read(1 << 16):
+                        pass
+        finally:
+            writer.close()
+
+    async def noise(self) -> None:
+        await self._throw(self.random.randbytes(self.random.choice([1, 16, 100, 5_000, 100_000])))
+
+    async def truncated(self) -> None:
+        data = self.random.choice(vectors.SESSION_PACKETS).data
+        await self._throw(data[: self.random.randrange(len(data))])
+
+    async def oversized(self) -> None:
+        header = bytearray(vectors.USER_MESSAGE.data[:16])
+        header[8:12] = self.random.choice([0x00400001, 0x7FFFFFFF, 0xFFFFFFFF, 0x003FFFFF]).to_bytes(
+            4, "little"
+        )
+        await self._throw(bytes(header), bytes(60_000))
+
+    async def wrong_state(self) -> None:
+        packets = [vector.data for vector in vectors.SESSION_PACKETS]
+        self.random.shuffle(packets)
+        await self._throw(*packets)
+
+    async def slow_loris(self) -> None:
+        data = EstablishConnection.request(bytes(16), None, 0).encode()
+        await self._throw(*(data[at : at + 1] for at in range(12)), pause_s=0.2)
+
+    async def flood(self) -> None:
+        """As many connections as possible, and silence."""
+        opened = []
+        try:
+            for _ in range(80):
+                with suppress(OSError):
+                    opened.append(await self.connect())
+            await asyncio.sleep(0.3)
+        finally:
+            for _, writer in opened:
+                writer.close()
+
+    async def pings(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
+            door.bind((CAROL, 0))
+            for _ in range(200):
+                size = self.random.choice([0, 1, 23, 24, 25, 1_400])
+                data = self.random.choice([self.random.randbytes(size), vectors.PING_REQUEST.data])
+                door.sendto(data, (BOB, self.ping_port))
+
+    async def mutated_messages(self) -> None:
+        """A stranger with a proper session sends damaged messages until it is thrown out."""
+        peer = Peer(self.random.randbytes(16))
+        await peer.connect(BOB, self.port, source=CAROL)
+        try:
+            for _ in range(50):
+                data = bytearray(self.random.choice([all_headers().data, vectors.USER_MESSAGE.data]))
+                for _ in range(self.random.randrange(4)):
+                    data[self.random.randrange(16, len(data))] = self.random.randrange(256)
+                peer._writer.write(bytes(data))
+                await asyncio.sleep(0.005)
+                if peer.closed.is_set():
+                    break
+        finally:
+            await peer.close()
+
+    async def lies_about_acknowledgments(self) -> None:
+        peer = Peer(self.random.randbytes(16))
+        await peer.connect(BOB, self.port, source=CAROL)
+        try:
+            header = all_headers().session
+            assert header is not None
+            for _ in range(20):
+                header.ack_sequence_number = self.random.randrange(1 << 16)
+                header.recoverable_msg_ack_flags = self.random.randrange(1 << 32)
+                peer._writer.write(SessionAck.of(header).encode())
+                peer._writer.write(ConnectionParameters.of(0, 0, 0).encode())
+                await asyncio.sleep(0.01)
+        finally:
+            await peer.close()
+
+    async def names(self) -> None:
+        """Messages for queues that are not there, with administration queues on hosts that are not there."""
+        peer = Peer(self.random.randbytes(16))
+        await peer.connect(BOB, self.port, source=CAROL)
+        try:
+            for number in range(50):
+                host = f"10.{self.random.randrange(256)}.{self.random.randrange(256)}.1"
+                peer.send(
+                    peer.message(
+                        bytes(1_000),
+                        f"OS:x\\private$\\none{self.random.randrange(1 << 30)}",
+                        admin=f"TCP:{host}\\private$\\a{number}",
+                        acknowledge=0xF,
+                        transaction=place(number + 1) if number % 2 else None,
+                    )
+                )
+                await asyncio.sleep(0.002)
+        finally:
+            await peer.close()
+
+    @property
+    def attacks(self) -> list[Callable[[], Awaitable[None]]]:
+        return [
+            self.noise,
+            self.truncated,
+            self.oversized,
+            self.wrong_state,
+            self.slow_loris,
+            self.flood,
+            self.pings,
+            self.mutated_messages,
+            self.lies_about_acknowledgments,
+            self.names,
+        ]
+
+
+def memory_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1])
+    raise AssertionError("no such line")
+
+
+def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
+    print(f"seed {SEED}, {SECONDS:g} s")
+
+    async def test() -> None:
+        ping_port = free_port()
+        async with neighbourhood(tmp_path) as here:
+            bob = Process(tmp_path, "BOB", BOB, here.port, config=CONFIG, ping_port=ping_port)
+            bob.make_queue("orders", transactional=True)
+            await bob.start()
+            alice = await here.node(ALICE)
+            campaign = Campaign(here.port, ping_port)
+            alice.send_together(name_of(BOB), b"0")
+            await eventually(lambda: not len(alice.outgoing(BOB).positions), 20)
+            begin_kb = memory_kb(bob.process.pid)
+            attackers = [asyncio.create_task(campaign.until_over(attack)) for attack in campaign.attacks]
+            sent, peak_kb = 1, 0
+            deadline = asyncio.get_running_loop().time() + SECONDS
+            while asyncio.get_running_loop().time() < deadline:
+                alice.send_together(name_of(BOB), *(b"%d" % number for number in range(sent, sent + 5)))
+                sent += 5
+                await eventually(lambda: len(alice.outgoing(BOB).positions) < 50, 20)
+                peak_kb = max(peak_kb, memory_kb(bob.process.pid))
+                assert bob.process.returncode is None
+                await asyncio.sleep(0.02)
+            campaign.over = True
+            await asyncio.gather(*attackers)
+            assert all(campaign.done[attack.__name__] for attack in campaign.attacks), campaign.done
+            await eventually(lambda: not len(alice.outgoing(BOB).positions), 20)
+            print(f"{sent} messages, {peak_kb - begin_kb} kB more, {dict(campaign.done)}")
+            assert peak_kb - begin_kb < MEMORY_LIMIT_KB
+            await bob.stop()
+            assert bob.bodies("orders") == [b"%d" % number for number in range(sent)]
+            log = (tmp_path / "BOB.log").read_text()
+            assert len(log) < LOG_LIMIT_BYTES
+            assert "Traceback" not in log
+
+    async def limited() -> None:
+        async with asyncio.timeout(SECONDS + 90):
+            await test()
+
+    asyncio.run(limited())
+
+
+def test_the_header_of_a_packet_is_what_the_attacks_say() -> None:
+    """PacketSize lies where the attacks put their claim."""
+    header = bytearray(vectors.USER_MESSAGE.data[:16])
+    header[8:12] = (0x1234).to_bytes(4, "little")
+    assert BaseHeader.decode(bytes(header)).packet_size == 0x1234

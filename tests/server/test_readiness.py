@@ -1,0 +1,78 @@
+"""The service manager hears how far the daemon is."""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from msmq.server.readiness import notify
+from tests.server.support import ALICE, free_port, run
+from tests.server.test_daemon_processes import Process
+
+UNIT = Path(__file__).parents[2] / "packaging" / "systemd" / "msmq.service"
+
+
+def test_without_a_service_manager_nothing_is_said(tmp_path: Path) -> None:
+    assert not notify("READY=1", {})
+    assert not notify("READY=1", {"NOTIFY_SOCKET": "somewhere"})
+    assert not notify("READY=1", {"NOTIFY_SOCKET": str(tmp_path / "gone")})
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_a_datagram_for_each_state(tmp_path: Path, abstract: bool) -> None:
+    name = f"@msmq-test-{os.getpid()}" if abstract else str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("\0" + name[1:] if abstract else name)
+        assert notify("READY=1", {"NOTIFY_SOCKET": name})
+        assert manager.recv(100) == b"READY=1"
+
+
+def test_a_daemon_says_ready_reloads_and_says_that_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(tmp_path / "notify"))
+            manager.settimeout(20)
+            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+            daemon = Process(tmp_path, "ALICE", ALICE, free_port())
+            await daemon.start()
+            assert manager.recv(100) == b"READY=1"
+            log = tmp_path / "ALICE.log"
+            configuration = tmp_path / "quick.toml"
+            configuration.write_text('log_level = "debug"\nlog_format = "json"\nwindow_size = 7\n')
+            daemon.process.send_signal(signal.SIGHUP)
+            await written(
+                log, b'"message": "configuration read again; only a restart changes window_size, timers"'
+            )
+            configuration.write_text("log_level = 5\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            await written(log, b"the configuration stays as it was")
+            await daemon.stop()
+            assert manager.recv(100) == b"STOPPING=1"
+
+    run(test)
+
+
+async def written(log: Path, text: bytes) -> None:
+    async with asyncio.timeout(20):
+        while text not in log.read_bytes():
+            await asyncio.sleep(0.05)
+
+
+def test_the_unit_starts_what_there_is() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(UNIT)
+    service = unit["Service"]
+    assert service["Type"] == "notify"
+    command = service["ExecStart"].split()
+    assert command[1:3] == ["serve", "--data"]
+    assert command[3] == f"/var/lib/{service['StateDirectory']}"
+    assert service["ExecReload"].endswith("-HUP $MAINPID")

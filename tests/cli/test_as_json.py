@@ -12,7 +12,7 @@ from msmq.wire.classes import MessageClass
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.packets import FinalAckBody, OrderAckBody, build_order_message
-from tests.cli.captures import decode, decode_json
+from tests.capture.captures import decode, decode_json
 from tests.wire import builders, messages, vectors
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from msmq.cli.as_text import safe, value_text
 from msmq.wire.describe import Kind, Node
-from tests.cli.captures import Capture, decode
+from tests.capture.captures import Capture, decode
 from tests.wire import messages, vectors
 
 HEX = vectors.USER_MESSAGE.data.hex().encode()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.cli import decoding
-from tests.cli.captures import decode, decode_json, kinds
+from tests.capture.captures import decode, decode_json, kinds
 from tests.wire import messages, vectors
 
 MESSAGE = vectors.USER_MESSAGE.data

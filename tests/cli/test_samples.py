@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts import samples
-from tests.cli.captures import decode, decode_json, kinds
+from tests.capture.captures import decode, decode_json, kinds
 
 HOME = Path(__file__).parents[2] / "samples"
 SESSION = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.cli.inputs import Origin
+from msmq.capture.inputs import Origin
 from msmq.cli.story import Story
 from msmq.wire.describe import describe, describe_ping
 from msmq.wire.explain import Role

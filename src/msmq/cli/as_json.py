@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from msmq.cli.cutter import Damage
-from msmq.cli.inputs import Found, Origin
-from msmq.cli.streams import Endpoint
+from msmq.capture.cutter import Damage
+from msmq.capture.inputs import Found, Origin
+from msmq.capture.streams import Endpoint
 from msmq.wire.describe import Description, Kind, Node
 from msmq.wire.explain import Role, explain
 

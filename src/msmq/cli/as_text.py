@@ -13,9 +13,9 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from msmq.capture.cutter import Damage
+from msmq.capture.inputs import Found, Origin
 from msmq.cli.as_json import endpoint_text, time_text
-from msmq.cli.cutter import Damage
-from msmq.cli.inputs import Found, Origin
 from msmq.wire.describe import Description, Kind, Node
 from msmq.wire.explain import Role, explain
 

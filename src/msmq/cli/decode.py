@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from msmq.capture.format import Format
+
 DAMAGED = 1
 UNREADABLE = 2
-
-
-class Format(StrEnum):
-    """How the input is written."""
-
-    AUTO = "auto"
-    HEX = "hex"
-    RAW = "raw"
-    PCAP = "pcap"
 
 
 HELP = (

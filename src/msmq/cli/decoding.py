@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from msmq.capture.cutter import Damage
+from msmq.capture.format import Format
+from msmq.capture.inputs import Found, Source, Tally, find_packets
+from msmq.capture.problems import UnreadableError
 from msmq.cli.as_json import JsonWriter
-from msmq.cli.cutter import Damage
-from msmq.cli.decode import DAMAGED, UNREADABLE, Format
-from msmq.cli.inputs import Found, Source, Tally, find_packets
-from msmq.cli.problems import UnreadableError
+from msmq.cli.decode import DAMAGED, UNREADABLE
 from msmq.cli.story import Story
 from msmq.errors import DecodeError
 from msmq.wire.describe import Description, describe, describe_ping

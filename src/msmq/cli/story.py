@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from msmq.cli.inputs import Origin
+from msmq.capture.inputs import Origin
 from msmq.wire.describe import Description
 from msmq.wire.explain import Role
 from msmq.wire.packets import ConnectionParameters, EstablishConnection, Ping

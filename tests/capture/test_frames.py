@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msmq.cli.capture import MAX_RECORD_BYTES, is_capture, read_frames, read_packet
-from msmq.cli.problems import UnreadableError
-from msmq.cli.streams import Segment
-from tests.cli import captures
-from tests.cli.captures import Capture, decode_json, kinds
+from msmq.capture.frames import MAX_RECORD_BYTES, is_capture, read_frames, read_packet
+from msmq.capture.problems import UnreadableError
+from msmq.capture.streams import Segment
+from tests.capture import captures
+from tests.capture.captures import Capture, decode_json, kinds
 from tests.wire import vectors
 
 STREAM = b"".join(captures.REQUESTS)

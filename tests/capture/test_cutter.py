@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.cli.cutter import Cut, Cutter, Damage, Whole, begins_packet, begins_ping
+from msmq.capture.cutter import Cut, Cutter, Damage, Whole, begins_packet, begins_ping
 from tests.wire import vectors
 
 PACKETS = [vector.data for vector in vectors.SESSION_PACKETS]

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from msmq.cli.capture import Readable
-from msmq.cli.problems import UnreadableError
+from msmq.capture.frames import Readable
+from msmq.capture.problems import UnreadableError
 
 _CHUNK: Final = 1 << 16
 _LONGEST_DUMP_LINE: Final = 1000

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from msmq.cli.decode import Format
-from msmq.cli.inputs import Source
-from tests.cli import captures
-from tests.cli.captures import Capture, decode_json, kinds
+from msmq.capture.format import Format
+from msmq.capture.inputs import Source
+from tests.capture import captures
+from tests.capture.captures import Capture, decode_json, kinds
 from tests.wire import vectors
 
 PACKETS = [vectors.PING_REQUEST, vectors.ESTABLISH_REQUEST, vectors.USER_MESSAGE, vectors.SESSION_ACK]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.cli import streams
-from msmq.cli.cutter import Damage, Whole
-from msmq.cli.streams import Segment, StreamCut, Streams
+from msmq.capture import streams
+from msmq.capture.cutter import Damage, Whole
+from msmq.capture.streams import Segment, StreamCut, Streams
 from tests.wire import vectors
 
 A, B, C = ("a", 49759), ("b", 1801), ("c", 50000)

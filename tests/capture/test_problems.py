@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.captures import Capture, decode
+from tests.capture.captures import Capture, decode
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, Literal, Protocol
 
-from msmq.cli.problems import UnreadableError
-from msmq.cli.streams import Endpoint, Segment
+from msmq.capture.problems import UnreadableError
+from msmq.capture.streams import Endpoint, Segment
 
 MAX_RECORD_BYTES: Final = 1 << 24
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.cli.hextext import looks_like_text, read_blocks
-from msmq.cli.problems import UnreadableError
+from msmq.capture.hextext import looks_like_text, read_blocks
+from msmq.capture.problems import UnreadableError
 
 DATA = bytes.fromhex("10000300 4c494f52 b0080000 00460500 d1587355 beef")
 

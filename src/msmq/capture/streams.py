@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from msmq.cli.cutter import Cut, Cutter
+from msmq.capture.cutter import Cut, Cutter
 
 MAX_WAITING_SEGMENTS: Final = 1024
 MAX_WAITING_BYTES: Final = 1 << 20

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from msmq.cli.capture import Datagram, TruncatedCaptureError, is_capture, read_frames, read_packet
-from msmq.cli.cutter import Cut, Cutter, Damage, Whole, begins_packet, begins_ping
-from msmq.cli.decode import Format
-from msmq.cli.hextext import looks_like_text, read_blocks
-from msmq.cli.problems import UnreadableError
-from msmq.cli.streams import Endpoint, StreamCut, Streams
+from msmq.capture.cutter import Cut, Cutter, Damage, Whole, begins_packet, begins_ping
+from msmq.capture.format import Format
+from msmq.capture.frames import Datagram, TruncatedCaptureError, is_capture, read_frames, read_packet
+from msmq.capture.hextext import looks_like_text, read_blocks
+from msmq.capture.problems import UnreadableError
+from msmq.capture.streams import Endpoint, StreamCut, Streams
 
 _CHUNK: Final = 1 << 16
 _SAMPLE: Final = 1 << 12

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from msmq.errors import EncodeError
-from msmq.wire.classes import MessageClass, class_name, is_application_class
+from msmq.wire.classes import MessageClass, class_name, is_application_class, reason
 from msmq.wire.headers import MessagePropertiesHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import OrderAckBody, build_order_message
@@ -106,3 +106,9 @@ def test_any_received_class_is_passed_on(number: int) -> None:
     start = message.properties_offset + 2
     received = message.data[:start] + number.to_bytes(2, "little") + message.data[start + 2 :]
     assert accept_message(received).properties.message_class == number
+
+
+def test_every_class_has_a_reason_in_words() -> None:
+    assert len({reason(number) for number in MessageClass}) == len(MessageClass)
+    assert not any(reason(number).startswith("class") for number in MessageClass)
+    assert reason(0x1234) == "class 0x1234"

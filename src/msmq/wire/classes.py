@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 
 class MessageClass(IntEnum):
@@ -45,3 +46,35 @@ def class_name(number: int) -> str | None:
         return "MQMSG_CLASS_" + MessageClass(number).name
     except ValueError:
         return None
+
+
+_REASONS: Final = {
+    MessageClass.NORMAL: "an ordinary message",
+    MessageClass.REPORT: "a report on the way of another message",
+    MessageClass.ACK_REACH_QUEUE: "the message has reached its queue",
+    MessageClass.ORDER_ACK: "an acknowledgment between queue managers",
+    MessageClass.ACK_RECEIVE: "the message was received",
+    MessageClass.NACK_BAD_DST_Q: "the destination queue does not exist",
+    MessageClass.NACK_DELETED: "the message was deleted by an administrator on its way",
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "the message did not reach its queue in time",
+    MessageClass.NACK_Q_EXCEED_QUOTA: "the destination queue is full",
+    MessageClass.NACK_ACCESS_DENIED: "the sender may not send to this queue",
+    MessageClass.NACK_HOP_COUNT_EXCEEDED: "the message passed through too many queue managers",
+    MessageClass.NACK_BAD_SIGNATURE: "the signature is missing or wrong",
+    MessageClass.NACK_BAD_ENCRYPTION: "the message could not be decrypted, or had to be encrypted",
+    MessageClass.NACK_NOT_TRANSACTIONAL_Q: "a transactional message was sent to a queue that is not",
+    MessageClass.NACK_NOT_TRANSACTIONAL_MSG: "a message without transaction was sent to a transactional queue",
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER: "the receiver does not have the cryptography it asks for",
+    MessageClass.NACK_Q_DELETED: "the queue was deleted before the message was received",
+    MessageClass.NACK_Q_PURGED: "the queue was purged before the message was received",
+    MessageClass.NACK_RECEIVE_TIMEOUT: "the message was not received in time",
+    MessageClass.NACK_RECEIVE_REJECTED: "the receiving application rejected the message",
+}
+
+
+def reason(number: int) -> str:
+    """What a class says about a message, in words: the reason of a dead letter, the content of an acknowledgment."""
+    try:
+        return _REASONS[MessageClass(number)]
+    except (KeyError, ValueError):
+        return f"class {number:#06x}"

@@ -51,6 +51,11 @@ def deliver(host: Host, queue: Queue, one: StoredMessage | None = None, sender: 
 
 
 def encrypted() -> StoredMessage:
+    """A message that came encrypted; its own claim, in EB, is worth nothing."""
+    return StoredMessage(build(), LocalAttributes(private=True))
+
+
+def claiming() -> StoredMessage:
     header = SecurityHeader(flags=0x21, security_id=SID, encryption_key=b"key")
     return StoredMessage(build(security=header), LocalAttributes())
 
@@ -76,6 +81,7 @@ def test_kinds_do_not_mix(host: Host, transactional: bool, fate: int) -> None:
 def test_privacy(host: Host, level: QueuePrivacyLevel, clear: int, secret: int) -> None:
     queue = host.queue(privacy_level=level)
     assert (deliver(host, queue), deliver(host, queue, encrypted())) == (clear, secret)
+    assert deliver(host, queue, claiming()) == clear
     assert host.queue("default").privacy_level is QueuePrivacyLevel.OPTIONAL
 
 

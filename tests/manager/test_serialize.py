@@ -142,12 +142,15 @@ def test_messages_with_something_to_secure_have_a_security_header(
     assert serialize(sent()).security is None
 
 
-@pytest.mark.parametrize(
-    "attributes", [{"authentication_level": AuthenticationLevel.SIG10}, {"privacy_level": PrivacyLevel.BASE}]
-)
-def test_a_message_to_be_secured_must_bring_something_for_it(attributes: dict[str, Any]) -> None:
+def test_a_message_to_be_signed_must_bring_something_for_it() -> None:
     with pytest.raises(EncodeError, match="at least one item"):
-        serialize(sent(**attributes))
+        serialize(sent(authentication_level=AuthenticationLevel.SIG10))
+
+
+def test_a_message_that_is_yet_to_be_encrypted_is_clear() -> None:
+    packet = accept_message(serialize(sent(body=b"secret", privacy_level=PrivacyLevel.ADVANCED)).data)
+    assert packet.security is None
+    assert (packet.body, packet.properties.privacy_level) == (b"secret", PrivacyLevel.ADVANCED)
 
 
 @pytest.mark.spec("DMPR-3.1.7.1.30-d")

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from msmq.errors import MQError
 from msmq.manager.core import Core, Subscriber
-from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.message import DeliveryGuarantee, Message, SenderMessageClass
 from msmq.manager.model import QueueAccessType
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import Queue
@@ -46,7 +46,7 @@ class Acknowledging(Subscriber):
         if is_destination(queue) and reason != MessageClass.NORMAL:
             self.acknowledge(message.packet, MessageClass(reason))
 
-    def acknowledge(self, packet: UserMessage, fate: MessageClass) -> None:
+    def acknowledge(self, packet: UserMessage, fate: MessageClass | SenderMessageClass) -> None:
         """Send Administration Acknowledgment, if one is due."""
         due = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
         if due is None:

@@ -34,16 +34,22 @@ def register_certificate(user: User, certificate: bytes, identifier: bytes) -> N
 
 def make_internal_certificate(core: Core, user: User, key: RSAPrivateKey) -> InternalCertificate:
     """Make the internal certificate of a user for ``key``, whose private half the user keeps to sign with."""
+    subject = str(Sid.decode(user.security_identifier))
+    internal = InternalCertificate(make_certificate(core, subject, key), user)
+    core.internal_certificates[user.security_identifier] = internal
+    return internal
+
+
+def make_certificate(core: Core, subject: str, key: RSAPrivateKey) -> bytes:
+    """A certificate in DER that this queue manager issues for the owner of ``key``, signed with that key."""
     host = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, core.record.computer_name)])
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(Sid.decode(user.security_identifier)))])
+    owner = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     made = datetime.fromtimestamp(core.now_s, UTC)
     # twenty bytes are the most a serial number may have, and it is positive
     serial = int.from_bytes(core.environment.random_bytes(20), "big") >> 1 | 1
     certificate = (
-        x509.CertificateBuilder(host, subject, key.public_key(), serial, made, made + _LIFETIME)
+        x509.CertificateBuilder(host, owner, key.public_key(), serial, made, made + _LIFETIME)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, SHA256())
     )
-    internal = InternalCertificate(certificate.public_bytes(Encoding.DER), user)
-    core.internal_certificates[user.security_identifier] = internal
-    return internal
+    return certificate.public_bytes(Encoding.DER)

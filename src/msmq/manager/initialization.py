@@ -44,6 +44,7 @@ from msmq.manager.model import (
 from msmq.manager.provisioning import KeyRing, generate_key
 from msmq.manager.queue import Queue
 from msmq.security.access import default_queue_manager_descriptor
+from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import ADMINISTRATORS, Sid
 from msmq.wire.guid import NULL_GUID
 
@@ -92,6 +93,10 @@ class Settings:
     """New queues get the descriptor of the specification instead of ours (see default_security)."""
     computer_sid: Callable[[str], Sid | None] = lambda computer: None
     """Asks the directory for the account of a computer (MS-MQDSSM 3.1.6.14)."""
+    make_keys: bool = False
+    """A host without keys makes them when it starts, in a directory or not."""
+    crypto: CryptoPolicy = field(default_factory=CryptoPolicy)
+    """Which signatures and ciphers are accepted, and how keys are kept."""
     send_insecure_nacks: bool = False
     """Senders are told of refusals that also tell strangers about this host (MS-MQQB 3.1.7.15)."""
     longest_time_to_reach_queue_s: int = DEFAULT_TIME_TO_REACH_QUEUE_S
@@ -126,9 +131,11 @@ class Initialization:
             self._be_born()
         if provisioning:
             core.last_domain = b""
+        if core.directory_integrated and provisioning:
+            self._provision()
+        elif self.settings.make_keys and not self.keys.exchange:
+            self._make_keys()
         if core.directory_integrated:
-            if provisioning:
-                self._provision()
             self._synchronize(provisioning)
             self._start_timers()
         save(core)
@@ -174,6 +181,10 @@ class Initialization:
         if site is not None and site not in record.site_identifier_list:
             record.site_identifier_list += (site,)
         self.find_directory_servers()
+        self._make_keys()
+
+    def _make_keys(self) -> None:
+        core, record = self.core, self.core.record
         environment = core.environment
         make = environment.generate_key or partial(generate_key, random_bytes=environment.random_bytes)
         self.keys = KeyRing.generate(make)

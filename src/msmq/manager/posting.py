@@ -18,9 +18,11 @@ from msmq.errors import (
     MQError,
     QueueNotAvailableError,
     TransactionUsageError,
+    UnsupportedFormatnameOperationError,
 )
 from msmq.manager.core import Core
-from msmq.manager.message import DeliveryGuarantee, Message, SenderIdentifierType
+from msmq.manager.credentials import Credentials
+from msmq.manager.message import DeliveryGuarantee, DestinationQueueType, Message, SenderIdentifierType
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import OpenQueueDescriptor, Queue
@@ -29,13 +31,19 @@ from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
+from msmq.security.leaving import Signer
+from msmq.security.rejections import MessageRejectedError
+from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_SH
 from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.properties.queue import accepts_transaction
 
 _REFUSED: dict[MessageClass, type[MQError]] = {
     MessageClass.NACK_Q_EXCEED_QUOTA: InsufficientResourcesError,
     MessageClass.NACK_ACCESS_DENIED: AccessDeniedError,
     MessageClass.NACK_BAD_SIGNATURE: MessageNotAuthenticatedError,
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER: MessageNotAuthenticatedError,
     MessageClass.NACK_BAD_ENCRYPTION: BadSecurityContextError,
     MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
     MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
@@ -46,9 +54,10 @@ _REFUSED: dict[MessageClass, type[MQError]] = {
 class Posting:
     """Sends what applications hand over."""
 
-    def __init__(self, core: Core, sending: Sending) -> None:
+    def __init__(self, core: Core, sending: Sending, credentials: Credentials) -> None:
         self.core = core
         self.sending = sending
+        self.credentials = credentials
 
     def send(
         self,
@@ -56,8 +65,11 @@ class Posting:
         message: Message,
         transaction: Transaction | None = None,
         caller: Token | None = None,
+        signer: Signer | None = None,
     ) -> list[StoredMessage]:
         """Send a message to everything a descriptor stands for; gives the copies that were made.
+
+        ``signer`` signs it if its authentication level asks for that; the queue manager does so for itself.
 
         The first destination that refuses ends the send with the reason; copies made before stay, unless a
         transaction covers them.
@@ -66,12 +78,12 @@ class Posting:
             raise AccessDeniedError("This queue was not opened for sending.")
         message.check()
         if not descriptor.multiple:
-            return [self._send_one(descriptor, message, transaction, caller)]
+            return [self._send_one(descriptor, message, transaction, caller, signer)]
         listed = replace(
             message,
             destination_multi_queue_format_name=tuple(child.format_name for child in descriptor.children),
         )
-        return [self._send_one(child, listed, transaction, caller) for child in descriptor.children]
+        return [self._send_one(child, listed, transaction, caller, signer) for child in descriptor.children]
 
     def _send_one(
         self,
@@ -79,25 +91,49 @@ class Posting:
         message: Message,
         transaction: Transaction | None,
         caller: Token | None,
+        signer: Signer | None,
     ) -> StoredMessage:
         queue = descriptor.queue
         if queue is None:
             raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
         complete = self._complete(message, descriptor.format_name, transaction, caller)
+        complete = self.credentials.sign(complete, signer, as_manager=caller is None)
         stored = StoredMessage(serialize(complete), self._local(complete))
         if not is_destination(queue):
+            if stored.local.private:
+                self._check_privacy(complete)
             status, _ = self.sending.enqueue(queue, stored, transaction)
             if status:
                 raise InsufficientResourcesError(
                     f"{descriptor.format_name} takes no more messages: {status.name}."
                 )
             return stored
-        fate = self.sending.deliver(queue, stored, caller, transaction)
+        fate = self._deliver(queue, stored, caller, transaction)
         self._journal(queue, stored, fate, transaction)
         if fate is not MessageClass.ACK_REACH_QUEUE:
             refused = _REFUSED.get(fate, InvalidHandleError)
             raise refused(f"{descriptor.format_name} refuses this message: {fate.name}.")
         return stored
+
+    def _deliver(
+        self, queue: Queue, stored: StoredMessage, caller: Token | None, transaction: Transaction | None
+    ) -> MessageClass:
+        """A signed message of this host is examined like one that arrives; who its caller is was checked before."""
+        packet = stored.packet
+        if packet.user.flags & USER_SH and accepts_transaction(queue.transactional, packet.transactional):
+            try:
+                self.credentials.examine(stored)
+            except MessageRejectedError as error:
+                return self.sending.refuse(queue, stored, error.message_class)
+        return self.sending.deliver(queue, stored, caller, transaction)
+
+    def _check_privacy(self, message: Message) -> None:
+        if message.destination_queue_type is DestinationQueueType.DIRECT_QUEUE:
+            raise UnsupportedFormatnameOperationError(
+                f"{message.destination_queue_format_name} is a direct name, which does not say whose key a body is to "
+                "be encrypted with."
+            )
+        self.credentials.check_privacy(message)
 
     def _complete(
         self, message: Message, destination: str, transaction: Transaction | None, caller: Token | None
@@ -130,6 +166,7 @@ class Posting:
     def _local(message: Message) -> LocalAttributes:
         return LocalAttributes(
             allow_peek_when_locked=message.allow_peek_when_locked,
+            private=message.privacy_level != PrivacyLevel.NONE,
             application_deadletter_queue=message.application_deadletter_queue,
         )
 

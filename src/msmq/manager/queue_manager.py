@@ -9,7 +9,8 @@ leave the process (no acknowledgment, no message to a reader, no answer) before 
 
 The rooms inside: :class:`Core` is the state, :class:`Placing` puts messages into queues and takes them out,
 :class:`Reading` reads and waits, :class:`Transactions` groups operations, :class:`Queues` opens and closes,
-:class:`Sending` judges and delivers, :class:`Acknowledging` tells senders, :class:`Administration` shows and changes
+:class:`Sending` judges and delivers, :class:`Credentials` verifies, decrypts, signs and encrypts,
+:class:`Acknowledging` tells senders, :class:`Administration` shows and changes
 properties, :class:`DirectoryEvents` publishes, :class:`Naming` finds.
 """
 
@@ -24,10 +25,12 @@ from msmq.manager.acknowledging import Acknowledging
 from msmq.manager.administration import Administration
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Core, Environment, Subscriber
+from msmq.manager.credentials import Credentials
 from msmq.manager.directory import Change, Directory, DirectoryEvents, DirectoryObject
 from msmq.manager.dispatch import Dispatch
 from msmq.manager.guard import Guard
 from msmq.manager.initialization import (
+    KEYS,
     Identity,
     Initialization,
     Settings,
@@ -98,7 +101,8 @@ class QueueManager:
         )
         self.administration = Administration(core, self.queues, self.directory, self.guard)
         self.sending = Sending(core, self.placing, self.transactions, self.guard)
-        self.posting = Posting(core, self.sending)
+        self.credentials = Credentials(core, self.directory, self.settings.crypto)
+        self.posting = Posting(core, self.sending, self.credentials)
         self.acknowledging = Acknowledging(
             core, self.queues, self.sending, send_insecure_nacks=self.settings.send_insecure_nacks
         )
@@ -111,9 +115,9 @@ class QueueManager:
 
     # --- life ---------------------------------------------------------------------------------------------------
 
-    def start(self, *, provisioning: bool = False) -> Recovered:
+    def start(self, *, provisioning: bool | None = False) -> Recovered:
         """Queue Manager Started: find everything again, then serve. ``provisioning`` is the first start of a host in
-        its directory: it gets its keys and is published."""
+        its directory: it gets its keys and is published. None is for when it has not been done yet."""
         core = self.core
         if core.state is not QueueManagerState.STOPPED:
             raise IllegalOperationError("The queue manager runs already.")
@@ -138,14 +142,17 @@ class QueueManager:
         core.ledger.store.commit()
         core.state = QueueManagerState.STOPPED
 
-    def _restore(self, found: Recovered, provisioning: bool) -> None:
+    def _restore(self, found: Recovered, provisioning: bool | None) -> None:
         core = self.core
+        if provisioning is None:
+            provisioning = not found.values.get(KEYS)
         found.check(attributes.VALUE)  # who this is cannot be made up
         core.lost_records += [LostRecord(Kind.VALUE, 0, key, str(why)) for key, why in found.damaged.values()]
         core.restore_numbers(*found.values.get("numbers", (0, 0)), uncertain=bool(found.damaged))
         initialization = Initialization(core, self.directory, self._identity, self.settings)
         initialization.begin(found.values, provisioning=provisioning)
         self.keys = initialization.keys
+        self.credentials.use(self.keys)
         self._restore_queues(found)
         create_system_queues(core)
         self._restore_messages(found)

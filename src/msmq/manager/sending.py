@@ -78,6 +78,12 @@ class Sending:
                 subscriber.message_arrived(queue, message, fate)
         return fate
 
+    def refuse(self, queue: Queue, message: StoredMessage, fate: MessageClass) -> MessageClass:
+        """A message does not get into its destination queue; subscribers are told, and with them its sender."""
+        for subscriber in self.core.subscribers:
+            subscriber.message_arrived(queue, message, fate)
+        return fate
+
     def judge(self, queue: Queue, message: StoredMessage, sender: Token | None = None) -> MessageClass | None:
         """Why a destination queue refuses a message, or None: kind, signature, encryption and sender must
         fit."""
@@ -90,8 +96,7 @@ class Sending:
             )
         if not accepts_authentication(queue.authentication, bool(message.local.authentication_level)):
             return MessageClass.NACK_BAD_SIGNATURE
-        encrypted = packet.security is not None and bool(packet.security.body_encrypted)
-        if not accepts_privacy(queue.privacy_level, encrypted):
+        if not accepts_privacy(queue.privacy_level, message.local.private):
             return MessageClass.NACK_BAD_ENCRYPTION
         try:
             self.guard.check_queue(sender, queue, QueueOperation.WRITE_MESSAGE)

@@ -130,6 +130,7 @@ def _transaction_header(message: Message) -> TransactionHeader | None:
 def _security_header(message: Message) -> SecurityHeader | None:
     """There is one as soon as there is anything to say in it, be it only who sends.
 
+    EB is set when the body is encrypted, which is when there is a key: a body that is only to be encrypted is clear.
     AI is set where there is more than the sender, as in the published frame. AU and AS are the receiver's.
     """
     system = (SYSTEM_PROVIDER_TYPE, SYSTEM_PROVIDER_NAME)
@@ -142,7 +143,7 @@ def _security_header(message: Message) -> SecurityHeader | None:
         provider_info=b"" if provider == system else provider.encode(),
     )
     credentials = any((header.encryption_key, header.signature, header.sender_cert, header.provider_info))
-    encrypted = message.privacy_level != PrivacyLevel.NONE
+    encrypted = bool(message.symmetric_key)
     wanted = encrypted or message.authentication_level is not AuthenticationLevel.NONE
     if not (wanted or credentials or message.sender_identifier):
         return None

@@ -31,6 +31,8 @@ class LocalAttributes:
     application_deadletter_queue: str = ""
     authentication_level: int = 0
     """The signature type that was verified here; the packet's own claim is never believed."""
+    private: bool = False
+    """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
     transaction_status_queue: str = ""
     source_address: str = ""
 
@@ -41,6 +43,7 @@ class LocalAttributes:
             self.allow_peek_when_locked
             or self.application_deadletter_queue
             or self.authentication_level
+            or self.private
             or self.transaction_status_queue
             or self.source_address
         )

@@ -41,3 +41,10 @@ class DecryptionError(MessageRejectedError):
 
     def __init__(self) -> None:
         super().__init__("the message body cannot be decrypted")
+
+
+class CipherRefusedError(DecryptionError):
+    """The policy of this host does not let the body be decrypted; its headers alone say so, and no key was used."""
+
+    def __init__(self, reason: str) -> None:
+        MessageRejectedError.__init__(self, reason)

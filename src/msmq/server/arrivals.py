@@ -26,6 +26,7 @@ from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.security.access import Token
+from msmq.security.rejections import MessageRejectedError
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.connection import Connection
 from msmq.server.group_commit import GroupCommit
@@ -44,6 +45,7 @@ from msmq.transfer.order_receiver import (
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name as name_in_packet
+from msmq.wire.headers import USER_SH
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
 from msmq.wire.names.direct import DIRECT_PREFIX
@@ -57,6 +59,7 @@ from msmq.wire.packets import (
 _PREFIX: Final = "transfer/incoming"
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
+_STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
 
@@ -207,19 +210,22 @@ class Arrivals(Subscriber):
     def _fate(self, queue: Queue | None, message: StoredMessage) -> MessageClass:
         packet = message.packet
         refusal = None
+        sender = _STRANGER
         if queue is None:
             too_far = not packet.addressed_to(self._own_guid) and packet.forwarded() is None
             refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED if too_far else MessageClass.NACK_BAD_DST_Q
-        elif packet.security is not None and packet.security.body_encrypted:
-            refusal = MessageClass.NACK_BAD_ENCRYPTION  # there are no keys to decrypt with
+        elif packet.user.flags & USER_SH and queue.transactional == packet.transactional:
+            try:
+                sender = self._manager.credentials.examine(message)
+            except MessageRejectedError as error:
+                refusal = error.message_class
         if queue is None or refusal is not None:
             assert refusal is not None
             self._manager.acknowledging.acknowledge(packet, refusal)
             return refusal
         if self._manager.placing.admit(queue, message) is EnqueueStatus.QUEUE_MANAGER_QUOTA:
             raise NoRoomError("the quota of the queue manager is used up")
-        # Signatures are not verified yet, so nobody is believed to be who they say.
-        return self._manager.sending.deliver(queue, message, Token.anonymous())
+        return self._manager.sending.deliver(queue, message, sender)
 
     # Acknowledging transactional messages
 

@@ -9,18 +9,27 @@ from __future__ import annotations
 import socket
 import tomllib
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from msmq.errors import MsmqError
 from msmq.server.logs import FORMATS
+from msmq.security.policy import CryptoPolicy
+from msmq.security.signing import HashPolicy
 from msmq.transfer.timers import TimerSettings
+from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE
 from msmq.wire.packets import UNLIMITED_SESSIONS
 
 DEFAULT_PORT: Final = 1801
 DEFAULT_PING_PORT: Final = 3527
+_PREFERRED: Final = {
+    PrivacyLevel.BASE: "preferred_base_algorithm",
+    PrivacyLevel.ENHANCED: "preferred_enhanced_algorithm",
+    PrivacyLevel.ADVANCED: "preferred_advanced_algorithm",
+}
 _WILDCARDS: Final = ("0.0.0.0", "::")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 RELOADABLE: Final = frozenset(
@@ -83,6 +92,42 @@ class Config:
     send_insecure_nacks: Annotated[
         bool, "Whether senders are told of refusals that also tell strangers about this host."
     ] = False
+    accepted_hashes: Annotated[
+        tuple[str, ...],
+        "Hash algorithms whose signatures are believed: md2, md4, md5, sha1, sha256, sha512. All but the last two are "
+        "broken or nearly so.",
+    ] = ("sha512",)
+    accepted_ciphers: Annotated[
+        tuple[str, ...],
+        "Algorithms that bodies may be encrypted with: rc2, rc4, aes128, aes192, aes256. The first two, which the "
+        "privacy levels Base and Enhanced need, are broken.",
+    ] = ("aes128", "aes192", "aes256")
+    preferred_advanced_algorithm: Annotated[
+        str, "What bodies of privacy level Advanced are encrypted with: aes128, aes192 or aes256."
+    ] = "aes256"
+    preferred_enhanced_algorithm: Annotated[
+        str, "What bodies of privacy level Enhanced are encrypted with: rc2 or rc4."
+    ] = "rc4"
+    preferred_base_algorithm: Annotated[
+        str, "What bodies of privacy level Base are encrypted with: rc2 or rc4."
+    ] = "rc4"
+    send_enhanced_rc2_using_40_bit_keys: Annotated[
+        bool, "Whether RC2 keys of level Enhanced have 40 bits only, for very old peers."
+    ] = False
+    reject_enhanced_rc2_using_40_bit_keys: Annotated[bool, "Whether messages with such keys are refused."] = (
+        False
+    )
+    slow_algorithm_limit_bytes: Annotated[
+        int, "The largest message that is signed with md2 or md4 or encrypted with rc2, which are slow here."
+    ] = 65_536
+    believe_unsigned_senders: Annotated[
+        bool,
+        "Whether the sender that an unsigned message names counts in access checks. Anybody can name anybody; a "
+        "sender whom nothing proves is anonymous otherwise.",
+    ] = False
+    user_cert_cache_size: Annotated[int, "Certificates kept that the directory has confirmed."] = 53
+    receive_symmetric_key_cache_size: Annotated[int, "Keys of received messages kept."] = 127
+    send_symmetric_key_cache_size: Annotated[int, "Keys of sent messages kept."] = 53
     express_limit_bytes: Annotated[int, "Memory that express messages may take."] = 1 << 30
     log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
     log_format: Annotated[str, "How it is logged: text, or json for one object in each line."] = "text"
@@ -103,6 +148,7 @@ class Config:
             raise ConfigError(f"log_level is {self.log_level}; it is one of {', '.join(LOG_LEVELS)}.")
         if self.log_format not in FORMATS:
             raise ConfigError(f"log_format is {self.log_format}; it is one of {', '.join(FORMATS)}.")
+        _ = self.crypto_policy  # refuses names that there are none of
         if not 1 <= self.window_size <= 0xFFFF:
             raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")
 
@@ -116,6 +162,33 @@ class Config:
         return replace(self, **taken), [name for name in differing if name not in RELOADABLE]
 
     @property
+    def crypto_policy(self) -> CryptoPolicy:
+        """What is decided about signatures and encryption."""
+        cipher = partial(_algorithm, EncryptionAlgorithm)
+        hashes = frozenset(
+            _algorithm(HashAlgorithm, "accepted_hashes", name) for name in self.accepted_hashes
+        )
+        try:
+            return CryptoPolicy(
+                hashes=HashPolicy(accepted=hashes),
+                ciphers=frozenset(cipher("accepted_ciphers", name) for name in self.accepted_ciphers),
+                preferred={
+                    level: cipher(option, getattr(self, option)) for level, option in _PREFERRED.items()
+                },
+                send_enhanced_rc2_using_40_bit_keys=self.send_enhanced_rc2_using_40_bit_keys,
+                reject_enhanced_rc2_using_40_bit_keys=self.reject_enhanced_rc2_using_40_bit_keys,
+                slow_limit_bytes=self.slow_algorithm_limit_bytes,
+                believe_unsigned_senders=self.believe_unsigned_senders,
+                user_cert_cache_size=self.user_cert_cache_size,
+                user_cert_lifetime_ms=self.timers.user_cert_lifetime_ms,
+                receive_symmetric_key_cache_size=self.receive_symmetric_key_cache_size,
+                send_symmetric_key_cache_size=self.send_symmetric_key_cache_size,
+                symmetric_key_short_lifetime_ms=self.timers.symmetric_key_short_lifetime_ms,
+            )
+        except ValueError as error:
+            raise ConfigError(f"{error}.") from None
+
+    @property
     def own_addresses(self) -> frozenset[str]:
         """The addresses that are certainly ours: those we listen on by themselves."""
         return frozenset(address for address in self.listen if address not in _WILDCARDS)
@@ -125,6 +198,17 @@ class Config:
         version = ip_address(address).version
         ours = next((own for own in self.listen if ip_address(own).version == version), None)
         return None if ours in _WILDCARDS else ours
+
+
+Algorithm = TypeVar("Algorithm", HashAlgorithm, EncryptionAlgorithm)
+
+
+def _algorithm(kind: type[Algorithm], option: str, name: str) -> Algorithm:
+    try:
+        return kind[name.upper()]
+    except KeyError:
+        known = ", ".join(member.name.lower() for member in kind)
+        raise ConfigError(f"{option}: {name} is none of {known}.") from None
 
 
 def load(path: Path) -> Config:

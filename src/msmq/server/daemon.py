@@ -15,10 +15,12 @@ import time
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
+from msmq.manager.directory import Directory
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.arrivals import Arrivals
+from msmq.server.complaints import Complaints
 from msmq.server.config import Config
 from msmq.server.connection import Connection, TransferEvent
 from msmq.server.group_commit import GroupCommit
@@ -38,8 +40,11 @@ _log = logging.getLogger(__name__)
 class Daemon:
     """A running queue manager with its doors."""
 
-    def __init__(self, config: Config, *, resolve: Resolve = resolve) -> None:
+    def __init__(
+        self, config: Config, *, resolve: Resolve = resolve, directory: Directory | None = None
+    ) -> None:
         self.config = config
+        self._directory = directory
         self._resolve = resolve
         self.failure: Exception | None = None
         """Why the disk failed, if it did."""
@@ -69,13 +74,17 @@ class Daemon:
             express_limit_bytes=config.express_limit_bytes,
             local_addresses=config.own_addresses,
             send_insecure_nacks=config.send_insecure_nacks,
+            directory_integrated=self._directory is not None,
+            make_keys=True,
+            crypto=config.crypto_policy,
         )
         identity = Identity(config.name, config.dns_domain)
         environment = Environment(time.time, os.urandom)
-        self.manager = QueueManager(self.store, environment, lambda: identity, settings)
+        self.manager = QueueManager(self.store, environment, lambda: identity, settings, self._directory)
+        self.manager.credentials.tell = Complaints(_log).hear
         # Who listens on one loopback address only shares this computer with others of its kind.
         self.manager.naming.loopback_is_local = not config.own_addresses
-        found = self.manager.start()
+        found = self.manager.start(provisioning=None)
         # Who promised to commit before it stopped learns now how that ended.
         self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
         self.resource_manager = ResourceManager(self.manager.transactions)

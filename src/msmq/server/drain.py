@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from msmq.errors import MessageStorageFailedError
+from msmq.errors import MessageStorageFailedError, MQError
 from msmq.manager.message import SenderMessageClass
-from msmq.manager.model import OutgoingState, OutgoingTransferInfo
+from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransferInfo
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OutgoingQueue
 from msmq.manager.stored import StoredMessage
@@ -120,7 +120,10 @@ class Drain:
             if self._is_late(message):
                 self.expire(entry.lookup_id, message)
                 continue
-            parcel = Parcel(self, entry.lookup_id, data=message.packet.data)
+            data = self._outbound(entry.lookup_id, message)
+            if data is None:
+                continue
+            parcel = Parcel(self, entry.lookup_id, data=data)
             if message.packet.transactional:
                 if first is None and not self._room_for_places(most):
                     break
@@ -136,6 +139,17 @@ class Drain:
             self._places.write(first, fresh)
             self._changed = True
         return chosen
+
+    def _outbound(self, lookup_id: int, message: StoredMessage) -> bytes | None:
+        """The bytes that leave, encrypted where that is asked for; None, and the message is gone, if that fails."""
+        if not message.local.private:
+            return message.packet.data
+        try:
+            return self.outgoing.manager.credentials.seal(message.packet)
+        except MQError as error:
+            self.outgoing.note(self.queue, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE, error.code)
+            self.give_up(lookup_id, message, SenderMessageClass.NACK_COULD_NOT_ENCRYPT)
+            return None
 
     def _room_for_places(self, most: int) -> bool:
         """Whether places can be written; on a full disk transactional messages wait."""
@@ -172,7 +186,9 @@ class Drain:
             return None
         data, parcel.data = parcel.data, None
         if data is None:
-            data = self.outgoing.core.load(self.queue, entry).packet.data
+            data = self._outbound(parcel.lookup_id, self.outgoing.core.load(self.queue, entry))
+            if data is None:
+                return None
         return placed(data, self._sender.place(parcel.number)) if parcel.number else data
 
     def sent(self, parcel: Parcel, now_ms: int) -> None:
@@ -318,14 +334,20 @@ class Drain:
         return late_for_queue(message.packet, now_s) or late_for_reader(message.packet, now_s)
 
     def expire(self, lookup_id: int, message: StoredMessage) -> None:
-        """The message did not make it in time (MS-MQQB 3.1.7.1.2): who asked is told, and it may be kept."""
+        """The message did not make it in time (MS-MQQB 3.1.7.1.2)."""
+        self.give_up(lookup_id, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+
+    def give_up(
+        self, lookup_id: int, message: StoredMessage, fate: MessageClass | SenderMessageClass
+    ) -> None:
+        """The message will not be sent: who asked is told, and it may be kept."""
         number = self.numbers.pop(lookup_id, None)
         if number is not None:
             self._sender.remove(number)
             self._again.pop(number, None)
         packet = message.packet
         self.outgoing.final_acks.forget(packet.user.message_id)
-        self.outgoing.acknowledging.acknowledge(packet, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        self.outgoing.acknowledging.acknowledge(packet, fate)
         if packet.user.negative_journaling and journaled(message):
             self.outgoing.sending.dead_letter(self.queue, lookup_id)
         else:

@@ -48,7 +48,7 @@ class Acknowledgment:
     Names are format names as text: a packet may carry a direct name that no parser of ours accepts.
     """
 
-    message_class: MessageClass
+    message_class: int
     destinations: tuple[str, ...]
     """The administration queue, or all of them when a multiple-element name lists several."""
     response: str | None
@@ -57,11 +57,11 @@ class Acknowledgment:
     body: bytes
 
 
-def wants(message: UserMessage, fate: MessageClass) -> bool:
+def wants(message: UserMessage, fate: int) -> bool:
     """Whether the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
-    if fate is MessageClass.ACK_REACH_QUEUE:
+    if fate == MessageClass.ACK_REACH_QUEUE:
         bit = _PA
-    elif fate is MessageClass.ACK_RECEIVE:
+    elif fate == MessageClass.ACK_RECEIVE:
         bit = _PR
     elif fate & 0xC000 == 0x8000:
         bit = _NA
@@ -73,12 +73,12 @@ def wants(message: UserMessage, fate: MessageClass) -> bool:
 
 
 def acknowledgment(
-    message: UserMessage, fate: MessageClass, *, send_insecure_nacks: bool = False
+    message: UserMessage, fate: int, *, send_insecure_nacks: bool = False
 ) -> Acknowledgment | None:
     """What to send to the administration queue when ``fate`` befalls a message, or None when nothing is due.
 
     Acknowledgments answer a packet that asked for them and names an admin queue (MS-MQQB 3.1.7.15); they are never
-    answered themselves. A negative one brings the body back unless it is encrypted.
+    answered themselves. A negative one brings the body back unless it travelled encrypted, or was to.
     """
     user = message.user
     if not user.admin_reference or not wants(message, fate):
@@ -89,14 +89,16 @@ def acknowledgment(
     if fate in INSECURE_NACKS and not send_insecure_nacks:
         return None
     positive = fate in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
-    encrypted = message.security is not None and bool(message.security.body_encrypted)
+    secret = message.properties.privacy_level or (
+        message.security is not None and message.security.body_encrypted
+    )
     return Acknowledgment(
         fate,
         destinations,
         format_name(user, user.destination_reference, user.destination_queue),
         message.identifier.encode(),
         message.recoverable,
-        b"" if positive or encrypted else message.body,
+        b"" if positive or secret else message.body,
     )
 
 

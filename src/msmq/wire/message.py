@@ -54,6 +54,10 @@ _FLAGS_OFFSET: Final = 60  # UserHeader.Flags, counted from the start of the pac
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
 _FIRST_MESSAGE_BIT, _LAST_MESSAGE_BIT = 2, 3  # of TransactionHeader.Flags
 _TRANSACTION_EDGES: Final = 1 << _FIRST_MESSAGE_BIT | 1 << _LAST_MESSAGE_BIT
+_BODY_SIZES: Final = (
+    32  # MessageSize and AllocationBodySize, counted from the start of MessagePropertiesHeader
+)
+_ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
 _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
 
@@ -334,6 +338,23 @@ class UserMessage:
         flags = data[self._user_end] & ~_TRANSACTION_EDGES
         data[self._user_end] = flags | first << _FIRST_MESSAGE_BIT | last << _LAST_MESSAGE_BIT
         return UserMessage.route(bytes(data))
+
+    def decrypted(self, body: bytes) -> UserMessage:
+        """The same message with its body in the clear and Flags.EB 0, as its destination queue keeps it.
+
+        All other bytes stay as they came, for a signature counts them.
+        """
+        offset, start = self.properties_offset, self.body_offset
+        old_end = start + self.properties.allocation_body_size + 3 & ~3
+        new_end = start + len(body) + 3 & ~3
+        data = bytearray(self.data[:start]) + body
+        data += bytes(new_end - len(data)) + self.data[old_end:]
+        data[8:12] = (self.base.packet_size + new_end - old_end).to_bytes(4, "little")
+        sizes = offset + _BODY_SIZES
+        data[sizes : sizes + 8] = 2 * len(body).to_bytes(4, "little")
+        transaction = self.transaction
+        data[self._user_end + (0 if transaction is None else len(transaction.write()))] &= ~_ENCRYPTED
+        return UserMessage.decode(bytes(data))
 
     @classmethod
     def build(

@@ -1,0 +1,22 @@
+"""Saying something once: what strangers can cause as often as they like must not fill the log."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+_MOST: Final = 64
+
+
+class Complaints:
+    """A log that is told each thing once at level warning, and again at level debug only."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._heard: set[str] = set()
+
+    def hear(self, reason: str) -> None:
+        new = reason not in self._heard and len(self._heard) < _MOST
+        if new:
+            self._heard.add(reason)
+        self._log.log(logging.WARNING if new else logging.DEBUG, "a message is refused: %s", reason)

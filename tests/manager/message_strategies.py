@@ -170,9 +170,7 @@ def canonical_parts(draw: st.DrawFn) -> dict[str, Any]:
         parts["properties"].privacy_level = 0
         return parts
     signed = security.signature or (parts["multi_queue"] and parts["multi_queue"].signature.signature)
-    if not security.body_encrypted:
-        parts["properties"].privacy_level = 0
-    assume(not security.body_encrypted or parts["properties"].privacy_level)
+    security.body_encrypted = int(bool(security.encryption_key))
     security.default_provider = int(bool(signed) and not security.provider_info)
     items = (security.encryption_key, security.signature, security.sender_cert, security.provider_info)
     security.has_security_data = int(any(items))

@@ -1,0 +1,592 @@
+"""Signatures and encryption over real sockets: MS-MQQB 3.1.5.8.3 as a hand-made peer sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msmq.manager.directory import Expression, ObjectClass, Relation
+from msmq.manager.message import AuthenticationLevel, SenderIdentifierType
+from msmq.manager.model import QueueManagerRecord, QueuePrivacyLevel
+from msmq.manager.provisioning import KeyRing
+from msmq.manager.queue import Queue
+from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
+from msmq.security.providers import ENHANCED_RSA_AES
+from msmq.security.sid import ADMINISTRATORS, EVERYONE, Sid
+from msmq.wire.access_masks import QueueAccessMask
+from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
+from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
+from msmq.wire.message import UserMessage
+from tests.security.correspondent import BITS, PEER, SID, Correspondent, lenient, sid_of, user
+from tests.security.samples import certificate, private_key
+from tests.server.domain import ALL_ALGORITHMS, Domain, DomainNode, domain
+from tests.server.support import ALICE, Peer, eventually, run
+
+NONE, SIG10, SIG20, SIG30 = (
+    AuthenticationLevel.NONE,
+    AuthenticationLevel.SIG10,
+    AuthenticationLevel.SIG20,
+    AuthenticationLevel.SIG30,
+)
+BAD_SIGNATURE, BAD_ENCRYPTION = MessageClass.NACK_BAD_SIGNATURE, MessageClass.NACK_BAD_ENCRYPTION
+NACK_ARRIVAL = 0x04
+
+
+class Scene:
+    """A daemon with a queue for orders and one for acknowledgments, and a peer with a session to it."""
+
+    def __init__(self, here: Domain, alice: DomainNode) -> None:
+        self.here = here
+        self.alice = alice
+        self.correspondent = Correspondent()
+        self.peer = Peer(PEER)
+        self.orders = alice.queue("orders")
+        self.ordered = alice.queue("ordered", transactional=True)
+        self.admin = alice.queue("admin")
+
+    def message(self, *, transactional: bool = False, number: int = 1, **attributes: Any) -> UserMessage:
+        queue = self.ordered if transactional else self.orders
+        if transactional:
+            attributes |= {"transaction_identifier": 1, "transaction_sequence_number": number}
+        attributes.setdefault("public_keys", self.alice.public_keys)
+        attributes.setdefault("acknowledgements_requested", NACK_ARRIVAL)
+        return self.correspondent.message(
+            self.alice.private_name(queue),
+            sent_time=self.alice.core.now_s,
+            administration_queue_format_name=self.alice.private_name(self.admin),
+            **attributes,
+        )
+
+    def told(self) -> list[int]:
+        """Classes of the acknowledgments that have come."""
+        return [packet.properties.message_class for packet in self.alice.packets(self.admin)]
+
+    async def send(self, packet: UserMessage, queue: Queue | None = None) -> None:
+        """Send, and wait until the message is there or refused."""
+        queue = queue or (self.ordered if packet.transactional else self.orders)
+        before = len(queue.positions) + len(self.admin.positions)
+        self.peer.send(packet)
+        await eventually(lambda: len(queue.positions) + len(self.admin.positions) > before)
+
+
+def scene(path: Path, test: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
+    """Play a scene. Old algorithms are on, and senders are told everything."""
+
+    async def play() -> None:
+        values = {"send_insecure_nacks": True, **ALL_ALGORITHMS, **options}
+        async with domain(path, **values) as here:
+            one = Scene(here, await here.member())
+            await one.peer.connect(ALICE, here.port, remote=one.alice.guid)
+            await test(one)
+            await one.peer.close()
+
+    run(play)
+
+
+# --- signatures ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec(
+    "MQQB-3.1.5.8.3-b",
+    "MQQB-3.1.5.8.3-c",
+    "MQQB-3.1.5.8.3-d",
+    "DMPR-3.1.7.1.31-h",
+    "MQQB-3.1.1.3-a",
+    "MQQB-3.1.1.3.4-a",
+    "MQQB-3.1.5.8.3-i",
+    "MQQB-3.1.5.8.3-j",
+)
+@pytest.mark.parametrize("level", [SIG10, SIG20, SIG30])
+def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
+    tmp_path: Path, level: AuthenticationLevel
+) -> None:
+    async def test(one: Scene) -> None:
+        for body in (b"first", b"second"):
+            packet = one.message(body=body, level=level)
+            assert packet.security is not None
+            assert packet.security.authentication_signature_type == packet.security.authenticated == 0
+            await one.send(packet)
+        assert one.told() == []
+        first, second = one.alice.stored(one.orders)
+        assert (first.local.authentication_level, second.local.authentication_level) == (level, level)
+        assert [bytes(first.packet.body), bytes(second.packet.body)] == [b"first", b"second"]
+        wanted = (Expression("security_identifier", Relation.EQUALS, SID),)
+        users = [entry for entry in one.here.shared.filters if entry[0] is ObjectClass.USER]
+        assert [conditions for _, conditions, _ in users] == [wanted]
+        (kept,) = one.alice.manager.credentials.examiner.user_certs
+        assert (kept.security_id, kept.user_cert.certificate) == (SID, certificate(BITS))
+        assert kept.cached_time_ms <= one.alice.core.environment.now() * 1_000
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("DMPR-6-d")
+@pytest.mark.parametrize("algorithm", HashAlgorithm, ids=lambda algorithm: algorithm.name)
+def test_every_hash_is_verified_where_the_policy_names_it(tmp_path: Path, algorithm: HashAlgorithm) -> None:
+    async def test(one: Scene) -> None:
+        cipher = {"privacy": PrivacyLevel.BASE}
+        one.correspondent = Correspondent(
+            policy=lenient(
+                preferred={
+                    PrivacyLevel.BASE: EncryptionAlgorithm.RC2,
+                }
+            )
+        )
+        await one.send(one.message(level=SIG20, hash_algorithm=algorithm, **cipher))
+        (stored,) = one.alice.stored(one.orders)
+        assert stored.local.authentication_level == SIG20
+        assert bytes(stored.packet.body) == b"secret"
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.parametrize("algorithm", sorted(set(HashAlgorithm) - {HashAlgorithm.SHA512}))
+def test_by_default_only_sha512_is_believed(tmp_path: Path, algorithm: HashAlgorithm) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(one.message(level=SIG20, hash_algorithm=algorithm))
+        assert one.told() == [BAD_SIGNATURE]
+        await one.send(one.message(level=SIG20))
+        assert len(one.orders.positions) == 1
+
+    scene(tmp_path, test, accepted_hashes=("sha512",))
+
+
+def _tampered(packet: UserMessage) -> UserMessage:
+    data = bytearray(packet.data)
+    data[packet.body_offset] ^= 1
+    return UserMessage.route(bytes(data))
+
+
+def _unknown_hash(packet: UserMessage) -> UserMessage:
+    data = bytearray(packet.data)
+    offset = packet.properties_offset + 44
+    data[offset : offset + 4] = (0x9999).to_bytes(4, "little")
+    return UserMessage.route(bytes(data))
+
+
+def _wrong_signatures(one: Scene, how: str, **attributes: Any) -> UserMessage:
+    if how in ("tampered", "unknown hash"):
+        packet = one.message(level=SIG20, **attributes)
+        return (_tampered if how == "tampered" else _unknown_hash)(packet)
+    changes: dict[str, dict[str, Any]] = {
+        "wrong key": {"key": private_key(2048)},
+        "no certificate": {"certificate_": b""},
+        "no X.509": {"certificate_": b"certificate"},
+        "unknown certificate": {"key": private_key(2048), "certificate_": certificate(2048)},
+        "unknown user": {"sender": sid_of(7)},
+    }
+    return one.message(level=SIG20, **changes[how], **attributes)
+
+
+WRONG = ["tampered", "unknown hash", "wrong key", "no certificate", "no X.509", "unknown certificate"]
+WRONG += ["unknown user"]
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-e", "MQQB-3.1.5.8.3-f", "MQQB-3.1.5.8.3-l")
+@pytest.mark.parametrize("how", WRONG)
+def test_whatever_is_wrong_with_a_signature_is_a_bad_signature(tmp_path: Path, how: str) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(_wrong_signatures(one, how))
+        assert one.told() == [0x8006]
+        one.peer.send(_wrong_signatures(one, how, transactional=True))
+        await eventually(lambda: one.peer.final_acks == [0x8006])
+        assert one.told() == [0x8006, 0x8006]
+        assert len(one.orders.positions) == len(one.ordered.positions) == 0
+        assert one.alice.manager.credentials.refused == {BAD_SIGNATURE: 2}
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-l")
+def test_a_directory_that_cannot_be_asked_proves_nobody(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        one.here.shared.connected = False
+        await one.send(one.message(level=SIG20))
+        assert one.told() == [0x8006]
+
+    scene(tmp_path, test)
+
+
+def test_refusals_are_not_told_to_strangers_by_default(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        one.peer.send(_tampered(one.message(level=SIG20)))
+        await one.send(one.message(level=SIG20, body=b"good"))
+        assert one.told() == []
+        assert one.alice.bodies(one.orders) == [b"good"]
+
+    scene(tmp_path, test, send_insecure_nacks=False)
+
+
+def test_a_message_sent_twice_is_taken_once(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        packet = one.message(level=SIG20, privacy=PrivacyLevel.ADVANCED)
+        await one.send(packet)
+        one.peer.send(packet)
+        await one.send(one.message(level=SIG20, body=b"another"))
+        assert one.alice.bodies(one.orders) == [b"secret", b"another"]
+
+    scene(tmp_path, test)
+
+
+def test_a_signature_without_a_sender_is_good_and_proves_nobody(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(one.message(level=SIG20, sender=b""))
+        (stored,) = one.alice.stored(one.orders)
+        assert stored.local.authentication_level == SIG20
+        assert one.here.shared.user_reads() == 0
+        only(one.orders, Sid.decode(SID))
+        await one.send(one.message(level=SIG20, sender=b""))
+        assert one.told() == [MessageClass.NACK_ACCESS_DENIED]
+
+    scene(tmp_path, test)
+
+
+def test_an_unknown_provider_is_told_as_such(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(one.message(level=SIG20, authentication_provider_name="Home-made Provider"))
+        assert one.told() == [MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER]
+
+    scene(tmp_path, test)
+
+
+def _refused_for_good(one: Scene, message_class: int) -> None:
+    """Send a transactional message that is refused with a class, or that a class befalls in its queue."""
+    attributes: dict[str, Any] = {"transactional": True}
+    spoil: Callable[[UserMessage], UserMessage] = lambda packet: packet  # noqa: E731
+    queues = one.alice.manager.queues
+    if message_class == 0x8000:
+        queues.delete(one.ordered)
+    elif message_class == 0x8003:
+        one.ordered.quota_kb = 0
+    elif message_class == 0x8004:
+        only(one.ordered, ADMINISTRATORS)
+    elif message_class == 0x8006:
+        attributes["level"], spoil = SIG20, _tampered
+    elif message_class == 0x8007:
+        attributes["privacy"], spoil = PrivacyLevel.ADVANCED, _damaged_key
+    elif message_class == 0x8009:
+        one.ordered.transactional = False
+    elif message_class == 0x800B:
+        attributes |= {"level": SIG20, "authentication_provider_name": "Home-made Provider"}
+    elif message_class == 0xC002:
+        attributes["time_to_be_received_s"] = 1
+    one.peer.send(spoil(one.message(final_ack_required=True, **attributes)))
+
+
+@pytest.mark.spec("MQQB-2.2.5-h")
+@pytest.mark.parametrize(
+    "message_class",
+    [0x8009, 0x8000, 0x8004, 0x8007, 0x800B, 0x8006, 0x8003, 0xC000, 0xC001, 0xC002],
+    ids=hex,
+)
+def test_each_way_to_fail_has_its_final_acknowledgment(tmp_path: Path, message_class: int) -> None:
+    async def test(one: Scene) -> None:
+        _refused_for_good(one, message_class)
+        if message_class in (0xC000, 0xC001):
+            await eventually(lambda: len(one.ordered.positions))
+            queues = one.alice.manager.queues
+            (queues.delete if message_class == 0xC000 else queues.purge)(one.ordered)
+        await eventually(lambda: one.peer.final_acks)
+        assert one.peer.final_acks == [message_class]
+
+    scene(tmp_path, test)
+
+
+def _damaged_key(packet: UserMessage) -> UserMessage:
+    assert packet.security is not None
+    data = bytearray(packet.data)
+    data[packet.data.index(packet.security.encryption_key) + 40] ^= 1
+    return UserMessage.route(bytes(data))
+
+
+def only(queue: Queue, *sids: Sid) -> None:
+    """Let only these write to a queue."""
+    allowed = (Ace(AceType.ACCESS_ALLOWED, QueueAccessMask.WRITE_MESSAGE, sid) for sid in sids)
+    queue.security = SecurityDescriptor(ADMINISTRATORS, ADMINISTRATORS, Acl.of(*allowed)).encode()
+
+
+# --- encryption ---------------------------------------------------------------------------------------------
+
+BODY = bytes(range(256)) * 5
+LEVELS = [
+    (PrivacyLevel.BASE, EncryptionAlgorithm.RC2),
+    (PrivacyLevel.BASE, EncryptionAlgorithm.RC4),
+    (PrivacyLevel.ENHANCED, EncryptionAlgorithm.RC2),
+    (PrivacyLevel.ENHANCED, EncryptionAlgorithm.RC4),
+    (PrivacyLevel.ADVANCED, EncryptionAlgorithm.AES128),
+    (PrivacyLevel.ADVANCED, EncryptionAlgorithm.AES192),
+    (PrivacyLevel.ADVANCED, EncryptionAlgorithm.AES256),
+]
+CASES = pytest.mark.parametrize(
+    ("privacy", "algorithm"), LEVELS, ids=[f"{level.name}-{cipher.name}" for level, cipher in LEVELS]
+)
+
+
+def with_cipher(level: PrivacyLevel, algorithm: EncryptionAlgorithm, **more: Any) -> Correspondent:
+    return Correspondent(policy=lenient(preferred={level: algorithm}, **more))
+
+
+@pytest.mark.spec(
+    "MQQB-3.1.5.8.3-g",
+    "MQQB-3.1.5.8.3-n",
+    "MQQB-3.1.5.8.3-r",
+    "MQQB-3.1.5.8.3-v",
+    "MQQB-3.1.1.3.3-a",
+)
+@CASES
+def test_a_body_is_decrypted_and_its_signature_verified(
+    tmp_path: Path, privacy: PrivacyLevel, algorithm: EncryptionAlgorithm
+) -> None:
+    async def test(one: Scene) -> None:
+        one.correspondent = with_cipher(privacy, algorithm)
+        packet = one.message(body=BODY, privacy=privacy, level=SIG20, label="a label", extension=b"more")
+        assert BODY[:64] not in packet.data
+        await one.send(packet)
+        (stored,) = one.alice.stored(one.orders)
+        kept = stored.packet
+        assert (kept.body, kept.label, kept.extension) == (BODY, "a label", b"more")
+        assert (stored.local.authentication_level, stored.local.private) == (SIG20, True)
+        assert kept.security is not None
+        assert not kept.security.body_encrypted
+        assert kept.properties.privacy_level == privacy
+        (sent,) = one.correspondent.sealer.symmetric_keys
+        (received,) = one.alice.manager.credentials.examiner.symmetric_keys
+        assert received.symmetric_key == sent.symmetric_key
+        assert received.remote_qm_guid == PEER
+        assert received.crypto_service_provider == sent.crypto_service_provider
+        assert (received.crypto_algorithm, received.encrypted_symmetric_key) == (
+            algorithm,
+            packet.security.encryption_key if packet.security else b"",
+        )
+        assert received.cached_time_ms <= one.alice.core.environment.now() * 1_000
+
+    scene(tmp_path, test)
+
+
+class CountingKeys(dict[PrivacyLevel, Any]):
+    """The private keys of a host; it counts how often one was used."""
+
+    used = 0
+
+    def get(self, level: PrivacyLevel, default: Any = None) -> Any:
+        self.used += 1
+        return super().get(level, default)
+
+
+@pytest.mark.spec("MQQB-3.1.1.3-b", "MQQB-3.1.5.8.3-q")
+def test_a_key_that_came_before_is_not_unwrapped_again(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        examiner = one.alice.manager.credentials.examiner
+        examiner._private_keys = keys = CountingKeys(examiner._private_keys)
+        for number in range(3):
+            await one.send(one.message(body=b"%d" % number, privacy=PrivacyLevel.ADVANCED))
+        assert one.alice.bodies(one.orders) == [b"0", b"1", b"2"]
+        assert keys.used == 1
+        one.correspondent = Correspondent()
+        await one.send(one.message(body=b"3", privacy=PrivacyLevel.ADVANCED))
+        assert keys.used == 2, "another key"
+
+    scene(tmp_path, test)
+
+
+def _patched(packet: UserMessage, offset: int, number: int) -> UserMessage:
+    """The packet with another number in its MessagePropertiesHeader."""
+    data = bytearray(packet.data)
+    start = packet.properties_offset + offset
+    data[start : start + 4] = number.to_bytes(4, "little")
+    return UserMessage.route(bytes(data))
+
+
+PRIVACY_LEVEL, ENCRYPTION_ALGORITHM = 40, 48
+
+
+def _wrongly_encrypted(one: Scene, how: str, **attributes: Any) -> UserMessage:
+    attributes |= {"privacy": PrivacyLevel.ADVANCED}
+    if how == "wrong key":
+        attributes["public_keys"] = KeyRing(
+            {ENHANCED_RSA_AES: private_key(1024)}
+        ).public_encryption_key_list()
+    packet = one.message(**attributes)
+    if how == "unknown level":
+        return _patched(packet, PRIVACY_LEVEL, 2)
+    if how == "unknown algorithm":
+        return _patched(packet, ENCRYPTION_ALGORITHM, 0x6603)
+    if how == "other algorithm":
+        return _patched(packet, ENCRYPTION_ALGORITHM, 0x660E)
+    if how == "damaged key":
+        return _damaged_key(packet)
+    if how == "damaged body":
+        data = bytearray(packet.data)
+        data[packet.body_offset + 15] ^= 0x10
+        return UserMessage.route(bytes(data))
+    return packet
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-o", "MQQB-3.1.5.8.3-w", "MQQB-3.1.5.8.3-x")
+@pytest.mark.parametrize(
+    "how",
+    ["unknown level", "unknown algorithm", "other algorithm", "damaged key", "damaged body", "wrong key"],
+)
+def test_whatever_is_wrong_with_an_encryption_is_a_bad_encryption(tmp_path: Path, how: str) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(_wrongly_encrypted(one, how))
+        assert one.told() == [0x8007]
+        (nack,) = one.alice.packets(one.admin)
+        assert nack.body == b"", "the body of a secret message is not told around"
+        one.peer.send(_wrongly_encrypted(one, how, transactional=True))
+        await eventually(lambda: one.peer.final_acks == [0x8007])
+        assert len(one.orders.positions) == len(one.ordered.positions) == 0
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-1.5-a")
+def test_a_host_without_keys_refuses_what_is_encrypted_and_goes_on(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        packet = one.message(privacy=PrivacyLevel.ADVANCED)
+        one.alice.manager.credentials.use(KeyRing())
+        await one.send(packet)
+        assert one.told() == [0x8007]
+        await one.send(one.message(body=b"clear"))
+        assert one.alice.bodies(one.orders) == [b"clear"]
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-u")
+@pytest.mark.parametrize("reject", [False, True])
+def test_keys_that_are_shorter_than_they_look_can_be_refused(tmp_path: Path, reject: bool) -> None:
+    async def test(one: Scene) -> None:
+        enhanced = (PrivacyLevel.ENHANCED, EncryptionAlgorithm.RC2)
+        one.correspondent = with_cipher(*enhanced, send_enhanced_rc2_using_40_bit_keys=True)
+        for _ in range(2):  # the second time from the cache
+            await one.send(one.message(privacy=PrivacyLevel.ENHANCED))
+        assert one.told() == ([0x8007, 0x8007] if reject else [])
+        assert one.alice.bodies(one.orders) == ([] if reject else [b"secret", b"secret"])
+        if reject:
+            one.peer.send(one.message(privacy=PrivacyLevel.ENHANCED, transactional=True))
+            await eventually(lambda: one.peer.final_acks == [0x8007])
+        one.correspondent = with_cipher(*enhanced)
+        await one.send(one.message(privacy=PrivacyLevel.ENHANCED, body=b"strong"))
+        assert one.alice.bodies(one.orders)[-1] == b"strong"
+
+    scene(tmp_path, test, reject_enhanced_rc2_using_40_bit_keys=reject)
+
+
+def test_by_default_only_aes_is_decrypted(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        await one.send(one.message(privacy=PrivacyLevel.BASE))
+        await one.send(one.message(privacy=PrivacyLevel.ENHANCED))
+        assert one.told() == [0x8007, 0x8007]
+        await one.send(one.message(privacy=PrivacyLevel.ADVANCED))
+        assert one.alice.bodies(one.orders) == [b"secret"]
+
+    scene(tmp_path, test, accepted_ciphers=("aes128", "aes192", "aes256"))
+
+
+def test_slow_algorithms_get_small_messages_only(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        one.correspondent = with_cipher(PrivacyLevel.BASE, EncryptionAlgorithm.RC2)
+        await one.send(one.message(body=bytes(500), privacy=PrivacyLevel.BASE))
+        await one.send(one.message(body=bytes(5_000), privacy=PrivacyLevel.BASE))
+        await one.send(one.message(body=bytes(5_000), level=SIG20, hash_algorithm=HashAlgorithm.MD2))
+        assert one.told() == [0x8007, 0x8006]
+        assert one.alice.bodies(one.orders) == [bytes(500)]
+
+    scene(tmp_path, test, slow_algorithm_limit_bytes=2_000)
+
+
+# --- what queues ask for, and who may send ------------------------------------------------------------------
+
+
+def test_queues_insist_on_signatures_and_encryption(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        one.orders.authentication = True
+        await one.send(one.message())
+        await one.send(one.message(level=SIG20))
+        one.orders.privacy_level = QueuePrivacyLevel.BODY
+        await one.send(one.message(level=SIG20))
+        await one.send(one.message(level=SIG20, privacy=PrivacyLevel.ADVANCED))
+        one.orders.privacy_level = QueuePrivacyLevel.NONE
+        await one.send(one.message(level=SIG20, privacy=PrivacyLevel.ADVANCED))
+        assert one.told() == [BAD_SIGNATURE, BAD_ENCRYPTION, BAD_ENCRYPTION]
+        assert len(one.orders.positions) == 2
+
+    scene(tmp_path, test)
+
+
+def test_a_claim_of_encryption_is_not_encryption(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        one.orders.privacy_level = QueuePrivacyLevel.BODY
+        await one.send(_patched(one.message(), PRIVACY_LEVEL, PrivacyLevel.ADVANCED))
+        assert one.told() == [BAD_ENCRYPTION]
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.parametrize("believing", [False, True])
+def test_a_sender_counts_when_a_signature_proves_them(tmp_path: Path, believing: bool) -> None:
+    async def test(one: Scene) -> None:
+        only(one.orders, Sid.decode(SID))
+        await one.send(one.message(level=SIG20))
+        assert one.told() == []
+        await one.send(one.message())
+        assert one.told() == ([] if believing else [MessageClass.NACK_ACCESS_DENIED])
+        one.here.shared.put(user(sid_of(7)))
+        await one.send(one.message(level=SIG20, sender=sid_of(7)))
+        assert one.told()[-1] == MessageClass.NACK_ACCESS_DENIED, "proven to be somebody else"
+
+    scene(tmp_path, test, believe_unsigned_senders=believing)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-m")
+def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        key = private_key(1024)
+        ring = KeyRing(sign={ENHANCED_RSA_AES: key})
+        record = QueueManagerRecord(PEER, "PEER", public_signing_key_list=ring.public_signing_key_list())
+        one.here.shared.put(record)
+        mine: dict[str, Any] = {
+            "sender": PEER,
+            "sender_type": SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER,
+            "level": SIG20,
+        }
+        only(one.orders, EVERYONE)
+        await one.send(one.message(**mine))
+        (stored,) = one.alice.stored(one.orders)
+        assert stored.local.authentication_level == SIG20
+        other = {"key": private_key(2048), "certificate_": certificate(2048)}
+        await one.send(one.message(**mine | other))
+        await one.send(one.message(**mine | {"sender": one.alice.guid}))  # not the one it comes from
+        assert one.told() == [BAD_SIGNATURE, BAD_SIGNATURE]
+        only(one.orders, Sid.decode(SID))
+        await one.send(one.message(**mine))
+        assert one.told()[-1] == MessageClass.NACK_ACCESS_DENIED, "queue managers are Everyone"
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-a")
+def test_what_is_not_for_this_host_is_not_examined(tmp_path: Path) -> None:
+    async def test(one: Scene) -> None:
+        elsewhere = f"PRIVATE={guid_text(bytes(range(16)))}\\00000001"
+        packet = one.correspondent.message(
+            elsewhere, level=SIG20, privacy=PrivacyLevel.ADVANCED, public_keys=one.alice.public_keys
+        )
+        one.peer.send(_tampered(packet))
+        await one.send(one.message(sender=b""))  # one without a SecurityHeader
+        (stored,) = one.alice.stored(one.orders)
+        assert stored.packet.security is None
+        credentials = one.alice.manager.credentials
+        assert not credentials.refused
+        assert not len(credentials.examiner.symmetric_keys)
+        assert one.here.shared.user_reads() == 0
+        only(one.orders, ADMINISTRATORS)
+        await one.send(one.message(sender=b""))
+        assert one.told() == [MessageClass.NACK_ACCESS_DENIED], "a sender without a name is anonymous"
+
+    scene(tmp_path, test)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from msmq.security.policy import CryptoPolicy
 from msmq.server.config import Config, ConfigError, from_table, load, show
 from msmq.transfer.timers import TimerSettings
+from msmq.wire.algorithms import HashAlgorithm, PrivacyLevel
 
 
 @pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h", "MQQB-6-c")
@@ -18,6 +20,32 @@ def test_what_windows_has_too() -> None:
     assert not config.ping_before_connecting
     assert (config.ping_port, config.enable_ping_service) == (3527, False)
     assert config.max_in_sessions == 0xFFFFFFFF
+
+
+@pytest.mark.spec("MQQB-3.1.1.3-f", "MQQB-3.1.1.3-g", "MQQB-3.1.1.3-h", "MQQB-3.1.1.3-i", "MQQB-5.1-b")
+def test_keys_and_algorithms() -> None:
+    timers, policy = TimerSettings(), Config().crypto_policy
+    assert timers.symmetric_key_short_lifetime_ms == policy.symmetric_key_short_lifetime_ms == 600_000
+    assert timers.symmetric_key_long_lifetime_ms == 43_200_000
+    assert {int(level): int(algorithm) for level, algorithm in policy.preferred.items()} == {
+        1: 0x6801,
+        3: 0x6801,
+        5: 0x6610,
+    }
+    assert policy == CryptoPolicy(preferred=policy.preferred)
+    other = from_table(
+        {
+            "preferred_advanced_algorithm": "aes128",
+            "accepted_hashes": ["sha256", "SHA512"],
+            "accepted_ciphers": "rc4",
+            "user_cert_cache_size": 5,
+            "timers": {"user_cert_lifetime_ms": 7},
+        }
+    ).crypto_policy
+    assert other.preferred[PrivacyLevel.ADVANCED] == 0x660E
+    assert other.hashes.accepted == {HashAlgorithm.SHA256, HashAlgorithm.SHA512}
+    assert other.ciphers == {0x6801}
+    assert (other.user_cert_cache_size, other.user_cert_lifetime_ms) == (5, 7)
 
 
 @pytest.mark.spec("MQQB-3.1.1.3-s")
@@ -57,6 +85,9 @@ def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
         ("listen = []", "at least one"),
         ("listen = [1]", "not like"),
         ("window_size = 0", "1 to 65535"),
+        ('accepted_hashes = ["sha3"]', "sha3 is none of md2"),
+        ('accepted_ciphers = "des"', "des is none of rc2"),
+        ('preferred_base_algorithm = "aes256"', "BASE does not allow AES256"),
         ("timers = 5", r"\[timers\]"),
         ("[timers]\nnoon_ms = 5", "timers.noon_ms is no option"),
         ("port = ", "msmq.toml"),

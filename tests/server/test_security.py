@@ -13,6 +13,7 @@ from msmq.manager.message import AuthenticationLevel, SenderIdentifierType
 from msmq.manager.model import QueueManagerRecord, QueuePrivacyLevel
 from msmq.manager.provisioning import KeyRing
 from msmq.manager.queue import Queue
+from msmq.manager.serialize import received
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.providers import ENHANCED_RSA_AES
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, Sid
@@ -112,7 +113,7 @@ def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
             await one.send(packet)
         assert one.told() == []
         first, second = one.alice.stored(one.orders)
-        assert (first.local.authentication_level, second.local.authentication_level) == (level, level)
+        assert [received(first).authentication_level, received(second).authentication_level] == [level, level]
         assert [bytes(first.packet.body), bytes(second.packet.body)] == [b"first", b"second"]
         wanted = (Expression("security_identifier", Relation.EQUALS, SID),)
         users = [entry for entry in one.here.shared.filters if entry[0] is ObjectClass.USER]

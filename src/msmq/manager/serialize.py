@@ -3,8 +3,8 @@
 :func:`serialize` is Construct a UserMessage Packet and Serialize Message to Buffer in one: which headers
 there are follows from the attributes. :func:`deserialize` is the other way. What travels comes back as it
 was. What does not travel (lookup identifier, arrival time, verified authentication level, dead-letter queue)
-is left at its default, for whoever keeps it beside the packet to fill in. The two headers of SRMP are read
-and not written: only the transfer that received them could make them.
+is left at its default; :func:`received` fills it in from what is kept beside the packet. The two headers of
+SRMP are read and not written: only the transfer that received them could make them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from msmq.manager.message import (
     SenderMessageClass,
     carried,
 )
+from msmq.manager.stored import StoredMessage
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import element_name, format_name
@@ -219,6 +220,18 @@ def deserialize(packet: UserMessage) -> Message:
     if packet.security is not None:
         _read_security(message, packet.security)
     _read_rare(message, packet)
+    return message
+
+
+def received(stored: StoredMessage) -> Message:
+    """The message as an application reads it: what travelled, and what this host knows beside it."""
+    message = deserialize(stored.packet)
+    message.authentication_level = AuthenticationLevel(stored.local.authentication_level)
+    message.allow_peek_when_locked = stored.local.allow_peek_when_locked
+    message.application_deadletter_queue = stored.local.application_deadletter_queue
+    message.transaction_status_queue_format_name = stored.local.transaction_status_queue
+    message.arrival_time = stored.arrival_time
+    message.lookup_identifier = stored.lookup_id
     return message
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from msmq.errors import MsmqError
-from msmq.server.logs import FORMATS
 from msmq.security.policy import CryptoPolicy
 from msmq.security.signing import HashPolicy
+from msmq.server.logs import FORMATS
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE

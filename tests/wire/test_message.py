@@ -463,3 +463,26 @@ def test_noise_behind_a_good_beginning_is_read_or_refused(noise: bytes, flags: i
             continue
         assert isinstance(message, UserMessage)
         assert struct.unpack_from("<I", packet, BASE_PACKET_SIZE)[0] == message.base.packet_size
+
+
+@given(message_parts(), st.binary(max_size=60))
+def test_a_decrypted_message_is_the_same_but_for_its_body(parts: dict[str, Any], body: bytes) -> None:
+    security = parts["security"] = parts["security"] or SecurityHeader(encryption_key=b"key")
+    security.body_encrypted = 1
+    before = accept_message(UserMessage.build(**parts).data)
+    after = accept_message(before.decrypted(body).data)
+    assert after.body == after.allocated_body == body
+    assert (after.label, after.extension, after.identifier) == (
+        before.label,
+        before.extension,
+        before.identifier,
+    )
+    for name in (*PARTS, "user"):
+        one, other = getattr(before, name), getattr(after, name)
+        if name == "security":
+            assert (one.body_encrypted, other.body_encrypted) == (1, 0)
+            other.body_encrypted = 1
+        assert one == other, name
+    after.properties.message_size = before.properties.message_size
+    after.properties.allocation_body_size = before.properties.allocation_body_size
+    assert after.properties == before.properties

@@ -5,7 +5,7 @@ exist here so that a message of such a peer can be read where its administrator 
 and MD4 are refused unless a `HashPolicy` names them, and RC2 is used only for the privacy levels that came
 before AES.
 
-Plain Python is slow at this; a queue manager that must take much of it should limit the size of messages.
+Plain Python is slow at this; `msmq.security.policy` limits the size of messages that are put through it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class CryptoPolicy:
     """PreferredAdvancedAlgorithm, PreferredEnhancedAlgorithm and PreferredBaseAlgorithm."""
     send_enhanced_rc2_using_40_bit_keys: bool = False
     reject_enhanced_rc2_using_40_bit_keys: bool = False
-    slow_limit_bytes: int = 65_536
+    slow_limit_bytes: int = 16_384
     """The largest body that is put through an algorithm that is slow here."""
     believe_unsigned_senders: bool = False
     """Whether a SecurityID that nothing proves counts in the access check."""

@@ -119,7 +119,7 @@ class Config:
     )
     slow_algorithm_limit_bytes: Annotated[
         int, "The largest message that is signed with md2 or md4 or encrypted with rc2, which are slow here."
-    ] = 65_536
+    ] = 16_384
     believe_unsigned_senders: Annotated[
         bool,
         "Whether the sender that an unsigned message names counts in access checks. Anybody can name anybody; a "

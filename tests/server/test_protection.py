@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.x509 import load_der_x509_certificate
 
 from msmq.errors import (
     CertificateNotProvidedError,
@@ -26,6 +25,7 @@ from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.serialize import received, serialize
 from msmq.security.access import Token
 from msmq.security.encryption import SessionKey, decrypt_body, unwrap_session_key
+from msmq.security.keys import certificate_public_key
 from msmq.security.leaving import Signer
 from msmq.security.providers import BASE, ENHANCED, ENHANCED_RSA_AES, PRIVACY_PROVIDERS
 from msmq.security.sid import Sid
@@ -130,7 +130,7 @@ def test_a_message_carries_the_signature_that_was_asked_for(
         assert (security.security_id, security.sender_id_type) == (SID, SenderIdentifierType.SID)
         assert security.authenticated == security.authentication_signature_type == 0
         assert packet.properties.hash_algorithm == HashAlgorithm.SHA512
-        key = load_der_x509_certificate(security.sender_cert).public_key()
+        key = certificate_public_key(security.sender_cert)
         assert key == private_key(BITS).public_key()
         lists = packet.multi_queue
         signature = lists.signature.signature if lists else security.signature
@@ -176,10 +176,10 @@ def test_the_queue_manager_signs_for_itself_with_a_published_key(tmp_path: Path)
         assert security.sender_id_type == 2
         assert packet.properties.hash_algorithm == 0x0000800E
         assert security.security_id == one.alice.guid
-        key = load_der_x509_certificate(security.sender_cert).public_key()
+        key = certificate_public_key(security.sender_cert)
         assert key == one.alice.manager.keys.sign[ENHANCED_RSA_AES].public_key()
         text = signature_input(packet, SignatureType.MSMQ_2_0)
-        assert verify(text, security.signature, key, HashAlgorithm.SHA512)  # type: ignore[arg-type]
+        assert verify(text, security.signature, key, HashAlgorithm.SHA512)
 
     scene(tmp_path, test)
 

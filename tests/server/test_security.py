@@ -129,7 +129,6 @@ def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
 @pytest.mark.parametrize("algorithm", HashAlgorithm, ids=lambda algorithm: algorithm.name)
 def test_every_hash_is_verified_where_the_policy_names_it(tmp_path: Path, algorithm: HashAlgorithm) -> None:
     async def test(one: Scene) -> None:
-        cipher = {"privacy": PrivacyLevel.BASE}
         one.correspondent = Correspondent(
             policy=lenient(
                 preferred={
@@ -137,7 +136,7 @@ def test_every_hash_is_verified_where_the_policy_names_it(tmp_path: Path, algori
                 }
             )
         )
-        await one.send(one.message(level=SIG20, hash_algorithm=algorithm, **cipher))
+        await one.send(one.message(level=SIG20, hash_algorithm=algorithm, privacy=PrivacyLevel.BASE))
         (stored,) = one.alice.stored(one.orders)
         assert stored.local.authentication_level == SIG20
         assert bytes(stored.packet.body) == b"secret"

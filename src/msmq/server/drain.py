@@ -120,8 +120,8 @@ class Drain:
             if self._is_late(message):
                 self.expire(entry.lookup_id, message)
                 continue
-            data = self._outbound(entry.lookup_id, message)
-            if data is None:
+            data: bytes | None = message.packet.data
+            if message.local.private and (data := self._sealed(entry.lookup_id, message)) is None:
                 continue
             parcel = Parcel(self, entry.lookup_id, data=data)
             if message.packet.transactional:
@@ -140,10 +140,8 @@ class Drain:
             self._changed = True
         return chosen
 
-    def _outbound(self, lookup_id: int, message: StoredMessage) -> bytes | None:
-        """The bytes that leave, encrypted where that is asked for; None, and the message is gone, if that fails."""
-        if not message.local.private:
-            return message.packet.data
+    def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
+        """The bytes of a message with its body encrypted; None, and the message is gone, if that fails."""
         try:
             return self.outgoing.manager.credentials.seal(message.packet)
         except MQError as error:
@@ -186,8 +184,9 @@ class Drain:
             return None
         data, parcel.data = parcel.data, None
         if data is None:
-            data = self._outbound(parcel.lookup_id, self.outgoing.core.load(self.queue, entry))
-            if data is None:
+            message = self.outgoing.core.load(self.queue, entry)
+            data = message.packet.data
+            if message.local.private and (data := self._sealed(parcel.lookup_id, message)) is None:
                 return None
         return placed(data, self._sender.place(parcel.number)) if parcel.number else data
 

@@ -19,7 +19,8 @@ from msmq.manager.message import (
     SenderIdentifierType,
     SenderMessageClass,
 )
-from msmq.manager.serialize import deserialize, serialize
+from msmq.manager.serialize import deserialize, received, serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.security.encryption import (
     require_privacy_level,
 )
@@ -543,6 +544,24 @@ def test_a_final_ack_can_say_that_a_message_was_rejected() -> None:
     final_ack = deserialize(accept_message(packet.data))
     assert final_ack.message_class is MessageClass.NACK_RECEIVE_REJECTED
     assert serialize(final_ack).properties.message_class == 0xC004
+
+
+def test_an_application_reads_what_this_host_knows_too() -> None:
+    local = LocalAttributes(
+        allow_peek_when_locked=True,
+        application_deadletter_queue="HOST\\private$\\dead",
+        authentication_level=AuthenticationLevel.SIG30,
+        transaction_status_queue="HOST\\private$\\status",
+    )
+    packet = serialize(sent(body=b"body"))
+    message = received(StoredMessage(packet, local, lookup_id=7, arrival_time=9))
+    assert message.authentication_level is AuthenticationLevel.SIG30
+    assert message.allow_peek_when_locked
+    assert message.application_deadletter_queue == local.application_deadletter_queue
+    assert message.transaction_status_queue_format_name == local.transaction_status_queue
+    assert (message.lookup_identifier, message.arrival_time) == (7, 9)
+    plain = received(StoredMessage(packet, LocalAttributes()))
+    assert plain == deserialize(packet)
 
 
 # --- round trips ------------------------------------------------------------------------------------------

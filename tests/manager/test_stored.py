@@ -50,6 +50,7 @@ def test_every_attribute_of_a_recoverable_message_survives(sent: Message) -> Non
         allow_peek_when_locked=True,
         application_deadletter_queue="HOST\\private$\\dead",
         authentication_level=5,
+        private=True,
         transaction_status_queue="HOST\\private$\\status",
         source_address="10.0.0.1",
     )

@@ -49,6 +49,7 @@ _SIGNATURES: Final = {
 }
 
 
+_STRANGER: Final = Token.anonymous()
 _EB: Final = 0x20  # SecurityHeader.Flags.EB: a plain test, for every message with a sender comes here
 
 
@@ -108,7 +109,7 @@ class Credentials:
         """A sender is anonymous until proven; groups of a user are not known here."""
         kind = security.sender_id_type
         if not kind or not (proven or self.policy.believe_unsigned_senders):
-            return Token.anonymous()
+            return _STRANGER
         sid = sender_sid(kind, security.security_id)
         return Token(EVERYONE, frozenset({EVERYONE})) if sid == EVERYONE else Token.authenticated(sid)
 

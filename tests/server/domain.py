@@ -57,7 +57,7 @@ class DomainNode(Node):
         self.directory = directory
 
     async def start(self) -> None:
-        self.daemon = Daemon(self.config, directory=self.directory)
+        self.daemon = Daemon(self.config, domain=self.directory)
         await self.daemon.start()
         self.gone = False
         self.manager = self.daemon.manager

@@ -41,10 +41,11 @@ class Daemon:
     """A running queue manager with its doors."""
 
     def __init__(
-        self, config: Config, *, resolve: Resolve = resolve, directory: Directory | None = None
+        self, config: Config, *, resolve: Resolve = resolve, domain: Directory | None = None
     ) -> None:
+        """``domain`` is the directory of the domain this host is in: it is published there when it first starts."""
         self.config = config
-        self._directory = directory
+        self._domain = domain
         self._resolve = resolve
         self.failure: Exception | None = None
         """Why the disk failed, if it did."""
@@ -74,13 +75,13 @@ class Daemon:
             express_limit_bytes=config.express_limit_bytes,
             local_addresses=config.own_addresses,
             send_insecure_nacks=config.send_insecure_nacks,
-            directory_integrated=self._directory is not None,
+            directory_integrated=self._domain is not None,
             make_keys=True,
             crypto=config.crypto_policy,
         )
         identity = Identity(config.name, config.dns_domain)
         environment = Environment(time.time, os.urandom)
-        self.manager = QueueManager(self.store, environment, lambda: identity, settings, self._directory)
+        self.manager = QueueManager(self.store, environment, lambda: identity, settings, self._domain)
         self.manager.credentials.tell = Complaints(_log).hear
         # Who listens on one loopback address only shares this computer with others of its kind.
         self.manager.naming.loopback_is_local = not config.own_addresses

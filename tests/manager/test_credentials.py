@@ -115,6 +115,7 @@ def test_the_54th_certificate_drops_the_26_oldest() -> None:
 @pytest.mark.spec("MQQB-3.1.2.13-a", "MQQB-3.1.6.13-a", "MQQB-3.1.5.8.3-i")
 def test_a_certificate_is_looked_up_again_after_twenty_minutes() -> None:
     host = Receiver()
+    assert host.examiner.user_certs.deadline_ms is None
     for _ in range(3):
         assert host.arrive(level=SIG20).user.encode() == SID
     assert host.user_reads() == 1

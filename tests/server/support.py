@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -45,19 +46,23 @@ QUICK = TimerSettings(
 """Times for tests: no wait is longer than a second."""
 
 
+_EPHEMERAL_PORTS = 32_768
+_PORTS_FROM = 20_000
+_ports = count(_PORTS_FROM + os.getpid() * 37 % (_EPHEMERAL_PORTS - _PORTS_FROM))
+
+
 def free_port() -> int:
-    """A port that is free on all the addresses of the tests."""
-    for _ in range(100):
-        with socket.socket() as first:
-            first.bind((ALICE, 0))
-            port: int = first.getsockname()[1]
-            try:
-                for address in (BOB, CAROL):
-                    with socket.socket() as other:
-                        other.bind((address, port))
-            except OSError:
-                continue
-            return port
+    """A port that is free on all the addresses of the tests. It lies below those the system gives to connections, and
+    every process begins elsewhere, so that nobody takes it before it is used."""
+    for number in _ports:
+        port = _PORTS_FROM + number % (_EPHEMERAL_PORTS - _PORTS_FROM)
+        try:
+            for address in (ALICE, BOB, CAROL):
+                with socket.socket() as probe:
+                    probe.bind((address, port))
+        except OSError:
+            continue
+        return port
     raise AssertionError("no free port")
 
 

@@ -136,12 +136,16 @@ class NdrReader:
         count = self.count()
         if expected is not None and count != expected:
             raise DecodeError(f"array holds {count} elements where {expected} are declared", self._offset)
+        self.claim(count, element_size)
+        return count
+
+    def claim(self, count: int, element_size: int) -> None:
+        """Hold a count against the bytes that are left and against ``max_elements``."""
         if count * element_size > self.remaining:
             raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self._offset)
         if count > self._elements_left:
             raise DecodeError("too many array elements", self._offset)
         self._elements_left -= count
-        return count
 
     def conformant_bytes(self, expected: int | None = None) -> bytes:
         """A conformant array of bytes."""
@@ -172,6 +176,10 @@ class NdrReader:
         if not self.count():
             raise DecodeError("null where a pointer is required", self._offset)
         return self._defer(read)
+
+    def defer(self, read: Callable[[], None]) -> None:
+        """Have ``read`` called when its turn comes among the pointees."""
+        self._deferred.append(read)
 
     def resolve(self) -> None:
         """Read all pointees deferred so far, each followed by those it defers itself."""

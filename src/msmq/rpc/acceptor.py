@@ -1,0 +1,489 @@
+"""The server's end of a connection, without I/O (C706 9.3, 12.6; MS-RPCE 3.3.3).
+
+How it works. ``receive_data(data)`` gives events: `CallArrived` when a request is whole, `CallCancelled` and
+`CallOrphaned` about calls that are being executed, `ConnectionClosed` at the end. ``respond`` and ``fault`` answer
+calls in any order, `data_to_send` gives what to write. A peer that breaks the protocol is told so once, if there is a
+PDU to tell it with, and the connection is over.
+
+`SERVER_TABLE` says which PDUs belong where. A connection that is bound with a security provider waits in
+AUTHENTICATING for the remaining legs of the handshake, an auth3 or alter_contexts; requests have to wait that long.
+Further security contexts may be added by alter_context while calls go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from msmq.errors import DecodeError
+from msmq.rpc.channel import Channel, Limits, response_head
+from msmq.rpc.pdu import (
+    MIN_FRAGMENT,
+    WHOLE,
+    AuthLevel,
+    Bind,
+    BindAck,
+    BindNak,
+    ContextAnswer,
+    ContextReason,
+    ContextResult,
+    Fault,
+    Fragment,
+    NakReason,
+    PduFlags,
+    PduType,
+    Request,
+    SecTrailer,
+    Syntax,
+    build,
+    take_fragments,
+)
+from msmq.rpc.security import Authentication, AuthenticationError, SecurityContext
+from msmq.rpc.status import FaultStatus
+from msmq.rpc.syntaxes import answer_context
+
+
+class State(Enum):
+    """Where a connection is, seen from the server."""
+
+    OPENING = "opening"
+    AUTHENTICATING = "authenticating"
+    BOUND = "bound"
+    CLOSED = "closed"
+
+
+class Action(Enum):
+    BIND = "bind"
+    ALTER = "alter"
+    FINISH = "finish the handshake"
+    TAKE = "take a request"
+    CANCEL = "cancel"
+    ORPHAN = "orphan"
+
+
+SERVER_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
+    (State.OPENING, PduType.BIND): Action.BIND,
+    (State.AUTHENTICATING, PduType.AUTH3): Action.FINISH,
+    (State.AUTHENTICATING, PduType.ALTER_CONTEXT): Action.ALTER,
+    (State.BOUND, PduType.ALTER_CONTEXT): Action.ALTER,
+    (State.BOUND, PduType.AUTH3): Action.FINISH,
+    (State.BOUND, PduType.REQUEST): Action.TAKE,
+    (State.BOUND, PduType.CO_CANCEL): Action.CANCEL,
+    (State.BOUND, PduType.ORPHANED): Action.ORPHAN,
+}
+"""What a PDU of the client means; whatever is not here breaks the protocol and ends the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresentationContext:
+    """An interface and a transfer syntax that requests name by a number."""
+
+    context_id: int
+    interface: Syntax
+    transfer: Syntax
+
+
+@dataclass(frozen=True, slots=True)
+class CallArrived:
+    call_id: int
+    context: PresentationContext
+    opnum: int
+    object: bytes | None
+    stub: bytes
+    security: SecurityContext | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallCancelled:
+    """The client would rather have an early answer; it still waits for one."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrphaned:
+    """The client has lost interest: the call is to be stopped and not to be answered."""
+
+    call_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    reason: str
+
+
+Event = CallArrived | CallCancelled | CallOrphaned | ConnectionClosed
+
+
+class _Incoming:
+    """A request of which more fragments are to come; a refused one is only waited out."""
+
+    __slots__ = ("head", "refused", "security", "stub")
+
+    def __init__(self, head: Request, security: SecurityContext | None) -> None:
+        self.head = head
+        self.security = security
+        self.stub = bytearray()
+        self.refused = False
+
+
+class _Executing:
+    __slots__ = ("cancels", "context_id", "security")
+
+    def __init__(self, context_id: int, security: SecurityContext | None) -> None:
+        self.context_id = context_id
+        self.security = security
+        self.cancels = 0
+
+
+class _BrokenError(Exception):
+    """The connection is to be closed, after what is queued has gone out."""
+
+
+class ServerConnection(Channel):
+    """One accepted connection.
+
+    ``minimum`` gives the authentication level an interface asks for, None for an interface that is not served.
+    ``join`` puts the connection into an association group: 0 asks for a new one, None says that there is none.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        minimum: Callable[[Syntax], AuthLevel | None],
+        join: Callable[[int], int | None],
+        authentication: Authentication | None = None,
+        secondary_address: bytes = b"",
+    ) -> None:
+        super().__init__(limits)
+        self._minimum = minimum
+        self._join = join
+        self._authentication = authentication or Authentication()
+        self._secondary_address = secondary_address
+        self._contexts: dict[int, PresentationContext] = {}
+        self._incoming: dict[int, _Incoming] = {}
+        self._partial_bytes = 0
+        self._executing: dict[int, _Executing] = {}
+        self._opening_id: int | None = None
+        self._events: list[Event] = []
+        self.association_group_id = 0
+        self.state = State.OPENING
+
+    @property
+    def calls(self) -> int:
+        """Calls that are being put together or executed."""
+        return len(self._incoming) + len(self._executing)
+
+    # --- input ------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes) -> list[Event]:
+        """What the bytes mean. Nothing is raised, whatever they are."""
+        if self.state is State.CLOSED:
+            return []
+        self._buffer += data
+        try:
+            for fragment in take_fragments(self._buffer, self._limits.max_fragment):
+                self._receive(fragment)
+        except (DecodeError, AuthenticationError, _BrokenError) as error:
+            self.close(str(error))
+        events, self._events = self._events, []
+        return events
+
+    def close(self, reason: str) -> None:
+        """It is over; what is queued may still be sent."""
+        if self.state is State.CLOSED:
+            return
+        self.state = State.CLOSED
+        self._buffer.clear()
+        self._incoming.clear()
+        self._executing.clear()
+        self._partial_bytes = 0
+        self._events.append(ConnectionClosed(reason))
+
+    def _receive(self, fragment: Fragment) -> None:
+        try:
+            ptype = PduType(fragment.header.ptype)
+            action = SERVER_TABLE[self.state, ptype]
+        except (ValueError, KeyError):
+            self._refuse_misplaced(fragment)
+            return
+        if action is not Action.TAKE and fragment.flags & WHOLE != WHOLE and action is not Action.FINISH:
+            raise _BrokenError(f"a {ptype.name} in fragments")
+        match action:
+            case Action.BIND:
+                self._bind(fragment)
+            case Action.ALTER:
+                self._alter(fragment)
+            case Action.FINISH:
+                self._finish(fragment)
+            case Action.TAKE:
+                self._take(fragment)
+            case Action.CANCEL:
+                self._cancel(fragment)
+            case Action.ORPHAN:
+                self._orphan(fragment)
+
+    def _refuse_misplaced(self, fragment: Fragment) -> None:
+        call_id = fragment.header.call_id
+        if fragment.header.ptype == PduType.BIND:
+            self._nak(call_id, NakReason.NOT_SPECIFIED)
+        elif self.state is not State.OPENING:
+            self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+        raise _BrokenError(f"PDU type {fragment.header.ptype} does not belong into {self.state.value}")
+
+    # --- binding ----------------------------------------------------------------------------------------
+
+    def _bind(self, fragment: Fragment) -> None:
+        call_id = fragment.header.call_id
+        bind = Bind.read_body(fragment.body[: len(fragment.body) - fragment.padding])
+        if min(bind.max_xmit_frag, bind.max_recv_frag) < MIN_FRAGMENT:
+            self._nak(call_id, NakReason.NOT_SPECIFIED)
+            raise _BrokenError("the client can take too little at a time")
+        self._max_xmit = min(bind.max_recv_frag, self._limits.max_fragment)
+        answers = self._answers(bind)
+        group = self._join(bind.assoc_group_id)
+        if group is None:
+            self._nak(call_id, NakReason.NOT_SPECIFIED)
+            raise _BrokenError("the association group is not there")
+        self.association_group_id = group
+        trailer, token = self._handshake(fragment)
+        self._acknowledge(PduType.BIND_ACK, fragment, bind, answers, trailer, token)
+        opening = self._security.get(trailer.auth_context_id) if trailer is not None else None
+        self.state = State.BOUND
+        if opening is not None and not opening.established:
+            self._opening_id = opening.context_id
+            self.state = State.AUTHENTICATING
+
+    def _alter(self, fragment: Fragment) -> None:
+        bind = Bind.read_body(fragment.body[: len(fragment.body) - fragment.padding])
+        answers = self._answers(bind)
+        trailer, token = self._handshake(fragment)
+        self._acknowledge(PduType.ALTER_CONTEXT_RESP, fragment, bind, answers, trailer, token)
+        self._leave_authenticating()
+
+    def _acknowledge(
+        self,
+        ptype: PduType,
+        fragment: Fragment,
+        bind: Bind,
+        answers: tuple[ContextAnswer, ...],
+        trailer: SecTrailer | None,
+        token: bytes,
+    ) -> None:
+        first = ptype is PduType.BIND_ACK
+        ack = BindAck(
+            self._max_xmit,
+            min(max(bind.max_xmit_frag, MIN_FRAGMENT), self._limits.max_fragment),
+            self.association_group_id,
+            self._secondary_address if first else b"",
+            answers,
+        )
+        flags = int(WHOLE) | (fragment.flags & (PduFlags.CONC_MPX | PduFlags.SUPPORT_HEADER_SIGN))
+        self._out.append(
+            build(ptype, fragment.header.call_id, ack.write_body(), flags=flags, trailer=trailer, token=token)
+        )
+
+    def _answers(self, bind: Bind) -> tuple[ContextAnswer, ...]:
+        answers = []
+        for element in bind.contexts:
+            answer = answer_context(element, lambda syntax: self._minimum(syntax) is not None)
+            if answer.result == ContextResult.ACCEPTANCE:
+                known = self._contexts.get(element.context_id)
+                wanted = PresentationContext(element.context_id, element.abstract, answer.transfer)
+                if known is not None and known != wanted:
+                    answer = ContextAnswer(ContextResult.PROVIDER_REJECTION, ContextReason.NOT_SPECIFIED)
+                elif known is None and len(self._contexts) >= self._limits.max_contexts:
+                    answer = ContextAnswer(
+                        ContextResult.PROVIDER_REJECTION, ContextReason.LOCAL_LIMIT_EXCEEDED
+                    )
+                else:
+                    self._contexts[element.context_id] = wanted
+            answers.append(answer)
+        return tuple(answers)
+
+    def _handshake(self, fragment: Fragment) -> tuple[SecTrailer | None, bytes]:
+        """One leg that came with a bind or alter_context: our verifier for the answer, and its token."""
+        trailer = fragment.trailer
+        if trailer is None:
+            return None, b""
+        security = self._security.get(trailer.auth_context_id)
+        answer = SecTrailer(trailer.auth_type, trailer.auth_level, 0, 0, trailer.auth_context_id)
+        try:
+            if security is None:
+                if len(self._security) >= self._limits.max_security_contexts:
+                    raise AuthenticationError("too many security contexts")
+                security = self._authentication.accept(
+                    trailer.auth_type, trailer.auth_level, trailer.auth_context_id
+                )
+                if fragment.flags & PduFlags.SUPPORT_HEADER_SIGN:
+                    self.header_signing = True
+                security.header_signing = self.header_signing
+                self._security[trailer.auth_context_id] = security
+            elif security.established:
+                # Some clients repeat the last token of a finished handshake with every alter_context.
+                return None, b""
+            elif (trailer.auth_type, trailer.auth_level) != (security.auth_type, security.level):
+                raise AuthenticationError("another provider or level than the handshake began with")
+            return answer, security.step(fragment.auth_value)
+        except AuthenticationError:
+            if fragment.header.ptype == PduType.BIND:
+                known = trailer.auth_type in self._authentication.auth_types
+                self._nak(
+                    fragment.header.call_id,
+                    NakReason.INVALID_CHECKSUM if known else NakReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED,
+                )
+            else:
+                self._fault(fragment.header.call_id, 0, FaultStatus.ACCESS_DENIED, executed=False)
+            raise
+
+    def _finish(self, fragment: Fragment) -> None:
+        """An auth3. Nothing answers it; a client whose handshake failed learns that from its first request."""
+        trailer = fragment.trailer
+        security = self._security.get(trailer.auth_context_id) if trailer is not None else None
+        if trailer is None or security is None:
+            raise _BrokenError("an auth3 without a handshake")
+        if (trailer.auth_type, trailer.auth_level) != (security.auth_type, security.level):
+            raise _BrokenError("an auth3 of another provider or level than the handshake began with")
+        if not security.established and not security.failed:
+            try:
+                security.step(fragment.auth_value)
+                if not security.established:
+                    security.failed = True
+            except AuthenticationError:
+                pass  # it is marked as failed
+        self._leave_authenticating()
+
+    def _leave_authenticating(self) -> None:
+        if self.state is not State.AUTHENTICATING:
+            return
+        opening = self._security[self._opening_id] if self._opening_id is not None else None
+        if opening is None or opening.established or opening.failed:
+            self.state = State.BOUND
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def _take(self, fragment: Fragment) -> None:
+        call_id = fragment.header.call_id
+        head, offset = Request.read_body(fragment)
+        try:
+            security = self._security_of(fragment)
+            stub = self._stub_of(fragment, offset, security)
+        except AuthenticationError:
+            self._fault(call_id, head.p_cont_id, FaultStatus.ACCESS_DENIED, executed=False)
+            raise
+        if fragment.flags & PduFlags.FIRST_FRAG:
+            if call_id in self._incoming or call_id in self._executing:
+                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+                raise _BrokenError(f"call {call_id} begins twice")
+            incoming = _Incoming(head, security)
+            status = self._objection(head, security)
+            self._incoming[call_id] = incoming
+            if status is not None:
+                self._refuse(call_id, incoming, status)
+        else:
+            found = self._incoming.get(call_id)
+            if found is None or found.head.opnum != head.opnum or found.security is not security:
+                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+                raise _BrokenError(f"a fragment that belongs to no call {call_id}")
+            incoming = found
+        self._gather(call_id, incoming, stub)
+        if fragment.flags & PduFlags.LAST_FRAG:
+            self._complete(call_id)
+
+    def _objection(self, head: Request, security: SecurityContext | None) -> FaultStatus | None:
+        context = self._contexts.get(head.p_cont_id)
+        if context is None:
+            return FaultStatus.NCA_UNKNOWN_INTERFACE
+        wanted = self._minimum(context.interface)
+        level = security.effective_level if security is not None else AuthLevel.NONE
+        if any(known.failed for known in self._security.values()) and security is None:
+            return FaultStatus.ACCESS_DENIED
+        if wanted is None or level < wanted:
+            return FaultStatus.ACCESS_DENIED
+        limits = self._limits
+        if self.calls >= (limits.max_unknown_calls if security is None else limits.max_calls):
+            return FaultStatus.NCA_SERVER_TOO_BUSY
+        return None
+
+    def _gather(self, call_id: int, incoming: _Incoming, stub: bytes) -> None:
+        if incoming.refused:
+            return
+        limits = self._limits
+        longest = limits.max_unknown_stub if incoming.security is None else limits.max_stub
+        total = len(incoming.stub) + len(stub)
+        if total > longest or self._partial_bytes + len(stub) > limits.max_partial:
+            self._refuse(call_id, incoming, FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY)
+            return
+        incoming.stub += stub
+        self._partial_bytes += len(stub)
+
+    def _refuse(self, call_id: int, incoming: _Incoming, status: FaultStatus) -> None:
+        self._fault(call_id, incoming.head.p_cont_id, status, executed=False)
+        incoming.refused = True
+        self._partial_bytes -= len(incoming.stub)
+        incoming.stub = bytearray()
+        if len(self._incoming) > 2 * self._limits.max_calls:
+            raise _BrokenError("too many calls are begun and none is finished")
+
+    def _complete(self, call_id: int) -> None:
+        incoming = self._incoming.pop(call_id)
+        if incoming.refused:
+            return
+        self._partial_bytes -= len(incoming.stub)
+        head = incoming.head
+        self._executing[call_id] = _Executing(head.p_cont_id, incoming.security)
+        self._events.append(
+            CallArrived(
+                call_id,
+                self._contexts[head.p_cont_id],
+                head.opnum,
+                head.object,
+                bytes(incoming.stub),
+                incoming.security,
+            )
+        )
+
+    def _cancel(self, fragment: Fragment) -> None:
+        call_id = fragment.header.call_id
+        executing = self._executing.get(call_id)
+        if executing is not None:
+            executing.cancels = min(executing.cancels + 1, 255)
+            self._events.append(CallCancelled(call_id))
+
+    def _orphan(self, fragment: Fragment) -> None:
+        call_id = fragment.header.call_id
+        incoming = self._incoming.pop(call_id, None)
+        if incoming is not None:
+            self._partial_bytes -= len(incoming.stub)
+        if self._executing.pop(call_id, None) is not None:
+            self._events.append(CallOrphaned(call_id))
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    def respond(self, call_id: int, stub: bytes) -> None:
+        """Answer a call. One that was orphaned, or whose connection closed, is no longer there to be answered."""
+        executing = self._executing.pop(call_id, None)
+        if executing is not None:
+            head = response_head(executing.context_id, executing.cancels)
+            self._send_stub(PduType.RESPONSE, call_id, head, stub, executing.security)
+
+    def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
+        """Answer a call with a status."""
+        executing = self._executing.pop(call_id, None)
+        if executing is not None:
+            self._fault(call_id, executing.context_id, status, executed=executed, cancels=executing.cancels)
+
+    def shut_down(self) -> None:
+        """Tell the client that it would be kind to leave (C706 12.6.4.11)."""
+        if self.state is State.BOUND:
+            self._out.append(build(PduType.SHUTDOWN, 0, b""))
+
+    def _fault(self, call_id: int, context_id: int, status: int, *, executed: bool, cancels: int = 0) -> None:
+        flags = int(WHOLE) | (0 if executed else PduFlags.DID_NOT_EXECUTE)
+        body = Fault(32, context_id, cancels, 0, status).encode()
+        self._out.append(build(PduType.FAULT, call_id, body, flags=flags))
+
+    def _nak(self, call_id: int, reason: NakReason) -> None:
+        self._out.append(build(PduType.BIND_NAK, call_id, BindNak(reason).write_body()))

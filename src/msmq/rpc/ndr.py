@@ -1,0 +1,687 @@
+"""Declarations that read like IDL, marshalled in NDR and in NDR64 (C706 14, MS-RPCE 2.2.4, 2.2.5).
+
+How it looks. A structure and the parameters of an operation are classes whose fields carry their type::
+
+    @declare
+    class SectionBuffer(Struct):
+        section_buffer_type: enum16
+        section_size_alloc: u32
+        section_size: u32
+        p_section_buffer: Annotated[bytes | None, Unique(Octets(size_is="section_size"))]
+
+    @declare
+    class EndReceive(Parameters):
+        ph_context: context_handle
+        dw_ack: Annotated[int, Range(u32, 1, 2)]
+        dw_request_id: u32
+
+`Parameters` are what one direction of a call carries: the [in] parameters, or the [out] ones with the return value
+last. Their ``decode(stub, ndr64)`` gives the value and where it ended, ``encode(ndr64)`` the stub. A top-level
+reference pointer has no bytes of its own, so ``[in] GUID *p`` is declared as ``guid`` and ``[out] X **pp`` as
+``Unique(X)``.
+
+What is checked. Every count against the bytes that remain before anything is read for it, all counts together and
+the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_is`` and ``switch_is`` against the
+field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
+
+How it works. A type reads by calling ``assign`` with its value: at once, or, behind a pointer, when the pointee's
+turn comes. ``scope`` is the structure the field stands in, which is where ``size_is`` looks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, dataclass_transform, get_type_hints
+
+from msmq.errors import DecodeError, EncodeError
+from msmq.wire.ndr import MAX_DEPTH, MAX_ELEMENTS, NdrReader, NdrWriter
+
+Assign = Callable[[Any], None]
+CONTEXT_HANDLE_SIZE: Final = 20
+NULL_HANDLE: Final = bytes(CONTEXT_HANDLE_SIZE)
+
+
+class Decoder(NdrReader):
+    """A reader that remembers full pointers and what is to be compared at the end."""
+
+    def __init__(
+        self,
+        data: bytes,
+        ndr64: bool = False,
+        *,
+        max_depth: int = MAX_DEPTH,
+        max_elements: int = MAX_ELEMENTS,
+    ) -> None:
+        super().__init__(data, ndr64, max_depth=max_depth, max_elements=max_elements)
+        self.checks: list[Callable[[], None]] = []
+        self.full: dict[int, _Referent] = {}
+
+    def finish(self) -> None:
+        """Read what is deferred and make the comparisons."""
+        self.resolve()
+        for check in self.checks:
+            check()
+
+
+class _Referent:
+    """What a full pointer points to, and the fields that wait for it."""
+
+    __slots__ = ("known", "value", "waiting")
+
+    def __init__(self) -> None:
+        self.known = False
+        self.value: Any = None
+        self.waiting: list[Assign] = []
+
+    def set(self, value: Any) -> None:
+        self.known, self.value = True, value
+        for assign in self.waiting:
+            assign(value)
+
+
+class NdrType:
+    """How a value lies in the stream."""
+
+    conformant: ClassVar[bool] = False
+    """Whether its count stands before the structure that ends with it."""
+
+    def alignment(self, ndr64: bool) -> int:
+        raise NotImplementedError
+
+    def minimum(self, ndr64: bool) -> int:
+        """The fewest bytes a value takes, by which a count is judged; one when it depends."""
+        return 1
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        raise NotImplementedError
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Primitive(NdrType):
+    """An integer of a fixed size; ``name`` is the method of reader and writer."""
+
+    name: str
+    size: int
+
+    def alignment(self, ndr64: bool) -> int:
+        return self.size
+
+    def minimum(self, ndr64: bool) -> int:
+        return self.size
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        assign(getattr(reader, self.name)())
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, int):
+            raise EncodeError(f"{self.name} takes an integer, not {type(value).__name__}")
+        getattr(writer, self.name)(value)
+
+
+@dataclass(frozen=True)
+class _Enum16(NdrType):
+    """An enum without [v1_enum]: 16 bits in NDR, 32 in NDR64."""
+
+    def alignment(self, ndr64: bool) -> int:
+        return 4 if ndr64 else 2
+
+    def minimum(self, ndr64: bool) -> int:
+        return self.alignment(ndr64)
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        value = reader.u32() if reader.ndr64 else reader.u16()
+        if value > 0xFFFF:
+            raise DecodeError(f"{value} is no 16-bit enum", reader.offset)
+        assign(value)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, int) or not 0 <= value <= 0xFFFF:
+            raise EncodeError(f"{value!r} is no 16-bit enum")
+        (writer.u32 if writer.ndr64 else writer.u16)(value)
+
+
+@dataclass(frozen=True)
+class _Octets(NdrType):
+    """A structure that is kept as its bytes: a GUID, a context handle."""
+
+    size: int
+    align: int
+
+    def alignment(self, ndr64: bool) -> int:
+        return self.align
+
+    def minimum(self, ndr64: bool) -> int:
+        return self.size
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        reader.align(self.align)
+        assign(reader.raw(self.size))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, bytes) or len(value) != self.size:
+            raise EncodeError(f"{self.size} bytes are needed here")
+        writer.align(self.align)
+        writer.raw(value)
+
+
+def fixed_octets(size: int, align: int = 1) -> NdrType:
+    """``byte x[size]``, or a structure kept as its bytes when it has an alignment."""
+    return _Octets(size, align)
+
+
+U8: Final = Primitive("u8", 1)
+U16: Final = Primitive("u16", 2)
+U32: Final = Primitive("u32", 4)
+U64: Final = Primitive("u64", 8)
+I8: Final = Primitive("i8", 1)
+I16: Final = Primitive("i16", 2)
+I32: Final = Primitive("i32", 4)
+I64: Final = Primitive("i64", 8)
+
+u8 = Annotated[int, U8]
+u16 = Annotated[int, U16]
+u32 = Annotated[int, U32]
+u64 = Annotated[int, U64]
+i8 = Annotated[int, I8]
+i16 = Annotated[int, I16]
+i32 = Annotated[int, I32]
+i64 = Annotated[int, I64]
+enum16 = Annotated[int, _Enum16()]
+guid = Annotated[bytes, _Octets(16, 4)]
+context_handle = Annotated[bytes, _Octets(CONTEXT_HANDLE_SIZE, 4)]
+"""20 bytes: attributes and a UUID (C706 14.2.16.6, ndr_context_handle); `NULL_HANDLE` is null."""
+
+
+@dataclass(frozen=True)
+class _WideString(NdrType):
+    """``[string] wchar_t *``: conformant varying, with its terminating null."""
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 else 4
+
+    def minimum(self, ndr64: bool) -> int:
+        return 3 * self.alignment(ndr64) + 2
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        assign(reader.wide_string())
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, str):
+            raise EncodeError("a string is needed here")
+        writer.wide_string(value)
+
+
+@dataclass(frozen=True)
+class _ByteString(NdrType):
+    """``[string] char *``: conformant varying, kept as its bytes without the null."""
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 else 4
+
+    def minimum(self, ndr64: bool) -> int:
+        return 3 * self.alignment(ndr64) + 1
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        maximum, offset, actual = reader.count(), reader.count(), reader.count()
+        if offset or not 1 <= actual <= maximum:
+            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", reader.offset)
+        text = reader.raw(actual)
+        if text.find(b"\0") != len(text) - 1:
+            raise DecodeError("string does not end with its only null", reader.offset)
+        assign(text[:-1])
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, bytes) or b"\0" in value:
+            raise EncodeError("bytes without a null are needed here")
+        for count in (len(value) + 1, 0, len(value) + 1):
+            writer.count(count)
+        writer.raw(value + b"\0")
+
+
+wstring = Annotated[str, _WideString()]
+cstring = Annotated[bytes, _ByteString()]
+
+
+class Range(NdrType):
+    """``[range(low, high)]`` of an integer."""
+
+    def __init__(self, of: Any, low: int, high: int) -> None:
+        self.of, self.low, self.high = type_of(of), low, high
+
+    def alignment(self, ndr64: bool) -> int:
+        return self.of.alignment(ndr64)
+
+    def minimum(self, ndr64: bool) -> int:
+        return self.of.minimum(ndr64)
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        def check(value: int) -> None:
+            if not self.low <= value <= self.high:
+                raise DecodeError(f"{value} is not within {self.low} to {self.high}", reader.offset)
+            assign(value)
+
+        self.of.read(reader, scope, check)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, int) or not self.low <= value <= self.high:
+            raise EncodeError(f"{value!r} is not within {self.low} to {self.high}")
+        self.of.write(writer, value, scope)
+
+
+class Unique(NdrType):
+    """``[unique]``: null, or a pointee of its own."""
+
+    def __init__(self, to: Any) -> None:
+        self.to = type_of(to)
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 else 4
+
+    def minimum(self, ndr64: bool) -> int:
+        return self.alignment(ndr64)
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        if not reader.count():
+            assign(None)
+            return
+        reader.defer(partial(self.to.read, reader, scope, assign))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        writer.pointer(None if value is None else partial(self.to.write, writer, value, scope))
+
+
+class Ref(Unique):
+    """``[ref]`` inside a structure: a pointer that may not be null."""
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        if not reader.count():
+            raise DecodeError("null where a pointer is required", reader.offset)
+        reader.defer(partial(self.to.read, reader, scope, assign))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if value is None:
+            raise EncodeError("null where a pointer is required")
+        super().write(writer, value, scope)
+
+
+class Full(Unique):
+    """``[ptr]``: as unique, but two pointers with one referent id share their pointee. We never write such a pair."""
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        referent_id = reader.count()
+        if not referent_id:
+            assign(None)
+            return
+        referent = reader.full.get(referent_id)
+        if referent is None:
+            referent = reader.full[referent_id] = _Referent()
+            referent.waiting.append(assign)
+            reader.defer(partial(self.to.read, reader, scope, referent.set))
+        elif referent.known:
+            assign(referent.value)
+        else:
+            referent.waiting.append(assign)
+
+
+Count = str | Callable[[Any], int]
+"""Where a count is declared: a field beside the array, or an expression of the structure."""
+
+
+def _declared(scope: Any, count: Count) -> int:
+    return int(getattr(scope, count)) if isinstance(count, str) else count(scope)
+
+
+class Array(NdrType):
+    """``[size_is(...)] T a[]``: a count, then so many elements. ``length_is`` makes it varying too.
+
+    ``announced`` is for a size_is that names a parameter of the other direction: it is written and not compared.
+    """
+
+    conformant = True
+
+    def __init__(
+        self,
+        of: Any,
+        *,
+        size_is: Count | None = None,
+        length_is: Count | None = None,
+        announced: Count | None = None,
+        max_count: int | None = None,
+    ) -> None:
+        self.of = type_of(of)
+        self.size_is, self.length_is, self.max_count = size_is, length_is, max_count
+        self.announced = announced
+
+    def alignment(self, ndr64: bool) -> int:
+        return max(8 if ndr64 else 4, self.of.alignment(ndr64))
+
+    def minimum(self, ndr64: bool) -> int:
+        return 8 if ndr64 else 4
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        self.read_behind(reader, scope, assign, reader.count())
+
+    def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int) -> None:
+        """The rest of the array, of which the count was read already."""
+        count = maximum
+        if self.length_is is not None:
+            offset, count = reader.count(), reader.count()
+            if offset or count > maximum:
+                raise DecodeError(f"array counts {maximum}, {offset}, {count} disagree", reader.offset)
+        if self.max_count is not None and maximum > self.max_count:
+            raise DecodeError(f"array of {maximum}, at most {self.max_count} are allowed", reader.offset)
+        self._agree(reader, scope, self.size_is, maximum)
+        self._agree(reader, scope, self.length_is, count)
+        self._elements(reader, scope, assign, count)
+
+    @staticmethod
+    def _agree(reader: Decoder, scope: Any, declared: Count | None, count: int) -> None:
+        if declared is None:
+            return
+
+        def check() -> None:
+            expected = _declared(scope, declared)
+            if expected != count:
+                raise DecodeError(f"array holds {count} elements where {expected} are declared")
+
+        reader.checks.append(check)
+
+    def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
+        reader.claim(count, self.of.minimum(reader.ndr64))
+        values: list[Any] = [None] * count
+        for index in range(count):
+            self.of.read(reader, scope, partial(values.__setitem__, index))
+        assign(values)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        writer.count(self.conformance(value, scope))
+        self.write_behind(writer, value, scope)
+
+    def conformance(self, value: Any, scope: Any) -> int:
+        """The count before the array; what is declared beside it must agree."""
+        count = len(value)
+        size_is = self.size_is or self.announced
+        maximum = count if size_is is None else _declared(scope, size_is)
+        length = count if self.length_is is None else _declared(scope, self.length_is)
+        if length != count or (self.length_is is None and maximum != count) or maximum < count:
+            raise EncodeError(f"array holds {count} elements where {maximum} are declared")
+        if self.max_count is not None and maximum > self.max_count:
+            raise EncodeError(f"array of {maximum}, at most {self.max_count} are allowed")
+        return maximum
+
+    def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if self.length_is is not None:
+            writer.count(0)
+            writer.count(len(value))
+        self._write_elements(writer, value, scope)
+
+    def _write_elements(self, writer: NdrWriter, value: Sequence[Any], scope: Any) -> None:
+        for element in value:
+            self.of.write(writer, element, scope)
+
+
+class Octets(Array):
+    """``[size_is(...)] byte a[]`` as bytes."""
+
+    def __init__(
+        self, *, size_is: Count | None = None, length_is: Count | None = None, max_count: int | None = None
+    ) -> None:
+        super().__init__(U8, size_is=size_is, length_is=length_is, max_count=max_count)
+
+    def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
+        assign(reader.raw(count))
+
+    def _write_elements(self, writer: NdrWriter, value: Sequence[Any], scope: Any) -> None:
+        writer.raw(bytes(value))
+
+
+class Union(NdrType):
+    """``[switch_is(...)] union``: a discriminant that repeats the field it is switched by, then one arm.
+
+    ``arms`` maps discriminants to types; None is an empty arm. The value is that of the arm. In NDR the arm lies
+    where its own alignment has it; NDR64 aligns discriminant and arm to the widest arm (MS-RPCE 2.2.5.3.4.4), with
+    the same padding that ends a structure there.
+    """
+
+    def __init__(self, tag: Any, arms: Mapping[int, Any], *, switch_is: Count) -> None:
+        self.tag = type_of(tag)
+        self.arms = {case: None if arm is None else type_of(arm) for case, arm in arms.items()}
+        self.switch_is = switch_is
+
+    def _arm_alignment(self, ndr64: bool) -> int:
+        return max((arm.alignment(ndr64) for arm in self.arms.values() if arm is not None), default=1)
+
+    def alignment(self, ndr64: bool) -> int:
+        return max(self.tag.alignment(ndr64), self._arm_alignment(ndr64))
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        reader.end_structure(self.alignment(True))
+        found: list[int] = []
+        self.tag.read(reader, scope, found.append)
+        case = found[0]
+        if case not in self.arms:
+            raise DecodeError(f"a union has no arm {case}", reader.offset)
+
+        def check() -> None:
+            if _declared(scope, self.switch_is) != case:
+                raise DecodeError(f"a union holds arm {case} and is switched otherwise")
+
+        reader.checks.append(check)
+        arm = self.arms[case]
+        if arm is None:
+            assign(None)
+            return
+        reader.end_structure(self._arm_alignment(True))
+        arm.read(reader, scope, assign)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        case = _declared(scope, self.switch_is)
+        if case not in self.arms:
+            raise EncodeError(f"a union has no arm {case}")
+        writer.end_structure(self.alignment(True))
+        self.tag.write(writer, case, scope)
+        arm = self.arms[case]
+        if arm is not None:
+            writer.end_structure(self._arm_alignment(True))
+            arm.write(writer, value, scope)
+
+
+class Silent(NdrType):
+    """Has no bytes: a parameter of the other direction that an ``announced`` count needs. Read, it is None."""
+
+    def alignment(self, ndr64: bool) -> int:
+        return 1
+
+    def minimum(self, ndr64: bool) -> int:
+        return 0
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        assign(None)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        return
+
+
+class Text(NdrType):
+    """``[string] char x[size]``: a varying string in a field of a fixed size, as bytes without the null."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 else 4
+
+    def minimum(self, ndr64: bool) -> int:
+        return 2 * self.alignment(ndr64)
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        offset, count = reader.count(), reader.count()
+        if offset or count > self.size:
+            raise DecodeError(f"string counts {offset}, {count} disagree with {self.size}", reader.offset)
+        assign(reader.raw(count).rstrip(b"\0"))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, bytes) or len(value) >= self.size or value.endswith(b"\0"):
+            raise EncodeError(f"up to {self.size - 1} bytes are needed here")
+        writer.count(0)
+        writer.count(len(value) + 1)
+        writer.raw(value + b"\0")
+
+
+class Custom(NdrType):
+    """A type with functions of its own, in the manner of `msmq.wire.queue_format_ndr`.
+
+    ``read(reader)`` gives a thunk that is called when everything it defers was read; ``pointers`` says that the
+    type is aligned like a pointer, otherwise it is aligned to four.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[NdrReader], Callable[[], Any]],
+        write: Callable[[NdrWriter, Any], None],
+        *,
+        pointers: bool = True,
+    ) -> None:
+        self._read, self._write, self._pointers = read, write, pointers
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 and self._pointers else 4
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        thunk = self._read(reader)
+        reader.defer(lambda: assign(thunk()))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        self._write(writer, value)
+
+
+# --- structures and parameters -----------------------------------------------------------------------
+
+
+class Struct:
+    """Base of every declared structure."""
+
+    __slots__ = ()
+    MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
+
+
+class StructType(NdrType):
+    """How a declared structure lies in the stream."""
+
+    def __init__(self, cls: type[Struct]) -> None:
+        self.cls = cls
+        self.members = cls.MEMBERS
+        self.conformant = bool(self.members) and self.members[-1][1].conformant  # type: ignore[misc]
+        self._alignments = tuple(
+            max((_inside(kind).alignment(ndr64) for _, kind in self.members), default=1)
+            for ndr64 in (False, True)
+        )
+
+    def alignment(self, ndr64: bool) -> int:
+        return self._alignments[ndr64]
+
+    def minimum(self, ndr64: bool) -> int:
+        return max(1, sum(kind.minimum(ndr64) for _, kind in self.members))
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        maximum = reader.count() if self.conformant else None
+        self.read_behind(reader, scope, assign, maximum)
+
+    def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
+        reader.align(self.alignment(reader.ndr64))
+        value = object.__new__(self.cls)
+        for name, kind in self.members:
+            put = partial(setattr, value, name)
+            if kind.conformant:
+                kind.read_behind(reader, value, put, maximum)  # type: ignore[attr-defined]
+            else:
+                kind.read(reader, value, put)
+        reader.end_structure(self.alignment(reader.ndr64))
+        assign(value)
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if self.conformant:
+            writer.count(self.conformance(value, scope))
+        self.write_behind(writer, value, scope)
+
+    def conformance(self, value: Any, scope: Any) -> int:
+        name, kind = self.members[-1]
+        counted: int = kind.conformance(getattr(value, name), value)  # type: ignore[attr-defined]
+        return counted
+
+    def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        if not isinstance(value, self.cls):
+            raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
+        writer.align(self.alignment(writer.ndr64))
+        for name, kind in self.members:
+            if kind.conformant:
+                kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
+            else:
+                kind.write(writer, getattr(value, name), value)
+        writer.end_structure(self.alignment(writer.ndr64))
+
+
+def _inside(kind: NdrType) -> NdrType:
+    """What of a member lies inside its structure: the count of an array stands before it."""
+    return kind.of if isinstance(kind, Array) else kind
+
+
+class Parameters:
+    """Base of what one direction of a call carries."""
+
+    __slots__ = ()
+    MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
+
+    @classmethod
+    def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
+        """The parameters and where in ``stub`` they end."""
+        reader = Decoder(stub, ndr64)
+        value = object.__new__(cls)
+        for name, kind in cls.MEMBERS:
+            kind.read(reader, value, partial(setattr, value, name))
+            reader.resolve()
+        reader.finish()
+        return value, reader.offset
+
+    def encode(self, ndr64: bool = False) -> bytes:
+        writer = NdrWriter(ndr64)
+        for name, kind in self.MEMBERS:
+            kind.write(writer, getattr(self, name), self)
+            writer.resolve()
+        return writer.getvalue()
+
+
+T = TypeVar("T", bound=Struct | Parameters)
+
+
+@dataclass_transform(eq_default=True)
+def declare(plain: type[T]) -> type[T]:
+    """Make a class of annotated fields a structure or a set of parameters."""
+    hints = get_type_hints(plain, include_extras=True)
+    cls = dataclass(slots=True)(plain)
+    members = []
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        kind = type_of(hints[field.name])
+        if kind.conformant and issubclass(cls, Struct) and field is not dataclasses.fields(cls)[-1]:  # type: ignore[arg-type]
+            raise TypeError(f"{cls.__name__}.{field.name}: a conformant array stands last in its structure")
+        members.append((field.name, kind))
+    cls.MEMBERS = tuple(members)
+    return cls
+
+
+def type_of(declaration: Any) -> NdrType:
+    """The type a field, an element or a pointee is declared with."""
+    if isinstance(declaration, NdrType):
+        return declaration
+    if isinstance(declaration, type) and issubclass(declaration, Struct):
+        return StructType(declaration)
+    for entry in getattr(declaration, "__metadata__", ()):
+        if isinstance(entry, NdrType):
+            return entry
+    raise TypeError(f"{declaration!r} has no NDR type")

@@ -1,0 +1,121 @@
+"""NTLM as a server sees it (MS-NLMP 3.2.5), on top of pyspnego.
+
+pyspnego's own acceptor takes the client's response apart, writes it anew and computes the proof over that. A client
+whose bytes differ from what pyspnego would have written is turned away, although its proof is right. Here the proof
+and the MIC are computed over the bytes that came. Passwords are asked of an `AccountSource` instead of a file that an
+environment variable names, and only NTLMv2 with extended session security is accepted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import ARC4
+from cryptography.hazmat.primitives.ciphers import Cipher
+from spnego._credential import NTLMHash
+from spnego._ntlm import NTLMProxy
+from spnego._ntlm_raw.messages import Authenticate, AvFlags, AvId, NegotiateFlags, NTClientChallengeV2
+from spnego.exceptions import InvalidTokenError
+
+from msmq.security.access import Token
+
+_PROOF_SIZE: Final = 16
+_MIN_NTLM2_RESPONSE: Final = _PROOF_SIZE + 28
+_MIC_OFFSET: Final = 72
+_MIC_SIZE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Someone with a password, as authentication needs it."""
+
+    name: str
+    nt_hash: bytes
+    token: Token
+
+
+class AccountSource(Protocol):
+    """Where accounts come from."""
+
+    def find(self, name: str) -> Account | None:
+        """The account of this name, in either case; None if there is none."""
+
+
+def nt_hash_of(password: str) -> bytes:
+    """NTOWFv1 (MS-NLMP 3.3.1): what NTLM derives everything from."""
+    from spnego._ntlm_raw.crypto import ntowfv1
+
+    return bytes(ntowfv1(password))
+
+
+class NtlmAcceptor(NTLMProxy):
+    """The accepting half of NTLM. ``account`` is who was proven, once ``complete``."""
+
+    def __init__(self, accounts: AccountSource) -> None:
+        # The base class insists on a credential file for accepting, and on any credential for initiating.
+        super().__init__(NTLMHash(username="-", lm_hash="0" * 32, nt_hash="0" * 32), usage="initiate")
+        self.usage = "accept"
+        self._credential = None
+        self._accounts = accounts
+        self._received_negotiate = b""
+        self._sent_challenge = b""
+        self.account: Account | None = None
+
+    @property
+    def client_principal(self) -> str | None:
+        return self.account.name if self.account is not None else None
+
+    def new_context(self) -> NtlmAcceptor:
+        return NtlmAcceptor(self._accounts)
+
+    def _step_accept_negotiate(self, token: bytes) -> bytes:
+        self._received_negotiate = token
+        self._sent_challenge = super()._step_accept_negotiate(token)
+        return self._sent_challenge
+
+    def _step_accept_authenticate(self, token: bytes, channel_bindings: Any) -> None:
+        auth = Authenticate.unpack(token)
+        response = auth.nt_challenge_response or b""
+        if not auth.flags & NegotiateFlags.extended_session_security or len(response) < _MIN_NTLM2_RESPONSE:
+            raise InvalidTokenError(context_msg="only NTLMv2 with extended session security is accepted")
+        assert self._temp_challenge is not None
+        user, domain = auth.user_name or "", auth.domain_name or ""
+        account = self._accounts.find(user)
+        # Someone unknown takes as long as someone known with the wrong password.
+        nt_hash = account.nt_hash if account is not None else secrets.token_bytes(16)
+        response_key = _hmac_md5(nt_hash, (user.upper() + domain).encode("utf-16-le", "surrogatepass"))
+        proof = _hmac_md5(response_key, self._temp_challenge.server_challenge + response[_PROOF_SIZE:])
+        if not hmac.compare_digest(proof, response[:_PROOF_SIZE]) or account is None:
+            raise InvalidTokenError(context_msg="unknown user name or wrong password")
+        session_key = _hmac_md5(response_key, proof)
+        if auth.flags & NegotiateFlags.key_exch and auth.flags & (NegotiateFlags.sign | NegotiateFlags.seal):
+            encrypted = auth.encrypted_random_session_key or b""
+            if len(encrypted) != len(session_key):
+                raise InvalidTokenError(context_msg="the session key has a wrong size")
+            session_key = Cipher(ARC4(session_key), mode=None).encryptor().update(encrypted)
+        self._check_mic(token, response, session_key)
+        self._session_key = session_key
+        self._context_attr = auth.flags
+        self.account = account
+        self._complete = True
+
+    def _check_mic(self, token: bytes, response: bytes, session_key: bytes) -> None:
+        """The client says under its proof whether its message has a MIC, so nobody can take it away."""
+        pairs = NTClientChallengeV2.unpack(response[_PROOF_SIZE:]).av_pairs
+        if not pairs.get(AvId.flags, 0) & AvFlags.mic:
+            return
+        end = _MIC_OFFSET + _MIC_SIZE
+        if len(token) < end:
+            raise InvalidTokenError(context_msg="the MIC is missing")
+        without = token[:_MIC_OFFSET] + bytes(_MIC_SIZE) + token[end:]
+        expected = _hmac_md5(session_key, self._received_negotiate + self._sent_challenge + without)
+        if not hmac.compare_digest(expected, token[_MIC_OFFSET:end]):
+            raise InvalidTokenError(context_msg="the MIC is wrong")
+
+
+def _hmac_md5(key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hashlib.md5).digest()

@@ -1,0 +1,406 @@
+"""The protocol data units of connection-oriented RPC, version 5 (C706 12.6, MS-RPCE 2.2.2).
+
+Every PDU is the same three things: a common header, a body that depends on its type, and, when the connection is
+authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `Fragment` is a PDU
+taken apart that far; the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
+`take_fragments` cuts a stream into PDUs.
+
+Integers are little-endian. A peer may announce another representation in its header; nobody who speaks these
+interfaces does, and we refuse it: the alternative is a second reader that only fuzzers would ever run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final, NamedTuple, Self
+
+from msmq.errors import DecodeError, EncodeError
+from msmq.wire.declare import Wire, guid, octets3, octets4, rounded_up, u8, u16, u32, wire
+
+VERSION: Final = 5
+LITTLE_ENDIAN: Final = b"\x10\x00\x00\x00"
+"""Little-endian integers, ASCII characters, IEEE floats (C706 14.1)."""
+MIN_FRAGMENT: Final = 1432
+"""What every implementation must be able to receive (MustRecvFragSize, C706 12.6.3.3)."""
+MAX_FRAGMENT: Final = 65_535
+MAX_CONTEXTS: Final = 32
+MAX_TRANSFER_SYNTAXES: Final = 16
+
+
+class PduType(IntEnum):
+    """What a PDU is (C706 12.6.4, MS-RPCE 2.2.2.10 for AUTH3)."""
+
+    REQUEST = 0
+    RESPONSE = 2
+    FAULT = 3
+    BIND = 11
+    BIND_ACK = 12
+    BIND_NAK = 13
+    ALTER_CONTEXT = 14
+    ALTER_CONTEXT_RESP = 15
+    AUTH3 = 16
+    SHUTDOWN = 17
+    CO_CANCEL = 18
+    ORPHANED = 19
+
+
+class PduFlags(IntFlag):
+    """pfc_flags (C706 12.6.3.1, MS-RPCE 2.2.2.3)."""
+
+    FIRST_FRAG = 0x01
+    LAST_FRAG = 0x02
+    SUPPORT_HEADER_SIGN = 0x04
+    """In bind and alter_context and their answers; elsewhere the bit says that a cancel is pending."""
+    CONC_MPX = 0x10
+    DID_NOT_EXECUTE = 0x20
+    MAYBE = 0x40
+    OBJECT_UUID = 0x80
+
+
+WHOLE: Final = PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG
+
+
+class AuthType(IntEnum):
+    """Security providers (MS-RPCE 2.2.1.1.7)."""
+
+    NONE = 0
+    NEGOTIATE = 9
+    NTLM = 10
+    KERBEROS = 16
+
+
+class AuthLevel(IntEnum):
+    """How much is protected (MS-RPCE 2.2.1.1.8). CALL and PKT are raised to INTEGRITY by everyone."""
+
+    NONE = 1
+    CONNECT = 2
+    CALL = 3
+    PKT = 4
+    INTEGRITY = 5
+    PRIVACY = 6
+
+
+class ContextResult(IntEnum):
+    """p_cont_def_result_t (C706 12.6.3.1) and negotiate_ack (MS-RPCE 2.2.2.4)."""
+
+    ACCEPTANCE = 0
+    USER_REJECTION = 1
+    PROVIDER_REJECTION = 2
+    NEGOTIATE_ACK = 3
+
+
+class ContextReason(IntEnum):
+    """p_provider_reason_t (C706 12.6.3.1)."""
+
+    NOT_SPECIFIED = 0
+    ABSTRACT_SYNTAX_NOT_SUPPORTED = 1
+    PROPOSED_TRANSFER_SYNTAXES_NOT_SUPPORTED = 2
+    LOCAL_LIMIT_EXCEEDED = 3
+
+
+class NakReason(IntEnum):
+    """p_reject_reason_t (C706 12.6.4.5, MS-RPCE 2.2.2.5)."""
+
+    NOT_SPECIFIED = 0
+    TEMPORARY_CONGESTION = 1
+    LOCAL_LIMIT_EXCEEDED = 2
+    PROTOCOL_VERSION_NOT_SUPPORTED = 4
+    AUTHENTICATION_TYPE_NOT_RECOGNIZED = 8
+    INVALID_CHECKSUM = 9
+
+
+@wire("C706 12.6.3.1", size=16)
+class CommonHeader(Wire):
+    rpc_vers: u8 = VERSION
+    rpc_vers_minor: u8 = 0
+    ptype: u8 = 0
+    pfc_flags: u8 = int(WHOLE)
+    packed_drep: octets4 = LITTLE_ENDIAN
+    frag_length: u16 = 0
+    auth_length: u16 = 0
+    call_id: u32 = 0
+
+
+@wire("MS-RPCE 2.2.2.11", size=8)
+class SecTrailer(Wire):
+    auth_type: u8 = 0
+    auth_level: u8 = 0
+    auth_pad_length: u8 = 0
+    auth_reserved: u8 = 0
+    auth_context_id: u32 = 0
+
+
+@wire("C706 12.6.3.1 p_syntax_id_t", size=20)
+class _SyntaxId(Wire):
+    if_uuid: guid
+    if_version: u32
+
+
+class Syntax(NamedTuple):
+    """An interface or a transfer syntax: its identifier and version (p_syntax_id_t)."""
+
+    uuid: bytes
+    major: int
+    minor: int = 0
+
+    @classmethod
+    def decode(cls, data: bytes, offset: int = 0) -> Self:
+        found = _SyntaxId.decode(data, offset)
+        return cls(found.if_uuid, found.if_version & 0xFFFF, found.if_version >> 16)
+
+    def encode(self) -> bytes:
+        return _SyntaxId(self.uuid, self.minor << 16 | self.major).encode()
+
+
+@dataclass(slots=True)
+class Fragment:
+    """One PDU: header, body, and its verifier taken off."""
+
+    header: CommonHeader
+    raw: bytes
+    body: bytes
+    """What lies between the header and the verifier; the padding before the verifier is still there."""
+    trailer: SecTrailer | None = None
+    auth_value: bytes = b""
+
+    @property
+    def flags(self) -> int:
+        return self.header.pfc_flags
+
+    @property
+    def padding(self) -> int:
+        return self.trailer.auth_pad_length if self.trailer is not None else 0
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Self:
+        """Take one whole PDU apart."""
+        header = CommonHeader.decode(raw)
+        check_header(header)
+        if header.frag_length != len(raw):
+            raise DecodeError(f"the PDU has {len(raw)} bytes and claims {header.frag_length}", 8)
+        if not header.auth_length:
+            return cls(header, raw, raw[CommonHeader.SIZE :])
+        where = len(raw) - header.auth_length - SecTrailer.SIZE
+        if where < CommonHeader.SIZE:
+            raise DecodeError("the verifier is larger than its PDU", 10)
+        trailer = SecTrailer.decode(raw, where)
+        body = raw[CommonHeader.SIZE : where]
+        if trailer.auth_pad_length > len(body):
+            raise DecodeError("more padding than body", where + 2)
+        return cls(header, raw, body, trailer, raw[where + SecTrailer.SIZE :])
+
+
+def check_header(header: CommonHeader) -> None:
+    """Refuse what is not ours: another version, another byte order, impossible lengths."""
+    if header.rpc_vers != VERSION or header.rpc_vers_minor > 1:
+        raise DecodeError(f"RPC version {header.rpc_vers}.{header.rpc_vers_minor} is not spoken here", 0)
+    if header.packed_drep[0] != LITTLE_ENDIAN[0]:
+        raise DecodeError("only little-endian ASCII is spoken here", 4)
+    if header.frag_length < CommonHeader.SIZE:
+        raise DecodeError(f"a PDU of {header.frag_length} bytes has no room for its header", 8)
+
+
+def take_fragments(buffer: bytearray, max_fragment: int) -> Iterator[Fragment]:
+    """Take the whole PDUs off the front of ``buffer``; one longer than ``max_fragment`` is refused at its header."""
+    while len(buffer) >= CommonHeader.SIZE:
+        header = CommonHeader.decode(bytes(buffer[: CommonHeader.SIZE]))
+        check_header(header)
+        if header.frag_length > max_fragment:
+            raise DecodeError(f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed", 8)
+        if len(buffer) < header.frag_length:
+            return
+        raw = bytes(buffer[: header.frag_length])
+        del buffer[: header.frag_length]
+        yield Fragment.decode(raw)
+
+
+def build(
+    ptype: PduType, call_id: int, body: bytes, *, flags: int = WHOLE, trailer: SecTrailer | None = None,
+    token: bytes = b"",
+) -> bytes:  # fmt: skip
+    """A PDU whose verifier, if there is one, is a token of a handshake: it covers nothing."""
+    behind = b""
+    if trailer is not None:
+        trailer.auth_pad_length = -len(body) % 4
+        behind = bytes(trailer.auth_pad_length) + trailer.encode() + token
+    length = CommonHeader.SIZE + len(body) + len(behind)
+    if length > MAX_FRAGMENT:
+        raise EncodeError(f"a PDU of {length} bytes does not fit its length field")
+    header = CommonHeader(
+        ptype=ptype, pfc_flags=int(flags), frag_length=length, auth_length=len(token), call_id=call_id
+    )
+    return header.encode() + body + behind
+
+
+# --- bodies ------------------------------------------------------------------------------------------
+
+
+class ContextElement(NamedTuple):
+    """A presentation context that is offered (p_cont_elem_t, C706 12.6.3.1)."""
+
+    context_id: int
+    abstract: Syntax
+    transfers: tuple[Syntax, ...]
+
+
+@wire("C706 12.6.3.1 p_cont_elem_t", size=4)
+class _ContextHead(Wire):
+    p_cont_id: u16
+    n_transfer_syn: u8
+    reserved: u8 = 0
+
+
+@wire("C706 12.6.4.3", size=12)
+class Bind(Wire):
+    """bind and alter_context, which look alike."""
+
+    max_xmit_frag: u16 = 0
+    max_recv_frag: u16 = 0
+    assoc_group_id: u32 = 0
+    n_context_elem: u8 = 0
+    reserved: octets3 = bytes(3)
+    contexts: tuple[ContextElement, ...] = ()
+
+    @classmethod
+    def read_body(cls, body: bytes) -> Bind:
+        bind = cls.decode(body)
+        if bind.n_context_elem > MAX_CONTEXTS:
+            raise DecodeError(f"{bind.n_context_elem} presentation contexts are offered at once", 8)
+        offset = cls.SIZE
+        found = []
+        for _ in range(bind.n_context_elem):
+            head = _ContextHead.decode(body, offset)
+            offset += head.SIZE
+            if head.n_transfer_syn > MAX_TRANSFER_SYNTAXES:
+                raise DecodeError(f"{head.n_transfer_syn} transfer syntaxes are offered at once", offset)
+            abstract = Syntax.decode(body, offset)
+            transfers = tuple(
+                Syntax.decode(body, offset + _SyntaxId.SIZE * (index + 1))
+                for index in range(head.n_transfer_syn)
+            )
+            offset += _SyntaxId.SIZE * (head.n_transfer_syn + 1)
+            found.append(ContextElement(head.p_cont_id, abstract, transfers))
+        bind.contexts = tuple(found)
+        return bind
+
+    def write_body(self) -> bytes:
+        self.n_context_elem = len(self.contexts)
+        parts = [self.encode()]
+        for context_id, abstract, transfers in self.contexts:
+            parts.append(_ContextHead(context_id, len(transfers)).encode() + abstract.encode())
+            parts.extend(transfer.encode() for transfer in transfers)
+        return b"".join(parts)
+
+
+NO_SYNTAX: Final = Syntax(bytes(16), 0, 0)
+
+
+class ContextAnswer(NamedTuple):
+    """What became of an offered context (p_result_t, C706 12.6.3.1).
+
+    In a negotiate_ack the reason is the mask of features that both sides have (MS-RPCE 2.2.2.14).
+    """
+
+    result: int
+    reason: int = 0
+    transfer: Syntax = NO_SYNTAX
+
+
+@wire("C706 12.6.3.1 p_result_t", size=4)
+class _ResultHead(Wire):
+    result: u16
+    reason: u16
+
+
+@wire("C706 12.6.4.4", size=8)
+class BindAck(Wire):
+    """bind_ack and alter_context_resp."""
+
+    max_xmit_frag: u16 = 0
+    max_recv_frag: u16 = 0
+    assoc_group_id: u32 = 0
+    secondary_address: bytes = b""
+    """The port as text; the terminating null is added. Empty in an alter_context_resp."""
+    answers: tuple[ContextAnswer, ...] = ()
+
+    @classmethod
+    def read_body(cls, body: bytes) -> BindAck:
+        ack = cls.decode(body)
+        if len(body) < cls.SIZE + 2:
+            raise DecodeError("the secondary address is missing", cls.SIZE)
+        length = int.from_bytes(body[cls.SIZE : cls.SIZE + 2], "little")
+        end = cls.SIZE + 2 + length
+        # Counted from the start of the PDU, whose header of 16 bytes changes nothing about it.
+        offset = rounded_up(end)
+        if len(body) < offset + 4:
+            raise DecodeError("the result list is missing", cls.SIZE)
+        ack.secondary_address = body[cls.SIZE + 2 : end].rstrip(b"\0")
+        count = body[offset]
+        offset += 4
+        found = []
+        for _ in range(count):
+            head = _ResultHead.decode(body, offset)
+            found.append(ContextAnswer(head.result, head.reason, Syntax.decode(body, offset + head.SIZE)))
+            offset += head.SIZE + _SyntaxId.SIZE
+        ack.answers = tuple(found)
+        return ack
+
+    def write_body(self) -> bytes:
+        address = self.secondary_address + b"\0" if self.secondary_address else b""
+        head = self.encode() + len(address).to_bytes(2, "little") + address
+        parts = [head, bytes(-len(head) % 4), bytes((len(self.answers), 0, 0, 0))]
+        for result, reason, transfer in self.answers:
+            parts.append(_ResultHead(result, reason).encode() + transfer.encode())
+        return b"".join(parts)
+
+
+@wire("C706 12.6.4.5", size=2)
+class BindNak(Wire):
+    """The refusal; it names the versions that are spoken here."""
+
+    provider_reject_reason: u16 = 0
+
+    def write_body(self) -> bytes:
+        return self.encode() + bytes((2, VERSION, 0, VERSION, 1, 0))
+
+
+@wire("C706 12.6.4.9", size=8)
+class Request(Wire):
+    alloc_hint: u32 = 0
+    p_cont_id: u16 = 0
+    opnum: u16 = 0
+    object: bytes | None = None
+
+    @classmethod
+    def read_body(cls, fragment: Fragment) -> tuple[Request, int]:
+        """The head of a request and where in the body its stub begins."""
+        request = cls.decode(fragment.body)
+        if not fragment.flags & PduFlags.OBJECT_UUID:
+            return request, cls.SIZE
+        if len(fragment.body) < cls.SIZE + 16:
+            raise DecodeError("the object identifier is missing", CommonHeader.SIZE + cls.SIZE)
+        request.object = fragment.body[cls.SIZE : cls.SIZE + 16]
+        return request, cls.SIZE + 16
+
+    def write_body(self) -> bytes:
+        return self.encode() + (self.object or b"")
+
+
+@wire("C706 12.6.4.10", size=8)
+class Response(Wire):
+    alloc_hint: u32 = 0
+    p_cont_id: u16 = 0
+    cancel_count: u8 = 0
+    reserved: u8 = 0
+
+
+@wire("C706 12.6.4.7, MS-RPCE 2.2.2.8", size=16)
+class Fault(Wire):
+    alloc_hint: u32 = 0
+    p_cont_id: u16 = 0
+    cancel_count: u8 = 0
+    fault_flags: u8 = 0
+    status: u32 = 0
+    reserved: u32 = 0

@@ -1,0 +1,255 @@
+"""Security contexts of a connection: who the peer is, and what protects the fragments (MS-RPCE 2.2.2.11, 3.3.1.5.2).
+
+A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake, `protect` and
+`unprotect` a fragment. What a signature covers: the whole PDU when headers are signed, else the stub with its
+padding. NTLM with extended session security always covers the whole PDU; Kerberos does when both sides announced
+header signing.
+
+On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
+extra is installed, SPNEGO over either. On the client `Credentials` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import spnego
+from spnego import ContextProxy, ContextReq
+from spnego._context import GSSMech
+from spnego._negotiate import NegotiateProxy
+from spnego.iov import BufferType
+
+from msmq.errors import MsmqError
+from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
+from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.security.access import Token
+
+NTLM_SIGNATURE_SIZE: Final = 16
+KERBEROS_MIC_SIZE: Final = 28
+"""Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
+MAX_LEGS: Final = 8
+
+PROTOCOLS: Final = {AuthType.NTLM: "ntlm", AuthType.NEGOTIATE: "negotiate", AuthType.KERBEROS: "kerberos"}
+
+
+class AuthenticationError(MsmqError):
+    """The peer did not prove who it is, or broke a message that was protected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who was proven: the name the provider gave, and the token for access checks."""
+
+    principal: str
+    token: Token
+
+
+class SecurityContext:
+    """One security context of one connection (security context multiplexing allows several)."""
+
+    def __init__(
+        self,
+        context: ContextProxy,
+        auth_type: int,
+        level: int,
+        context_id: int,
+        identify: Callable[[ContextProxy], Identity] | None = None,
+    ) -> None:
+        self._context = context
+        self._identify = identify
+        self._legs = 0
+        self.auth_type = auth_type
+        self.level = AuthLevel(level)
+        self.context_id = context_id
+        self.header_signing = False
+        self.failed = False
+        self.identity: Identity | None = None
+
+    @property
+    def established(self) -> bool:
+        return self._context.complete and not self.failed
+
+    @property
+    def signs(self) -> bool:
+        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
+        return self.level >= AuthLevel.CALL
+
+    @property
+    def seals(self) -> bool:
+        return self.level is AuthLevel.PRIVACY
+
+    @property
+    def effective_level(self) -> AuthLevel:
+        """What the level amounts to: CALL and PKT are done as INTEGRITY."""
+        return AuthLevel.INTEGRITY if AuthLevel.CALL <= self.level < AuthLevel.PRIVACY else self.level
+
+    def step(self, token: bytes | None) -> bytes:
+        """One leg of the handshake: take the peer's token, give ours. Any trouble is an AuthenticationError."""
+        self._legs += 1
+        try:
+            if self._legs > MAX_LEGS:
+                raise AuthenticationError("the handshake does not come to an end")
+            answer = self._context.step(token) or b""
+            if self._context.complete:
+                self._finish()
+        except Exception as error:  # the parsers of tokens raise whatever their libraries do
+            self.failed = True
+            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
+        return answer
+
+    def _finish(self) -> None:
+        attributes = self._context.context_attr
+        if self.signs and not attributes & ContextReq.integrity:
+            raise AuthenticationError("the peer asked for signatures and cannot make them")
+        if self.seals and not attributes & ContextReq.confidentiality:
+            raise AuthenticationError("the peer asked for secrecy and cannot keep it")
+        if self._identify is not None:
+            self.identity = self._identify(self._context)
+
+    @property
+    def _is_ntlm(self) -> bool:
+        return self._context.negotiated_protocol == "ntlm"
+
+    @property
+    def signature_size(self) -> int:
+        if self._is_ntlm:
+            return NTLM_SIGNATURE_SIZE
+        return self._context.query_message_sizes().header if self.seals else KERBEROS_MIC_SIZE
+
+    def _covered(self, head: bytes, trailer: bytes) -> tuple[bytes, bytes]:
+        return (head, trailer) if self._is_ntlm or self.header_signing else (b"", b"")
+
+    def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
+        """What goes out instead of ``stub``, and the signature; ``head`` and ``trailer`` stand around it."""
+        head, trailer = self._covered(head, trailer)
+        if not self.seals:
+            return stub, self._context.sign(head + stub + trailer)
+        sealed = self._context.wrap_iov(
+            [
+                (BufferType.sign_only, head),
+                (BufferType.data, stub),
+                (BufferType.sign_only, trailer),
+                BufferType.header,
+            ]
+        )
+        return sealed.buffers[1].data or b"", sealed.buffers[3].data or b""
+
+    def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
+        """The stub as it was before `protect`; AuthenticationError if anything was changed."""
+        head, trailer = self._covered(head, trailer)
+        try:
+            if not self.seals:
+                self._context.verify(head + stub + trailer, signature)
+                return stub
+            opened = self._context.unwrap_iov(
+                [
+                    (BufferType.sign_only, head),
+                    (BufferType.data, stub),
+                    (BufferType.sign_only, trailer),
+                    (BufferType.header, signature),
+                ]
+            )
+        except Exception as error:  # as in step
+            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
+        return opened.buffers[1].data or b""
+
+
+class PrincipalSource(Protocol):
+    """Who a Kerberos principal is."""
+
+    def identify(self, principal: str) -> Token | None:
+        """The token of ``name@REALM``, or None for someone we do not know."""
+
+
+@dataclass(frozen=True)
+class Authentication:
+    """What a server accepts. Without accounts there is no NTLM, without principals no Kerberos."""
+
+    accounts: AccountSource | None = None
+    principals: PrincipalSource | None = None
+    """Tokens of domain users, whom the keytab (KRB5_KTNAME) lets us recognise."""
+    hostname: str = "unspecified"
+    service: str = "host"
+
+    @property
+    def auth_types(self) -> frozenset[AuthType]:
+        found = {AuthType.NTLM} if self.accounts is not None else set()
+        if self.principals is not None and "kerberos" in NegotiateProxy.available_protocols():
+            found.add(AuthType.KERBEROS)
+        return frozenset(found | {AuthType.NEGOTIATE}) if found else frozenset()
+
+    def accept(self, auth_type: int, level: int, context_id: int) -> SecurityContext:
+        """A context for one bind, or AuthenticationError if this provider or level is not had here."""
+        if auth_type not in self.auth_types:
+            raise AuthenticationError(f"security provider {auth_type} is not available")
+        if not AuthLevel.CONNECT <= level <= AuthLevel.PRIVACY:
+            raise AuthenticationError(f"there is no authentication level {level}")
+        return SecurityContext(
+            self._context(AuthType(auth_type)), auth_type, level, context_id, self._identify
+        )
+
+    def _context(self, auth_type: AuthType) -> ContextProxy:
+        if auth_type is AuthType.NTLM:
+            assert self.accounts is not None
+            return NtlmAcceptor(self.accounts)
+        if auth_type is AuthType.KERBEROS:
+            return self._kerberos()
+        inner: dict[GSSMech, ContextProxy] = {}
+        if AuthType.KERBEROS in self.auth_types:
+            inner[GSSMech.kerberos] = self._kerberos()
+        if self.accounts is not None:
+            inner[GSSMech.ntlm] = NtlmAcceptor(self.accounts)
+        for context in inner.values():
+            context._is_wrapped = True
+        return NegotiateProxy(usage="accept", _negotiate_contexts=inner)
+
+    def _kerberos(self) -> ContextProxy:
+        wanted = ContextReq.dce_style | ContextReq.integrity | ContextReq.confidentiality
+        return spnego.server(
+            hostname=self.hostname, service=self.service, protocol="kerberos", context_req=wanted
+        )
+
+    def _identify(self, context: ContextProxy) -> Identity:
+        inner = context._context if isinstance(context, NegotiateProxy) else context
+        if isinstance(inner, NtlmAcceptor):
+            assert inner.account is not None
+            return Identity(inner.account.name, inner.account.token)
+        principal = context.client_principal or ""
+        token = self.principals.identify(principal) if self.principals is not None else None
+        if token is None:
+            raise AuthenticationError(f"{principal} is not known here")
+        return Identity(principal, token)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Who a client says it is; ``username`` may be ``DOMAIN\\name`` or ``name@REALM``."""
+
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    auth_type: AuthType = AuthType.NEGOTIATE
+    level: AuthLevel = AuthLevel.PRIVACY
+    service: str = "host"
+
+    def initiate(self, hostname: str, context_id: int) -> SecurityContext:
+        """A context towards ``hostname``. Kerberos takes the user's ticket cache when no password is given."""
+        wanted = ContextReq.dce_style | ContextReq.mutual_auth
+        wanted |= ContextReq.replay_detect | ContextReq.sequence_detect
+        if self.level >= AuthLevel.CALL:
+            wanted |= ContextReq.integrity
+        if self.level is AuthLevel.PRIVACY:
+            wanted |= ContextReq.confidentiality
+        try:
+            context = spnego.client(
+                self.username,
+                self.password,
+                hostname=hostname,
+                service=self.service,
+                protocol=PROTOCOLS[self.auth_type],
+                context_req=wanted,
+            )
+        except Exception as error:  # as in step
+            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
+        return SecurityContext(context, self.auth_type, self.level, context_id)

@@ -1,0 +1,382 @@
+"""The RPC server on asyncio: connections, calls, limits (MS-RPCE 3.3.3).
+
+Each call is a task, so one that waits keeps neither its connection nor another call waiting. A connection that is
+lost, or a call that is orphaned, cancels the tasks; when they have ended the connection leaves its association
+group, and the last one to leave runs the group's context handles down. So a handler that is cancelled cleans up
+before its handles are.
+
+What a stranger can cost is bounded: connections in all and per address, connections that have not bound yet and for
+how long, fragments, stubs, calls (`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than
+``max_unread`` bytes wait to be sent the connection is not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from msmq.errors import DecodeError, EncodeError, MQError
+from msmq.rpc.acceptor import (
+    CallArrived,
+    CallCancelled,
+    CallOrphaned,
+    ConnectionClosed,
+    Event,
+    ServerConnection,
+    State,
+)
+from msmq.rpc.association import AssociationGroup, AssociationGroups
+from msmq.rpc.channel import Limits
+from msmq.rpc.interface import Call, Handler, Interface
+from msmq.rpc.pdu import AuthLevel, Syntax
+from msmq.rpc.security import Authentication, AuthenticationError
+from msmq.rpc.status import FaultStatus, RpcFault
+from msmq.rpc.syntaxes import NDR64
+from msmq.rpc.verification import Meant, check_trailer
+from msmq.security.access import Token
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What an operator may decide about an RPC server."""
+
+    limits: Limits = field(default_factory=Limits)
+    max_connections: int = 2_000
+    max_connections_per_address: int = 500
+    max_opening_connections: int = 200
+    """Connections that are not bound yet."""
+    opening_timeout_s: float = 30
+    idle_timeout_s: float = 3_600
+    """A connection without a call for so long is closed, unless its group holds context handles."""
+    max_unread: int = 8 << 20
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What the management interface tells (C706 appendix Q, inq_stats); a read or write of a socket is a packet."""
+
+    calls_in: int = 0
+    calls_out: int = 0
+    packets_in: int = 0
+    packets_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Registration:
+    interface: Interface
+    handlers: Mapping[int, Handler]
+    minimum: AuthLevel
+
+
+class RpcServer:
+    """A server of any number of interfaces on any number of addresses."""
+
+    def __init__(
+        self, config: ServerConfig | None = None, authentication: Authentication | None = None
+    ) -> None:
+        self.config = config or ServerConfig()
+        self.authentication = authentication or Authentication()
+        self.groups = AssociationGroups()
+        self.statistics = Statistics()
+        self.ports: list[tuple[str, int]] = []
+        """The addresses that are listened on."""
+        self._registered: dict[Syntax, _Registration] = {}
+        self._servers: list[asyncio.Server] = []
+        self._connections: set[_Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- interfaces -------------------------------------------------------------------------------------
+
+    def register(
+        self, interface: Interface, handlers: Mapping[int, Handler], minimum: AuthLevel = AuthLevel.NONE
+    ) -> None:
+        """Serve ``interface``; calls below the ``minimum`` level are denied. An operation that is declared and has
+        no handler is out of range for the client."""
+        self._registered[interface.syntax] = _Registration(interface, dict(handlers), minimum)
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        return [registration.interface for registration in self._registered.values()]
+
+    def registration(self, syntax: Syntax) -> _Registration | None:
+        """The interface a client may mean by ``syntax``: the same major version, no higher minor one."""
+        exact = self._registered.get(syntax)
+        if exact is not None:
+            return exact
+        for known, registration in self._registered.items():
+            if known[:2] == syntax[:2] and known.minor >= syntax.minor:
+                return registration
+        return None
+
+    def minimum(self, syntax: Syntax) -> AuthLevel | None:
+        found = self.registration(syntax)
+        return found.minimum if found is not None else None
+
+    # --- life -------------------------------------------------------------------------------------------
+
+    async def listen(self, address: str, port: int) -> int:
+        """Open a door; gives the port, which is another one than asked for only if that was 0."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: self._accept(), address, port, backlog=512)
+        bound: int = server.sockets[0].getsockname()[1]
+        self._servers.append(server)
+        self.ports.append((address, bound))
+        return bound
+
+    async def close(self) -> None:
+        """Close all doors and connections, and wait until every call has ended and every handle is run down."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        for connection in list(self._connections):
+            connection.abort("the server stops")
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        return _Connection(self)
+
+    def admit(self, connection: _Connection) -> bool:
+        """Whether there is room for one more connection."""
+        config = self.config
+        others = self._connections
+        return (
+            len(others) < config.max_connections
+            and sum(one.opening for one in others) < config.max_opening_connections
+            and sum(one.peer == connection.peer for one in others) < config.max_connections_per_address
+        )
+
+    def entered(self, connection: _Connection) -> None:
+        self._connections.add(connection)
+
+    def left(self, connection: _Connection) -> None:
+        """A connection is lost: when its calls have ended, it leaves its group."""
+        self._connections.discard(connection)
+        if connection.group is not None or connection.calls:
+            self.spawn(self._settle(connection))
+
+    async def _settle(self, connection: _Connection) -> None:
+        if connection.calls:
+            await asyncio.wait(list(connection.calls.values()))
+        if connection.group is not None:
+            self.groups.leave(connection, connection.group)
+
+    def spawn(self, work: object) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class _Connection(asyncio.Protocol):
+    """One accepted connection: the machine, its socket, its calls."""
+
+    def __init__(self, server: RpcServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._machine: ServerConnection | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._known: dict[int, Call] = {}
+        self._last_call_s = 0.0
+        self.calls: dict[int, asyncio.Task[None]] = {}
+        self.group: AssociationGroup | None = None
+        self.peer = self.local = ""
+
+    @property
+    def opening(self) -> bool:
+        machine = self._machine
+        return machine is not None and machine.state in (State.OPENING, State.AUTHENTICATING)
+
+    # --- the socket -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.peer = str((transport.get_extra_info("peername") or ("",))[0])
+        if not self._server.admit(self):
+            _log.debug("RPC connection of %s turned away: too many are open", self.peer)
+            self._transport.abort()
+            return
+        config = self._server.config
+        self.local, port = (transport.get_extra_info("sockname") or ("", 0))[:2]
+        self._machine = ServerConnection(
+            config.limits,
+            self._server.minimum,
+            self._join,
+            self._server.authentication,
+            str(port).encode(),
+        )
+        self._transport.set_write_buffer_limits(config.max_unread)
+        self._server.entered(self)
+        self._timer = asyncio.get_running_loop().call_later(config.opening_timeout_s, self._still_opening)
+
+    def data_received(self, data: bytes) -> None:
+        if self._machine is None:
+            return
+        self._server.statistics.packets_in += 1
+        for event in self._machine.receive_data(data):
+            self._handle(event)
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._machine is None:
+            return
+        self._machine.close("the connection is gone")
+        for task in self.calls.values():
+            task.cancel()
+        self._server.left(self)
+
+    def pause_writing(self) -> None:
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self, reason: str) -> None:
+        """Close at once."""
+        if self._machine is not None:
+            self._machine.close(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _flush(self) -> None:
+        machine, transport = self._machine, self._transport
+        assert machine is not None
+        assert transport is not None
+        data = machine.data_to_send()
+        if data and not transport.is_closing():
+            self._server.statistics.packets_out += 1
+            transport.write(data)
+        if machine.state is State.CLOSED and not transport.is_closing():
+            transport.close()
+
+    def _still_opening(self) -> None:
+        if self.opening:
+            self.abort("nothing was bound in time")
+        else:
+            self._watch_idle()
+
+    def _watch_idle(self) -> None:
+        """Close a connection that nobody uses; calls and open handles are use."""
+        idle = not self.calls and not (self.group is not None and len(self.group.handles))
+        timeout_s = self._server.config.idle_timeout_s
+        if idle and self._quiet_s() >= timeout_s:
+            self.abort("idle")
+            return
+        delay_s = max(timeout_s - self._quiet_s(), 1) if idle else timeout_s
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._watch_idle)
+
+    def _quiet_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._last_call_s
+
+    def _join(self, group_id: int) -> int | None:
+        self._last_call_s = asyncio.get_running_loop().time()
+        self.group = self._server.groups.join(self, group_id)
+        return self.group.group_id if self.group is not None else None
+
+    # --- calls ------------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case CallArrived():
+                self._begin(event)
+            case CallCancelled(call_id):
+                if call_id in self._known:
+                    self._known[call_id].cancelled.set()
+            case CallOrphaned(call_id):
+                if call_id in self.calls:
+                    self.calls[call_id].cancel()
+            case ConnectionClosed(reason):
+                _log.debug("RPC connection of %s closes: %s", self.peer, reason)
+
+    def _begin(self, arrived: CallArrived) -> None:
+        self._server.statistics.calls_in += 1
+        self._last_call_s = asyncio.get_running_loop().time()
+        task = self._server.spawn(self._run(arrived))
+        self.calls[arrived.call_id] = task
+        task.add_done_callback(lambda _: self._ended(arrived.call_id, task))
+
+    def _ended(self, call_id: int, task: asyncio.Task[None]) -> None:
+        if self.calls.get(call_id) is task:
+            del self.calls[call_id]
+            self._known.pop(call_id, None)
+
+    async def _run(self, arrived: CallArrived) -> None:
+        machine = self._machine
+        assert machine is not None
+        call_id = arrived.call_id
+        try:
+            machine.respond(call_id, await self._serve(arrived, machine))
+        except RpcFault as fault:
+            machine.fault(call_id, fault.status, executed=not fault.did_not_execute)
+        except MQError as error:
+            machine.fault(call_id, error.code)
+        except AuthenticationError as error:
+            machine.close(f"an answer cannot be protected: {error}")
+        except asyncio.CancelledError:
+            machine.fault(call_id, FaultStatus.NCA_FAULT_CANCEL)
+            self._flush()
+            raise
+        except Exception:
+            _log.exception("operation %d of %s failed", arrived.opnum, arrived.context.interface)
+            machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
+        self._flush()
+
+    async def _serve(self, arrived: CallArrived, machine: ServerConnection) -> bytes:
+        context = arrived.context
+        found = self._server.registration(context.interface)
+        operation = found.interface.find(arrived.opnum) if found is not None else None
+        if found is None or operation is None or arrived.opnum not in found.handlers:
+            raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
+        ndr64 = context.transfer == NDR64
+        try:
+            request, end = operation.request.decode(arrived.stub, ndr64)
+        except DecodeError as error:
+            _log.debug("%s.%s of %s: %s", found.interface.name, operation.name, self.peer, error)
+            raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
+        meant = Meant(
+            context.interface,
+            context.transfer,
+            arrived.call_id,
+            context.context_id,
+            arrived.opnum,
+            machine.header_signing,
+        )
+        try:
+            check_trailer(arrived.stub, end, meant)
+        except DecodeError as error:
+            raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True) from error
+        assert self.group is not None
+        identity = arrived.security.identity if arrived.security is not None else None
+        call = Call(
+            found.interface,
+            operation,
+            arrived.object,
+            ndr64,
+            identity.token if identity is not None else Token.anonymous(),
+            identity.principal if identity is not None else None,
+            arrived.security.effective_level if arrived.security is not None else AuthLevel.NONE,
+            self.group,
+            self.peer,
+            self.local,
+            self,
+        )
+        self._known[arrived.call_id] = call
+        response = await found.handlers[arrived.opnum](call, request)
+        try:
+            return response.encode(ndr64)
+        except EncodeError:
+            _log.exception("the answer of %s.%s cannot be written", found.interface.name, operation.name)
+            raise RpcFault(FaultStatus.NCA_FAULT_UNSPECIFIED) from None

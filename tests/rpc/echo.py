@@ -60,8 +60,10 @@ ECHOES = Interface(
     (ECHO, WHOAMI, WAIT, RELEASE, OPEN, USE, CLOSE, FAIL, UNSERVED, CRASH),
 )
 OTHER = Interface(
-    "other", Syntax(guid_from_text("5c2f77a1-3c4e-4d0b-9d63-2b1c5a3e7f11"), 1, 0), (Operation(0, "Use2", Handle, Number),)
-)  # fmt: skip
+    "other",
+    Syntax(guid_from_text("5c2f77a1-3c4e-4d0b-9d63-2b1c5a3e7f11"), 1, 0),
+    (Operation(0, "UseElsewhere", Handle, Number),),
+)
 
 
 class Echoes:

@@ -20,9 +20,10 @@ from typing import Final
 from msmq.errors import DecodeError
 from msmq.rpc.channel import Channel, Limits, response_head
 from msmq.rpc.pdu import (
-    MIN_FRAGMENT,
+    SMALLEST_AGREED,
     WHOLE,
     AuthLevel,
+    BadFragmentError,
     Bind,
     BindAck,
     BindNak,
@@ -40,9 +41,9 @@ from msmq.rpc.pdu import (
     build,
     take_fragments,
 )
-from msmq.rpc.security import Authentication, AuthenticationError, SecurityContext
+from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus
-from msmq.rpc.syntaxes import answer_context
+from msmq.rpc.syntaxes import answer_context, is_feature_offer
 
 
 class State(Enum):
@@ -186,6 +187,9 @@ class ServerConnection(Channel):
         try:
             for fragment in take_fragments(self._buffer, self._limits.max_fragment):
                 self._receive(fragment)
+        except BadFragmentError as error:
+            self._refuse_malformed(error.header.ptype, error.header.call_id)
+            self.close(str(error))
         except (DecodeError, AuthenticationError, _BrokenError) as error:
             self.close(str(error))
         events, self._events = self._events, []
@@ -209,8 +213,6 @@ class ServerConnection(Channel):
         except (ValueError, KeyError):
             self._refuse_misplaced(fragment)
             return
-        if action is not Action.TAKE and fragment.flags & WHOLE != WHOLE and action is not Action.FINISH:
-            raise _BrokenError(f"a {ptype.name} in fragments")
         match action:
             case Action.BIND:
                 self._bind(fragment)
@@ -230,18 +232,28 @@ class ServerConnection(Channel):
         if fragment.header.ptype == PduType.BIND:
             self._nak(call_id, NakReason.NOT_SPECIFIED)
         elif self.state is not State.OPENING:
-            self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+            self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR)
         raise _BrokenError(f"PDU type {fragment.header.ptype} does not belong into {self.state.value}")
+
+    def _refuse_malformed(self, ptype: int, call_id: int) -> None:
+        """Tell the sender of a PDU that cannot be taken apart, in the way its kind allows."""
+        if ptype == PduType.BIND and self.state is State.OPENING:
+            self._nak(call_id, NakReason.PROTOCOL_VERSION_NOT_SUPPORTED)
+        elif self.state is not State.OPENING:
+            self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR)
 
     # --- binding ----------------------------------------------------------------------------------------
 
     def _bind(self, fragment: Fragment) -> None:
         call_id = fragment.header.call_id
-        bind = Bind.read_body(fragment.body[: len(fragment.body) - fragment.padding])
-        if min(bind.max_xmit_frag, bind.max_recv_frag) < MIN_FRAGMENT:
+        # Padding before a verifier is not taken off: some clients count the contexts into it.
+        try:
+            bind = Bind.read_body(fragment.body)
+            self._check_offer(bind)
+        except DecodeError:
             self._nak(call_id, NakReason.NOT_SPECIFIED)
-            raise _BrokenError("the client can take too little at a time")
-        self._max_xmit = min(bind.max_recv_frag, self._limits.max_fragment)
+            raise
+        self._max_xmit = self._agreed(bind)
         answers = self._answers(bind)
         group = self._join(bind.assoc_group_id)
         if group is None:
@@ -249,25 +261,46 @@ class ServerConnection(Channel):
             raise _BrokenError("the association group is not there")
         self.association_group_id = group
         trailer, token = self._handshake(fragment)
-        self._acknowledge(PduType.BIND_ACK, fragment, bind, answers, trailer, token)
+        self._acknowledge(PduType.BIND_ACK, fragment, answers, trailer, token)
         opening = self._security.get(trailer.auth_context_id) if trailer is not None else None
         self.state = State.BOUND
         if opening is not None and not opening.established:
             self._opening_id = opening.context_id
             self.state = State.AUTHENTICATING
 
+    def _agreed(self, bind: Bind) -> int:
+        """The size of fragments in both directions: the smaller wish, rounded down, within what we do."""
+        wished = min(bind.max_xmit_frag, bind.max_recv_frag) & ~7
+        return min(max(wished, SMALLEST_AGREED), self._limits.max_fragment)
+
+    @staticmethod
+    def _check_offer(bind: Bind) -> None:
+        if not bind.contexts or not all(element.transfers for element in bind.contexts):
+            raise DecodeError("nothing is offered")
+        if sum(is_feature_offer(element) for element in bind.contexts) > 1:
+            raise DecodeError("features are offered twice")
+
     def _alter(self, fragment: Fragment) -> None:
-        bind = Bind.read_body(fragment.body[: len(fragment.body) - fragment.padding])
+        call_id = fragment.header.call_id
+        try:
+            bind = Bind.read_body(fragment.body)
+            self._check_offer(bind)
+            for element in bind.contexts:
+                known = self._contexts.get(element.context_id)
+                if known is not None and known.interface != element.abstract:
+                    raise DecodeError("a presentation context is to become another one")
+        except DecodeError:
+            self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+            raise
         answers = self._answers(bind)
         trailer, token = self._handshake(fragment)
-        self._acknowledge(PduType.ALTER_CONTEXT_RESP, fragment, bind, answers, trailer, token)
+        self._acknowledge(PduType.ALTER_CONTEXT_RESP, fragment, answers, trailer, token)
         self._leave_authenticating()
 
     def _acknowledge(
         self,
         ptype: PduType,
         fragment: Fragment,
-        bind: Bind,
         answers: tuple[ContextAnswer, ...],
         trailer: SecTrailer | None,
         token: bytes,
@@ -275,12 +308,14 @@ class ServerConnection(Channel):
         first = ptype is PduType.BIND_ACK
         ack = BindAck(
             self._max_xmit,
-            min(max(bind.max_xmit_frag, MIN_FRAGMENT), self._limits.max_fragment),
+            self._max_xmit,
             self.association_group_id,
             self._secondary_address if first else b"",
             answers,
         )
-        flags = int(WHOLE) | (fragment.flags & (PduFlags.CONC_MPX | PduFlags.SUPPORT_HEADER_SIGN))
+        flags = int(WHOLE) | (fragment.flags & PduFlags.SUPPORT_HEADER_SIGN)
+        if first:
+            flags |= fragment.flags & PduFlags.CONC_MPX
         self._out.append(
             build(ptype, fragment.header.call_id, ack.write_body(), flags=flags, trailer=trailer, token=token)
         )
@@ -293,7 +328,10 @@ class ServerConnection(Channel):
                 known = self._contexts.get(element.context_id)
                 wanted = PresentationContext(element.context_id, element.abstract, answer.transfer)
                 if known is not None and known != wanted:
-                    answer = ContextAnswer(ContextResult.PROVIDER_REJECTION, ContextReason.NOT_SPECIFIED)
+                    answer = ContextAnswer(
+                        ContextResult.PROVIDER_REJECTION,
+                        ContextReason.PROPOSED_TRANSFER_SYNTAXES_NOT_SUPPORTED,
+                    )
                 elif known is None and len(self._contexts) >= self._limits.max_contexts:
                     answer = ContextAnswer(
                         ContextResult.PROVIDER_REJECTION, ContextReason.LOCAL_LIMIT_EXCEEDED
@@ -329,14 +367,17 @@ class ServerConnection(Channel):
             return answer, security.step(fragment.auth_value)
         except AuthenticationError:
             if fragment.header.ptype == PduType.BIND:
-                known = trailer.auth_type in self._authentication.auth_types
-                self._nak(
-                    fragment.header.call_id,
-                    NakReason.INVALID_CHECKSUM if known else NakReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED,
-                )
+                self._nak(fragment.header.call_id, self._why(trailer))
             else:
                 self._fault(fragment.header.call_id, 0, FaultStatus.ACCESS_DENIED, executed=False)
             raise
+
+    def _why(self, trailer: SecTrailer) -> NakReason:
+        if trailer.auth_level not in ACCEPTED_LEVELS:
+            return NakReason.NOT_SPECIFIED
+        if trailer.auth_type not in self._authentication.auth_types:
+            return NakReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED
+        return NakReason.INVALID_CHECKSUM
 
     def _finish(self, fragment: Fragment) -> None:
         """An auth3. Nothing answers it; a client whose handshake failed learns that from its first request."""
@@ -371,11 +412,11 @@ class ServerConnection(Channel):
             security = self._security_of(fragment)
             stub = self._stub_of(fragment, offset, security)
         except AuthenticationError:
-            self._fault(call_id, head.p_cont_id, FaultStatus.ACCESS_DENIED, executed=False)
+            self._fault(call_id, head.p_cont_id, FaultStatus.ACCESS_DENIED)
             raise
         if fragment.flags & PduFlags.FIRST_FRAG:
             if call_id in self._incoming or call_id in self._executing:
-                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
             incoming = _Incoming(head, security)
             status = self._objection(head, security)
@@ -385,7 +426,7 @@ class ServerConnection(Channel):
         else:
             found = self._incoming.get(call_id)
             if found is None or found.head.opnum != head.opnum or found.security is not security:
-                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR, executed=False)
+                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"a fragment that belongs to no call {call_id}")
             incoming = found
         self._gather(call_id, incoming, stub)
@@ -453,10 +494,8 @@ class ServerConnection(Channel):
             self._events.append(CallCancelled(call_id))
 
     def _orphan(self, fragment: Fragment) -> None:
+        """Only a whole call can be given up; of one that is still coming, the rest comes all the same."""
         call_id = fragment.header.call_id
-        incoming = self._incoming.pop(call_id, None)
-        if incoming is not None:
-            self._partial_bytes -= len(incoming.stub)
         if self._executing.pop(call_id, None) is not None:
             self._events.append(CallOrphaned(call_id))
 
@@ -480,7 +519,9 @@ class ServerConnection(Channel):
         if self.state is State.BOUND:
             self._out.append(build(PduType.SHUTDOWN, 0, b""))
 
-    def _fault(self, call_id: int, context_id: int, status: int, *, executed: bool, cancels: int = 0) -> None:
+    def _fault(
+        self, call_id: int, context_id: int, status: int, *, executed: bool = True, cancels: int = 0
+    ) -> None:
         flags = int(WHOLE) | (0 if executed else PduFlags.DID_NOT_EXECUTE)
         body = Fault(32, context_id, cancels, 0, status).encode()
         self._out.append(build(PduType.FAULT, call_id, body, flags=flags))

@@ -149,4 +149,5 @@ class Channel:
 
 def response_head(context_id: int, cancel_count: int = 0) -> bytes:
     """The fixed part of a response; its hint is filled in with each fragment."""
-    return Response(0, context_id, cancel_count).encode()
+    # Windows answers with the low byte of the number alone, so that is what every client copes with.
+    return Response(0, context_id & 0xFF, cancel_count).encode()

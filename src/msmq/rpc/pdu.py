@@ -24,6 +24,8 @@ LITTLE_ENDIAN: Final = b"\x10\x00\x00\x00"
 """Little-endian integers, ASCII characters, IEEE floats (C706 14.1)."""
 MIN_FRAGMENT: Final = 1432
 """What every implementation must be able to receive (MustRecvFragSize, C706 12.6.3.3)."""
+SMALLEST_AGREED: Final = 2_048
+"""Windows agrees on no less, whatever a client asks for, and so do we."""
 MAX_FRAGMENT: Final = 65_535
 MAX_CONTEXTS: Final = 32
 MAX_TRANSFER_SYNTAXES: Final = 16
@@ -208,12 +210,26 @@ def take_fragments(buffer: bytearray, max_fragment: int) -> Iterator[Fragment]:
         header = CommonHeader.decode(bytes(buffer[: CommonHeader.SIZE]))
         check_header(header)
         if header.frag_length > max_fragment:
-            raise DecodeError(f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed", 8)
+            raise BadFragmentError(
+                header, f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed"
+            )
         if len(buffer) < header.frag_length:
             return
         raw = bytes(buffer[: header.frag_length])
         del buffer[: header.frag_length]
-        yield Fragment.decode(raw)
+        try:
+            fragment = Fragment.decode(raw)
+        except DecodeError as error:
+            raise BadFragmentError(header, error.reason) from error
+        yield fragment
+
+
+class BadFragmentError(DecodeError):
+    """A PDU cannot be taken apart; its ``header`` says whom to tell."""
+
+    def __init__(self, header: CommonHeader, reason: str) -> None:
+        super().__init__(reason)
+        self.header = header
 
 
 def build(
@@ -358,12 +374,12 @@ class BindAck(Wire):
 
 @wire("C706 12.6.4.5", size=2)
 class BindNak(Wire):
-    """The refusal; it names the versions that are spoken here."""
+    """The refusal; it names the version that is spoken here and ends in padding."""
 
     provider_reject_reason: u16 = 0
 
     def write_body(self) -> bytes:
-        return self.encode() + bytes((2, VERSION, 0, VERSION, 1, 0))
+        return self.encode() + bytes((1, VERSION, 0, 0, 0, 0))
 
 
 @wire("C706 12.6.4.9", size=8)

@@ -30,6 +30,8 @@ NTLM_SIGNATURE_SIZE: Final = 16
 KERBEROS_MIC_SIZE: Final = 28
 """Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
 MAX_LEGS: Final = 8
+ACCEPTED_LEVELS: Final = (AuthLevel.CONNECT, AuthLevel.PKT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY)
+"""CALL is for connectionless RPC only."""
 
 PROTOCOLS: Final = {AuthType.NTLM: "ntlm", AuthType.NEGOTIATE: "negotiate", AuthType.KERBEROS: "kerberos"}
 
@@ -182,10 +184,10 @@ class Authentication:
 
     def accept(self, auth_type: int, level: int, context_id: int) -> SecurityContext:
         """A context for one bind, or AuthenticationError if this provider or level is not had here."""
+        if level not in ACCEPTED_LEVELS:
+            raise AuthenticationError(f"authentication level {level} cannot be had")
         if auth_type not in self.auth_types:
             raise AuthenticationError(f"security provider {auth_type} is not available")
-        if not AuthLevel.CONNECT <= level <= AuthLevel.PRIVACY:
-            raise AuthenticationError(f"there is no authentication level {level}")
         return SecurityContext(
             self._context(AuthType(auth_type)), auth_type, level, context_id, self._identify
         )

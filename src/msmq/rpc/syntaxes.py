@@ -37,7 +37,7 @@ def feature_syntax(features: int) -> Syntax:
 
 
 def is_feature_offer(element: ContextElement) -> bool:
-    return len(element.transfers) == 1 and element.transfers[0].uuid.startswith(FEATURES_PREFIX)
+    return bool(element.transfers) and element.transfers[0].uuid.startswith(FEATURES_PREFIX)
 
 
 def answer_context(element: ContextElement, knows: Callable[[Syntax], bool]) -> ContextAnswer:

@@ -14,6 +14,7 @@ from msmq.rpc.acceptor import (
     CallCancelled,
     CallOrphaned,
     ConnectionClosed,
+    ServerConnection,
     State,
 )
 from msmq.rpc.channel import Limits
@@ -39,6 +40,7 @@ from msmq.rpc.pdu import (
     build,
     take_fragments,
 )
+from msmq.rpc.security import Credentials
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR, NDR64, feature_syntax
 from tests.rpc.echo import ECHOES
@@ -52,8 +54,8 @@ CREDENTIALS = [
 ]
 
 
-def name_of(value: object) -> str:
-    return "nobody" if value is None else f"{value.auth_type.name}-{value.level.name}"  # type: ignore[attr-defined]
+def name_of(value: Credentials | None) -> str:
+    return "nobody" if value is None else f"{value.auth_type.name}-{value.level.name}"
 
 
 def answers(data: bytes) -> list[Fragment]:
@@ -73,8 +75,8 @@ def request(call_id: int, stub: bytes = b"", flags: int = 3, context_id: int = 7
 
 @pytest.mark.parametrize("credentials", CREDENTIALS, ids=name_of)
 @pytest.mark.parametrize("cut", [1 << 20, 7], ids=["whole", "in pieces"])
-def test_calls_and_answers_of_any_size(credentials: object, cut: int) -> None:
-    pair = Pair(credentials, cut=cut)  # type: ignore[arg-type]
+def test_calls_and_answers_of_any_size(credentials: Credentials | None, cut: int) -> None:
+    pair = Pair(credentials, cut=cut)
     context_id = pair.bound()
     for size in (0, 1, 16, 5_000, 15_000):
         stub = random.Random(size).randbytes(size)
@@ -184,13 +186,13 @@ def test_what_is_not_in_the_table_ends_the_connection(state: State, ptype: int) 
         )
 
 
-def fault_of(machine: object) -> Fault:
-    (fragment,) = answers(machine.data_to_send())  # type: ignore[attr-defined]
+def fault_of(machine: ServerConnection) -> Fault:
+    (fragment,) = answers(machine.data_to_send())
     assert fragment.header.ptype == PduType.FAULT
     return Fault.decode(fragment.body)
 
 
-def opened(limits: Limits | None = None) -> object:
+def opened(limits: Limits | None = None) -> ServerConnection:
     machine = server(limits)
     machine.receive_data(offer(ECHO_CONTEXT, ContextElement(8, MGMT.syntax, (NDR,))))
     machine.data_to_send()
@@ -208,33 +210,33 @@ def opened(limits: Limits | None = None) -> object:
 )
 def test_a_refused_call_leaves_the_connection_usable(data: bytes, status: FaultStatus) -> None:
     machine = opened(Limits(max_unknown_stub=1000))
-    assert machine.receive_data(data) == []  # type: ignore[attr-defined]
+    assert machine.receive_data(data) == []
     assert fault_of(machine).status == status
-    (arrived,) = machine.receive_data(request(3, b"next"))  # type: ignore[attr-defined]
+    (arrived,) = machine.receive_data(request(3, b"next"))
     assert arrived.stub == b"next"
 
 
 def test_a_refused_call_is_waited_out() -> None:
     machine = opened(Limits(max_unknown_stub=1000))
     first, last = PduFlags.FIRST_FRAG, PduFlags.LAST_FRAG
-    assert machine.receive_data(request(2, bytes(900), first)) == []  # type: ignore[attr-defined]
-    assert machine.receive_data(request(2, bytes(900), 0)) == []  # type: ignore[attr-defined]
+    assert machine.receive_data(request(2, bytes(900), first)) == []
+    assert machine.receive_data(request(2, bytes(900), 0)) == []
     assert fault_of(machine).status == FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY
-    assert machine.receive_data(request(2, bytes(900), last)) == []  # type: ignore[attr-defined]
-    assert machine.data_to_send() == b""  # type: ignore[attr-defined]
-    assert machine.calls == 0  # type: ignore[attr-defined]
+    assert machine.receive_data(request(2, bytes(900), last)) == []
+    assert machine.data_to_send() == b""
+    assert machine.calls == 0
 
 
 def test_calls_and_memory_are_bounded() -> None:
     machine = opened(Limits(max_unknown_calls=4, max_partial=10_000, max_calls=8))
     statuses = []
     for call_id in range(100, 200):
-        machine.receive_data(request(call_id, bytes(4000), PduFlags.FIRST_FRAG))  # type: ignore[attr-defined]
-        statuses += [Fault.decode(f.body).status for f in answers(machine.data_to_send())]  # type: ignore[attr-defined]
-        held = sum(len(incoming.stub) for incoming in machine._incoming.values())  # type: ignore[attr-defined]
+        machine.receive_data(request(call_id, bytes(4000), PduFlags.FIRST_FRAG))
+        statuses += [Fault.decode(f.body).status for f in answers(machine.data_to_send())]
+        held = sum(len(incoming.stub) for incoming in machine._incoming.values())
         assert held <= 10_000
     assert set(statuses) == {FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY, FaultStatus.NCA_SERVER_TOO_BUSY}
-    assert machine.state is State.CLOSED  # type: ignore[attr-defined]
+    assert machine.state is State.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -266,10 +268,10 @@ def test_calls_and_memory_are_bounded() -> None:
 )
 def test_a_broken_protocol_ends_the_connection(data: bytes) -> None:
     machine = opened()
-    events = machine.receive_data(data)  # type: ignore[attr-defined]
+    events = machine.receive_data(data)
     assert isinstance(events[-1], ConnectionClosed)
-    assert all(f.header.ptype == PduType.FAULT for f in answers(machine.data_to_send()))  # type: ignore[attr-defined]
-    assert machine.receive_data(request(9)) == []  # type: ignore[attr-defined]
+    assert all(f.header.ptype == PduType.FAULT for f in answers(machine.data_to_send()))
+    assert machine.receive_data(request(9)) == []
 
 
 @pytest.mark.parametrize(
@@ -383,8 +385,12 @@ for _credentials in CREDENTIALS[:6]:
 
 
 @settings(max_examples=300)
-@given(seed=st.sampled_from(SEED_STREAMS), changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6),
-       tail=st.binary(max_size=60), cut=st.integers(1, 500))  # fmt: skip
+@given(
+    seed=st.sampled_from(SEED_STREAMS),
+    changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6),
+    tail=st.binary(max_size=60),
+    cut=st.integers(1, 500),
+)
 def test_whatever_comes_only_answers_go_out(
     seed: bytes, changes: list[tuple[int, int]], tail: bytes, cut: int
 ) -> None:

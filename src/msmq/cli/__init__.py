@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from msmq import __version__
-from msmq.cli import config, decode, serve, store
+from msmq.cli import config, decode, serve, store, user
 
 __all__ = ["app", "main"]
 
@@ -28,6 +28,7 @@ app.command("decode", help=decode.HELP, short_help="Show what MSMQ packets say, 
 app.command("serve", help=serve.HELP, short_help="Run a queue manager.")(serve.serve)
 app.add_typer(config.app, name="config")
 app.add_typer(store.app, name="store")
+app.add_typer(user.app, name="user")
 
 
 def _print_version(wanted: bool) -> None:

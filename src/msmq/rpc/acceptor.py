@@ -412,7 +412,7 @@ class ServerConnection(Channel):
             security = self._security_of(fragment)
             stub = self._stub_of(fragment, offset, security)
         except AuthenticationError:
-            self._fault(call_id, head.p_cont_id, FaultStatus.ACCESS_DENIED)
+            self._fault(call_id, self._begun_under(call_id), FaultStatus.ACCESS_DENIED)
             raise
         if fragment.flags & PduFlags.FIRST_FRAG:
             if call_id in self._incoming or call_id in self._executing:
@@ -426,12 +426,17 @@ class ServerConnection(Channel):
         else:
             found = self._incoming.get(call_id)
             if found is None or found.head.opnum != head.opnum or found.security is not security:
-                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
+                self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"a fragment that belongs to no call {call_id}")
             incoming = found
         self._gather(call_id, incoming, stub)
         if fragment.flags & PduFlags.LAST_FRAG:
             self._complete(call_id)
+
+    def _begun_under(self, call_id: int) -> int:
+        """The presentation context a call began under; a fragment that is not believed does not count."""
+        known = self._incoming.get(call_id)
+        return known.head.p_cont_id if known is not None else 0
 
     def _objection(self, head: Request, security: SecurityContext | None) -> FaultStatus | None:
         context = self._contexts.get(head.p_cont_id)

@@ -54,6 +54,8 @@ class ServerConfig:
     idle_timeout_s: float = 3_600
     """A connection without a call for so long is closed, unless its group holds context handles."""
     max_unread: int = 8 << 20
+    announced_port: int | None = None
+    """The port that clients reach us at, when something in front of us forwards it to another."""
 
 
 @dataclass(slots=True)
@@ -212,7 +214,7 @@ class _Connection(asyncio.Protocol):
             self._server.minimum,
             self._join,
             self._server.authentication,
-            str(port).encode(),
+            str(config.announced_port or port).encode(),
         )
         self._transport.set_write_buffer_limits(config.max_unread)
         self._server.entered(self)

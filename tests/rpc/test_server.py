@@ -1,0 +1,268 @@
+"""The server on its socket: calls that wait, handles, limits, and peers that go."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from msmq.rpc.channel import Limits
+from msmq.rpc.client import RpcClient
+from msmq.rpc.interface import Interface, Operation
+from msmq.rpc.mgmt import Nothing
+from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
+from msmq.rpc.security import Credentials
+from msmq.rpc.server import RpcServer, ServerConfig
+from msmq.rpc.status import FaultStatus, RpcBindError, RpcConnectionError, RpcFault
+from tests.rpc.echo import (
+    CLOSE,
+    CRASH,
+    ECHO,
+    ECHOES,
+    FAIL,
+    OPEN,
+    OTHER,
+    RELEASE,
+    UNSERVED,
+    USE,
+    WAIT,
+    WHOAMI,
+    Data,
+    Handle,
+    Number,
+)
+from tests.rpc.support import ALICE, HOST, PASSWORD, Running, eventually, serving
+
+ALICES = Credentials("alice", PASSWORD, AuthType.NTLM, AuthLevel.INTEGRITY)
+BOBS = Credentials("bob", PASSWORD, AuthType.NTLM, AuthLevel.INTEGRITY)
+
+
+async def connect(running: Running, who: Credentials | None = ALICES, group: int = 0) -> RpcClient:
+    return await RpcClient.connect(HOST, running.port, ECHOES, who, association_group_id=group)
+
+
+async def status_of(client: RpcClient, operation: Operation, request: object) -> int:  # type: ignore[type-arg]
+    with pytest.raises(RpcFault) as refused:
+        await client.call(operation, request)  # type: ignore[arg-type]
+    return refused.value.status
+
+
+async def body_waiting() -> None:
+    async with serving() as running, await connect(running) as client:
+        waits = [asyncio.create_task(client.call(WAIT, Number(n))) for n in range(20)]
+        await eventually(lambda: len(running.echoes.waiting) == 20)
+        assert (await client.call(ECHO, Data(3, b"abc"))).data == b"abc"
+        for n in reversed(range(20)):
+            await client.call(RELEASE, Number(n))
+            assert (await waits[n]).number == n
+
+
+async def body_cancel() -> None:
+    async with serving() as running, await connect(running) as client:
+        wait = asyncio.create_task(client.call(WAIT, Number(5)))
+        await eventually(lambda: 5 in running.echoes.waiting)
+        client.cancel_calls()
+        assert (await wait).number == 6
+        assert running.echoes.cancelled == [5]
+
+
+async def body_orphan() -> None:
+    async with serving() as running, await connect(running) as client:
+        wait = asyncio.create_task(client.call(WAIT, Number(5)))
+        await eventually(lambda: 5 in running.echoes.waiting)
+        wait.cancel()
+        await eventually(lambda: running.echoes.dropped == [5])
+        assert (await client.call(ECHO, Data(1, b"x"))).data == b"x"
+
+
+async def body_lost() -> None:
+    """The calls of a lost connection end before its handles are run down."""
+    async with serving() as running:
+        client = await connect(running)
+        await client.call(OPEN, Number(9))
+        wait = asyncio.create_task(client.call(WAIT, Number(5)))
+        await eventually(lambda: 5 in running.echoes.waiting)
+        client.abort()
+        with pytest.raises(RpcConnectionError):
+            await wait
+        await eventually(lambda: running.echoes.run_down == [9])
+        assert running.echoes.dropped == [5]
+        with pytest.raises(RpcConnectionError):
+            await client.call(ECHO, Data(0, b""))
+
+
+async def body_groups() -> None:
+    async with serving() as running:
+        first = await connect(running)
+        handle = (await first.call(OPEN, Number(42))).handle
+        second = await connect(running, group=first.association_group_id)
+        assert second.association_group_id == first.association_group_id
+        assert (await second.call(USE, Handle(handle))).number == 42
+        stranger = await connect(running)
+        other_user = await connect(running, BOBS, group=first.association_group_id)
+        for client in (stranger, other_user):
+            assert await status_of(client, USE, Handle(handle)) == FaultStatus.NCA_FAULT_CONTEXT_MISMATCH
+        await first.bind(OTHER)
+        assert (
+            await status_of(first, OTHER.operations[0], Handle(handle))
+            == FaultStatus.NCA_FAULT_CONTEXT_MISMATCH
+        )
+        await first.close()
+        await other_user.close()
+        assert (await second.call(USE, Handle(handle))).number == 42
+        assert running.echoes.run_down == []
+        await second.close()
+        await eventually(lambda: running.echoes.run_down == [42])
+        with pytest.raises(RpcBindError):
+            await connect(running, group=second.association_group_id)
+        await stranger.close()
+
+
+async def body_handles() -> None:
+    async with serving() as running, await connect(running) as client:
+        handle = (await client.call(OPEN, Number(1))).handle
+        results = await asyncio.gather(
+            *(client.call(CLOSE, Handle(handle)) for _ in range(2)), return_exceptions=True
+        )
+        faults = [result for result in results if isinstance(result, RpcFault)]
+        assert [fault.status for fault in faults] == [FaultStatus.NCA_FAULT_CONTEXT_MISMATCH]
+        await client.close()
+        await eventually(lambda: not running.server.connections)
+        assert running.echoes.run_down == []
+
+
+async def body_faults() -> None:
+    async with serving() as running, await connect(running) as client:
+        assert await status_of(client, FAIL, Nothing()) == 0xC00E0003
+        assert await status_of(client, UNSERVED, Nothing()) == FaultStatus.NCA_OP_RANGE_ERROR
+        assert await status_of(client, CRASH, Nothing()) == FaultStatus.NCA_FAULT_UNSPECIFIED
+        assert (await client.call(ECHO, Data(1, b"x"))).data == b"x"
+
+
+async def body_who() -> None:
+    async with serving(minimum=AuthLevel.INTEGRITY) as running:
+        async with await connect(running) as client:
+            told = await client.call(WHOAMI, Nothing())
+            assert (told.sid, told.principal, told.level) == (str(ALICE), "alice", AuthLevel.INTEGRITY)
+        for who in (None, Credentials("alice", PASSWORD, AuthType.NTLM, AuthLevel.CONNECT)):
+            async with await connect(running, who) as client:
+                assert await status_of(client, WHOAMI, Nothing()) == FaultStatus.ACCESS_DENIED
+        async with await connect(
+            running, Credentials("alice", "wrong", AuthType.NTLM, AuthLevel.PRIVACY)
+        ) as client:
+            assert await status_of(client, WHOAMI, Nothing()) == FaultStatus.ACCESS_DENIED
+
+
+async def body_crowds() -> None:
+    config = ServerConfig(max_connections_per_address=3, max_opening_connections=2)
+    async with serving(config) as running:
+        half_open = [await asyncio.open_connection(HOST, running.port) for _ in range(2)]
+        await eventually(lambda: running.server.connections == 2)
+        with pytest.raises(RpcConnectionError):
+            await connect(running, None)
+        for _, writer in half_open:
+            writer.close()
+        await eventually(lambda: running.server.connections == 0)
+        clients = [await connect(running, None) for _ in range(3)]
+        with pytest.raises(RpcConnectionError):
+            await connect(running, None)
+        for client in clients:
+            await client.close()
+
+
+async def body_half_open() -> None:
+    async with serving(ServerConfig(opening_timeout_s=0.05, idle_timeout_s=0.05)) as running:
+        reader, writer = await asyncio.open_connection(HOST, running.port)
+        assert await reader.read() == b""
+        writer.close()
+        idle = await connect(running)
+        busy = await connect(running)
+        await busy.call(OPEN, Number(1))
+        await idle.closed
+        assert (await busy.call(ECHO, Data(1, b"x"))).data == b"x"
+        await busy.close()
+
+
+async def body_limits() -> None:
+    config = ServerConfig(Limits(max_unknown_stub=1000, max_stub=20_000, max_calls=3))
+    async with serving(config) as running:
+        async with await connect(running, None) as client:
+            size = 2000
+            assert (
+                await status_of(client, ECHO, Data(size, bytes(size)))
+                == FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY
+            )
+        async with await connect(running) as client:
+            size = 10_000
+            assert (await client.call(ECHO, Data(size, bytes(size)))).length == size
+            waits = [asyncio.create_task(client.call(WAIT, Number(n))) for n in range(3)]
+            await eventually(lambda: len(running.echoes.waiting) == 3)
+            assert await status_of(client, ECHO, Data(0, b"")) == FaultStatus.NCA_SERVER_TOO_BUSY
+            for n, wait in enumerate(waits):
+                running.echoes.gate(n).set()
+                await wait
+
+
+async def body_unread() -> None:
+    """Someone who asks and does not read is not read either; the memory for the answers is bounded."""
+    config = ServerConfig(Limits(max_calls=5), max_unread=50_000)
+    async with serving(config) as running, await connect(running) as client:
+        size = 40_000
+        for _ in range(30):
+            answers = [client.call(ECHO, Data(size, bytes(size))) for _ in range(5)]
+            assert {answer.length for answer in await asyncio.gather(*answers)} == {size}
+
+
+async def body_stop() -> None:
+    running_server: RpcServer
+    async with serving() as running:
+        running_server = running.server
+        client = await connect(running)
+        await client.call(OPEN, Number(3))
+        wait = asyncio.create_task(client.call(WAIT, Number(5)))
+        await eventually(lambda: 5 in running.echoes.waiting)
+    assert running.echoes.run_down == [3]
+    assert running_server.connections == 0
+    with pytest.raises(RpcConnectionError):
+        await wait
+    await client.closed
+
+
+async def body_versions() -> None:
+    async with serving() as running:
+        for version, served in (
+            ((1, 0), True),
+            ((1, 2), True),
+            ((1, 3), False),
+            ((2, 0), False),
+            ((0, 0), False),
+        ):
+            interface = Interface("echoes", Syntax(ECHOES.syntax.uuid, *version), ECHOES.operations)
+            if served:
+                await (await RpcClient.connect(HOST, running.port, interface)).close()
+            else:
+                with pytest.raises(RpcBindError):
+                    await RpcClient.connect(HOST, running.port, interface)
+
+
+BODIES = {
+    "a call that waits keeps no other waiting": body_waiting,
+    "a cancel asks for an early answer": body_cancel,
+    "an orphaned call is stopped": body_orphan,
+    "a lost connection": body_lost,
+    "association groups": body_groups,
+    "closing a handle twice": body_handles,
+    "faults": body_faults,
+    "who calls and how well that is known": body_who,
+    "connections are bounded": body_crowds,
+    "half-open and idle connections are closed": body_half_open,
+    "stubs and calls are bounded": body_limits,
+    "answers that nobody reads": body_unread,
+    "a stop ends everything": body_stop,
+    "versions": body_versions,
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_server(body: str) -> None:
+    asyncio.run(asyncio.wait_for(BODIES[body](), 120))

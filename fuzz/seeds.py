@@ -15,7 +15,27 @@ from itertools import cycle
 from pathlib import Path
 from uuid import UUID
 
-from fuzz.targets import HEADERS, PROPERTIES, TARGETS
+from fuzz.rpc_targets import Part, Parts
+from fuzz.targets import HEADERS, PROPERTIES, SHAPES, TARGETS
+from msmq.rpc.epm import EPM, Entry, EptLookup, EptLookupReply, EptMap, EptMapReply, Tower, build_tower
+from msmq.rpc.mgmt import IfId, IfIdVector, InqIfIdsReply, InqPrincNameReply, InqStatsReply
+from msmq.rpc.ndr import NULL_HANDLE, Parameters
+from msmq.rpc.pdu import (
+    Bind,
+    BindAck,
+    BindNak,
+    ContextAnswer,
+    ContextElement,
+    Fault,
+    PduFlags,
+    PduType,
+    Request,
+    Response,
+    SecTrailer,
+    build,
+)
+from msmq.rpc.syntaxes import NDR, NDR64, feature_syntax
+from msmq.rpc.verification import Meant, append_trailer
 from msmq.security.descriptor import Ace, AceFlags, AceType, Acl, Control, SecurityDescriptor
 from msmq.security.sddl import parse_sddl
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, Sid
@@ -334,6 +354,67 @@ def _descriptors() -> Iterator[SecurityDescriptor]:
     )
 
 
+NTLM_NEGOTIATE = b"NTLMSSP\0" + bytes.fromhex("010000003582886200000000000000000000000000000000")
+
+
+def _rpc_conversations() -> list[bytes]:
+    """What a client sends, one conversation each, with a byte before it that says how it is cut."""
+    contexts = (
+        ContextElement(0, EPM.syntax, (NDR64, NDR)),
+        ContextElement(1, EPM.syntax, (feature_syntax(3),)),
+    )
+    offer = Bind(5840, 5840, 0, contexts=contexts).write_body()
+    bind = build(PduType.BIND, 1, offer)
+    trailer = SecTrailer(10, 5, 0, 0, 9)
+    secured = build(PduType.BIND, 1, offer, flags=7, trailer=trailer, token=NTLM_NEGOTIATE)
+    third = build(PduType.AUTH3, 1, bytes(4), trailer=trailer, token=b"NTLMSSP\0\3\0\0\0" + bytes(80))
+    signed = build(PduType.REQUEST, 2, bytes(16), trailer=trailer, token=bytes(16))
+
+    def request(call_id: int, flags: int) -> bytes:
+        return build(PduType.REQUEST, call_id, Request(0, 0, 3).write_body() + b"stub", flags=flags)
+
+    several = request(2, 1) + request(3, 3) + request(2, 0) + request(2, 2)
+    alter = build(PduType.ALTER_CONTEXT, 3, offer)
+    of_object = build(PduType.REQUEST, 4, Request(0, 0, 3, A).write_body(), flags=3 | PduFlags.OBJECT_UUID)
+    ends = build(PduType.CO_CANCEL, 3, b"") + build(PduType.ORPHANED, 3, b"")
+    wholes = (bind + several, bind + alter + of_object + ends, secured + third + signed, bind + bind)
+    return [bytes((cut,)) + whole for whole, cut in zip(wholes, (255, 15, 99, 254), strict=True)]
+
+
+def _rpc_answers() -> list[bytes]:
+    ack = BindAck(5840, 5840, 7, b"2103", (ContextAnswer(0, 0, NDR), ContextAnswer(3, 3))).write_body()
+    nak = build(PduType.BIND_NAK, 1, BindNak(4).write_body())
+    response = build(PduType.RESPONSE, 1, Response(4).encode() + b"stub")
+    first = build(PduType.RESPONSE, 2, Response(4).encode() + b"stub", flags=1)
+    last = build(PduType.RESPONSE, 2, Response(4).encode() + b"stub", flags=2)
+    fault = build(PduType.FAULT, 1, Fault(32, 0, 0, 0, 5).encode())
+    return [
+        build(PduType.BIND_ACK, 1, ack) + response,
+        nak,
+        first + fault + last,
+        build(PduType.SHUTDOWN, 0, b""),
+    ]
+
+
+def _rpc_parameters() -> Iterator[bytes]:
+    octets = build_tower(EPM.syntax, 135, "10.0.0.1")
+    tower = Tower(len(octets), octets)
+    values: list[Parameters] = [
+        EptLookup(1, A, IfId(B, 1, 2), 1, NULL_HANDLE, 5),
+        EptLookupReply(NULL_HANDLE, 1, [Entry(A, tower, b"one")], 0, 5),
+        EptMap(None, tower, NULL_HANDLE, 4),
+        EptMapReply(NULL_HANDLE, 2, [tower, None], 0, 4),
+        InqIfIdsReply(IfIdVector(2, [IfId(A, 1, 0), None]), 0),
+        InqStatsReply(4, [1, 2, 3, 4], 0),
+        InqPrincNameReply(b"host/name", 0),
+        Parts(2, [Part(1, 3, b"abc"), Part(2, 0, None)], 1, "text"),
+        Parts(0, None, 2, 1 << 60),
+    ]
+    for value in values:
+        for ndr64 in (False, True):
+            yield bytes((SHAPES.index(type(value)),)) + value.encode(ndr64)
+
+
 def seeds() -> dict[str, list[bytes]]:
     """All seeds of each target."""
     published = vectors()
@@ -387,6 +468,13 @@ def seeds() -> dict[str, list[bytes]]:
             *(d.encode() for d in _descriptors()),
             *(acl.encode() for d in _descriptors() if (acl := d.dacl)),
             *(ace.encode() for d in _descriptors() for ace in d.aces),
+        ],
+        "rpc_server": _rpc_conversations(),
+        "rpc_client": _rpc_answers(),
+        "rpc_parameters": list(_rpc_parameters()),
+        "rpc_tails": [
+            build_tower(EPM.syntax, 135, "10.0.0.1"),
+            append_trailer(b"", Meant(EPM.syntax, EPM.syntax, 1, 0, 3)),
         ],
         **{name: [text.encode() for text in several] for name, several in texts.items()},
     }

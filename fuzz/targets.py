@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fuzz.oracles import TARGETS
 from fuzz.packet_targets import HEADERS
+from fuzz.rpc_targets import SHAPES
 from fuzz.value_targets import PROPERTIES
 
-__all__ = ["HEADERS", "PROPERTIES", "TARGETS"]
+__all__ = ["HEADERS", "PROPERTIES", "SHAPES", "TARGETS"]

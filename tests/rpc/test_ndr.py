@@ -326,6 +326,17 @@ def test_full_pointers_share_and_references_are_never_null(ndr64: bool) -> None:
         Sharing.decode(bytes(3 * size) + bytes(16), ndr64)
 
 
+def test_full_pointers_of_two_types_share_nothing() -> None:
+    @declare
+    class Confused(Parameters):
+        a: Annotated[int | None, Full(u32)]
+        b: Annotated[bytes | None, Full(guid)]
+
+    same = b"\5\0\0\0"
+    with pytest.raises(DecodeError):
+        Confused.decode(same + b"\7\0\0\0" + same + bytes(16))
+
+
 @NDRS
 def test_a_claimed_count_costs_nothing(ndr64: bool) -> None:
     head = bytes(16) + (0x7FFFFFFF).to_bytes(4, "little")

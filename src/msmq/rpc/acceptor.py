@@ -412,7 +412,9 @@ class ServerConnection(Channel):
             security = self._security_of(fragment)
             stub = self._stub_of(fragment, offset, security)
         except AuthenticationError:
-            self._fault(call_id, self._begun_under(call_id), FaultStatus.ACCESS_DENIED)
+            first = fragment.flags & PduFlags.FIRST_FRAG
+            context_id = head.p_cont_id if first else self._begun_under(call_id)
+            self._fault(call_id, context_id, FaultStatus.ACCESS_DENIED)
             raise
         if fragment.flags & PduFlags.FIRST_FRAG:
             if call_id in self._incoming or call_id in self._executing:

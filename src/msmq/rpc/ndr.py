@@ -69,9 +69,10 @@ class Decoder(NdrReader):
 class _Referent:
     """What a full pointer points to, and the fields that wait for it."""
 
-    __slots__ = ("known", "value", "waiting")
+    __slots__ = ("kind", "known", "value", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
         self.known = False
         self.value: Any = None
         self.waiting: list[Assign] = []
@@ -318,9 +319,12 @@ class Full(Unique):
         if not referent_id:
             assign(None)
             return
+        kind = self.to.cls if isinstance(self.to, StructType) else self.to
         referent = reader.full.get(referent_id)
+        if referent is not None and referent.kind != kind:
+            raise DecodeError("two pointers share a pointee of two types", reader.offset)
         if referent is None:
-            referent = reader.full[referent_id] = _Referent()
+            referent = reader.full[referent_id] = _Referent(kind)
             referent.waiting.append(assign)
             reader.defer(partial(self.to.read, reader, scope, referent.set))
         elif referent.known:
@@ -351,7 +355,7 @@ class Array(NdrType):
         *,
         size_is: Count | None = None,
         length_is: Count | None = None,
-        announced: Count | None = None,
+        announced: str | None = None,
         max_count: int | None = None,
     ) -> None:
         self.of = type_of(of)
@@ -406,8 +410,12 @@ class Array(NdrType):
     def conformance(self, value: Any, scope: Any) -> int:
         """The count before the array; what is declared beside it must agree."""
         count = len(value)
-        size_is = self.size_is or self.announced
-        maximum = count if size_is is None else _declared(scope, size_is)
+        maximum = count
+        if self.size_is is not None:
+            maximum = _declared(scope, self.size_is)
+        elif self.announced is not None:
+            told = getattr(scope, self.announced)
+            maximum = count if told is None else told
         length = count if self.length_is is None else _declared(scope, self.length_is)
         if length != count or (self.length_is is None and maximum != count) or maximum < count:
             raise EncodeError(f"array holds {count} elements where {maximum} are declared")

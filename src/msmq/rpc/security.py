@@ -11,6 +11,7 @@ extra is installed, SPNEGO over either. On the client `Credentials` do.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -25,6 +26,9 @@ from msmq.errors import MsmqError
 from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.security.access import Token
+
+# At its debug level pyspnego writes whole tokens, and a token of NTLM is enough to guess a password at leisure.
+logging.getLogger("spnego").setLevel(logging.INFO)
 
 NTLM_SIGNATURE_SIZE: Final = 16
 KERBEROS_MIC_SIZE: Final = 28

@@ -1,0 +1,39 @@
+"""What both ends share: fragments and their sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from msmq.rpc.channel import response_head
+from msmq.rpc.pdu import AuthLevel, PduFlags, Response, take_fragments
+from tests.rpc.machines import Pair, ntlm
+
+
+@pytest.mark.parametrize("level", [None, AuthLevel.INTEGRITY, AuthLevel.PRIVACY], ids=str)
+@pytest.mark.parametrize("size", [0, 1, 5_000, 5_816, 5_817, 60_000])
+def test_a_long_answer_goes_out_in_fragments(level: AuthLevel | None, size: int) -> None:
+    pair = Pair(ntlm(level) if level is not None else None)
+    call_id = pair.client.call(pair.bound(), 0, b"")
+    pair.run()
+    pair.server.respond(call_id, bytes(size))
+    data = pair.server.data_to_send()
+    fragments = list(take_fragments(bytearray(data), 5_840))
+    assert pair.server.data_to_send() == b""
+    flags = [fragment.flags for fragment in fragments]
+    assert flags[0] & PduFlags.FIRST_FRAG
+    assert flags[-1] & PduFlags.LAST_FRAG
+    assert not any(flag & PduFlags.FIRST_FRAG for flag in flags[1:])
+    assert not any(flag & PduFlags.LAST_FRAG for flag in flags[:-1])
+    hints = [Response.decode(fragment.body).alloc_hint for fragment in fragments]
+    assert hints[0] == size
+    assert hints == sorted(hints, reverse=True)
+    for fragment in fragments:
+        assert (fragment.trailer is not None) is (level is not None)
+        stub = len(fragment.body) - Response.SIZE
+        assert fragment is fragments[-1] or stub % 16 == 0
+    (arrived,) = pair.client.receive_data(data)
+    assert arrived.stub == bytes(size)  # type: ignore[union-attr]
+
+
+def test_a_response_names_the_low_byte_of_its_context() -> None:
+    assert Response.decode(response_head(0x1001, 2)) == Response(0, 1, 2)

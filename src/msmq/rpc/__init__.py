@@ -5,6 +5,7 @@ module           what it answers
 ===============  =======================================================================================
 `interface`      how an interface, its operations and a call look to those who serve and use them
 `ndr`            how parameters and structures are declared and marshalled, in NDR and NDR64
+`ndr_scalars`    the simple types of both
 `server`         the server on asyncio: listen, register, limits
 `client`         the client on asyncio: connect, bind, many calls at once
 `association`    association groups, context handles and their rundown

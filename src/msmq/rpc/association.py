@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msmq.rpc.ndr import CONTEXT_HANDLE_SIZE, NULL_HANDLE
+from msmq.rpc.ndr_scalars import CONTEXT_HANDLE_SIZE, NULL_HANDLE
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.status import FaultStatus, RpcFault
 from msmq.security.access import Token

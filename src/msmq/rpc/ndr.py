@@ -34,219 +34,40 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_type_hints
 
 from msmq.errors import DecodeError, EncodeError
-from msmq.wire.ndr import MAX_DEPTH, MAX_ELEMENTS, NdrReader, NdrWriter
+from msmq.rpc.ndr_scalars import (
+    NULL_HANDLE,
+    U8,
+    Assign,
+    Decoder,
+    NdrType,
+    Referent,
+    Silent,
+    Text,
+    context_handle,
+    cstring,
+    enum16,
+    fixed_octets,
+    guid,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    wstring,
+)
+from msmq.wire.ndr import NdrReader, NdrWriter
 
-Assign = Callable[[Any], None]
-CONTEXT_HANDLE_SIZE: Final = 20
-NULL_HANDLE: Final = bytes(CONTEXT_HANDLE_SIZE)
-
-
-class Decoder(NdrReader):
-    """A reader that remembers full pointers and what is to be compared at the end."""
-
-    def __init__(
-        self,
-        data: bytes,
-        ndr64: bool = False,
-        *,
-        max_depth: int = MAX_DEPTH,
-        max_elements: int = MAX_ELEMENTS,
-    ) -> None:
-        super().__init__(data, ndr64, max_depth=max_depth, max_elements=max_elements)
-        self.checks: list[Callable[[], None]] = []
-        self.full: dict[int, _Referent] = {}
-
-    def finish(self) -> None:
-        """Read what is deferred and make the comparisons."""
-        self.resolve()
-        for check in self.checks:
-            check()
-
-
-class _Referent:
-    """What a full pointer points to, and the fields that wait for it."""
-
-    __slots__ = ("kind", "known", "value", "waiting")
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-        self.known = False
-        self.value: Any = None
-        self.waiting: list[Assign] = []
-
-    def set(self, value: Any) -> None:
-        self.known, self.value = True, value
-        for assign in self.waiting:
-            assign(value)
-
-
-class NdrType:
-    """How a value lies in the stream."""
-
-    conformant: ClassVar[bool] = False
-    """Whether its count stands before the structure that ends with it."""
-
-    def alignment(self, ndr64: bool) -> int:
-        raise NotImplementedError
-
-    def minimum(self, ndr64: bool) -> int:
-        """The fewest bytes a value takes, by which a count is judged; one when it depends."""
-        return 1
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        raise NotImplementedError
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Primitive(NdrType):
-    """An integer of a fixed size; ``name`` is the method of reader and writer."""
-
-    name: str
-    size: int
-
-    def alignment(self, ndr64: bool) -> int:
-        return self.size
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.size
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        assign(getattr(reader, self.name)())
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, int):
-            raise EncodeError(f"{self.name} takes an integer, not {type(value).__name__}")
-        getattr(writer, self.name)(value)
-
-
-@dataclass(frozen=True)
-class _Enum16(NdrType):
-    """An enum without [v1_enum]: 16 bits in NDR, 32 in NDR64."""
-
-    def alignment(self, ndr64: bool) -> int:
-        return 4 if ndr64 else 2
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.alignment(ndr64)
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        value = reader.u32() if reader.ndr64 else reader.u16()
-        if value > 0xFFFF:
-            raise DecodeError(f"{value} is no 16-bit enum", reader.offset)
-        assign(value)
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, int) or not 0 <= value <= 0xFFFF:
-            raise EncodeError(f"{value!r} is no 16-bit enum")
-        (writer.u32 if writer.ndr64 else writer.u16)(value)
-
-
-@dataclass(frozen=True)
-class _Octets(NdrType):
-    """A structure that is kept as its bytes: a GUID, a context handle."""
-
-    size: int
-    align: int
-
-    def alignment(self, ndr64: bool) -> int:
-        return self.align
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.size
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        reader.align(self.align)
-        assign(reader.raw(self.size))
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, bytes) or len(value) != self.size:
-            raise EncodeError(f"{self.size} bytes are needed here")
-        writer.align(self.align)
-        writer.raw(value)
-
-
-def fixed_octets(size: int, align: int = 1) -> NdrType:
-    """``byte x[size]``, or a structure kept as its bytes when it has an alignment."""
-    return _Octets(size, align)
-
-
-U8: Final = Primitive("u8", 1)
-U16: Final = Primitive("u16", 2)
-U32: Final = Primitive("u32", 4)
-U64: Final = Primitive("u64", 8)
-I8: Final = Primitive("i8", 1)
-I16: Final = Primitive("i16", 2)
-I32: Final = Primitive("i32", 4)
-I64: Final = Primitive("i64", 8)
-
-u8 = Annotated[int, U8]
-u16 = Annotated[int, U16]
-u32 = Annotated[int, U32]
-u64 = Annotated[int, U64]
-i8 = Annotated[int, I8]
-i16 = Annotated[int, I16]
-i32 = Annotated[int, I32]
-i64 = Annotated[int, I64]
-enum16 = Annotated[int, _Enum16()]
-guid = Annotated[bytes, _Octets(16, 4)]
-context_handle = Annotated[bytes, _Octets(CONTEXT_HANDLE_SIZE, 4)]
-"""20 bytes: attributes and a UUID (C706 14.2.16.6, ndr_context_handle); `NULL_HANDLE` is null."""
-
-
-@dataclass(frozen=True)
-class _WideString(NdrType):
-    """``[string] wchar_t *``: conformant varying, with its terminating null."""
-
-    def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 else 4
-
-    def minimum(self, ndr64: bool) -> int:
-        return 3 * self.alignment(ndr64) + 2
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        assign(reader.wide_string())
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, str):
-            raise EncodeError("a string is needed here")
-        writer.wide_string(value)
-
-
-@dataclass(frozen=True)
-class _ByteString(NdrType):
-    """``[string] char *``: conformant varying, kept as its bytes without the null."""
-
-    def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 else 4
-
-    def minimum(self, ndr64: bool) -> int:
-        return 3 * self.alignment(ndr64) + 1
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        maximum, offset, actual = reader.count(), reader.count(), reader.count()
-        if offset or not 1 <= actual <= maximum:
-            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", reader.offset)
-        text = reader.raw(actual)
-        if text.find(b"\0") != len(text) - 1:
-            raise DecodeError("string does not end with its only null", reader.offset)
-        assign(text[:-1])
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, bytes) or b"\0" in value:
-            raise EncodeError("bytes without a null are needed here")
-        for count in (len(value) + 1, 0, len(value) + 1):
-            writer.count(count)
-        writer.raw(value + b"\0")
-
-
-wstring = Annotated[str, _WideString()]
-cstring = Annotated[bytes, _ByteString()]
+__all__ = [
+    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Silent", "Struct",
+    "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8", "i16",
+    "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
+]  # fmt: skip
 
 
 class Range(NdrType):
@@ -324,7 +145,7 @@ class Full(Unique):
         if referent is not None and referent.kind != kind:
             raise DecodeError("two pointers share a pointee of two types", reader.offset)
         if referent is None:
-            referent = reader.full[referent_id] = _Referent(kind)
+            referent = reader.full[referent_id] = Referent(kind)
             referent.waiting.append(assign)
             reader.defer(partial(self.to.read, reader, scope, referent.set))
         elif referent.known:
@@ -498,48 +319,6 @@ class Union(NdrType):
         if arm is not None:
             writer.end_structure(self._arm_alignment(True))
             arm.write(writer, value, scope)
-
-
-class Silent(NdrType):
-    """Has no bytes: a parameter of the other direction that an ``announced`` count needs. Read, it is None."""
-
-    def alignment(self, ndr64: bool) -> int:
-        return 1
-
-    def minimum(self, ndr64: bool) -> int:
-        return 0
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        assign(None)
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        return
-
-
-class Text(NdrType):
-    """``[string] char x[size]``: a varying string in a field of a fixed size, as bytes without the null."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 else 4
-
-    def minimum(self, ndr64: bool) -> int:
-        return 2 * self.alignment(ndr64)
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        offset, count = reader.count(), reader.count()
-        if offset or count > self.size:
-            raise DecodeError(f"string counts {offset}, {count} disagree with {self.size}", reader.offset)
-        assign(reader.raw(count).rstrip(b"\0"))
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, bytes) or len(value) >= self.size or value.endswith(b"\0"):
-            raise EncodeError(f"up to {self.size - 1} bytes are needed here")
-        writer.count(0)
-        writer.count(len(value) + 1)
-        writer.raw(value + b"\0")
 
 
 class Custom(NdrType):

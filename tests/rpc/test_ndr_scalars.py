@@ -12,6 +12,10 @@ from msmq.rpc.ndr_scalars import Decoder
 from msmq.wire.ndr import NdrWriter
 
 
+WIDE_TWO = "0200000000000000" + "00" * 8 + "0200000000000000"
+"""The three counts of a string of two characters in NDR64."""
+
+
 def written(kind: Any, value: object, ndr64: bool) -> bytes:
     writer = NdrWriter(ndr64)
     type_of(kind).write(writer, value, None)
@@ -34,8 +38,8 @@ def read(kind: Any, data: bytes, ndr64: bool) -> object:
         (u32, 1, "01000000", "01000000"),
         (enum16, 3, "0300", "03000000"),
         (guid, bytes(range(16)), "000102030405060708090a0b0c0d0e0f", "000102030405060708090a0b0c0d0e0f"),
-        (wstring, "A", "020000000000000002000000" "41000000", "0200000000000000" + "00" * 8 + "0200000000000000" "41000000"),
-        (cstring, b"A", "020000000000000002000000" "4100", "0200000000000000" + "00" * 8 + "0200000000000000" "4100"),
+        (wstring, "A", "020000000000000002000000" "41000000", WIDE_TWO + "41000000"),
+        (cstring, b"A", "020000000000000002000000" "4100", WIDE_TWO + "4100"),
         (Text(8), b"A", "00000000" "02000000" "4100", "00" * 8 + "0200000000000000" "4100"),
         (fixed_octets(3), b"abc", "616263", "616263"),
     ],

@@ -11,7 +11,6 @@ from msmq.rpc.ndr import NdrType, Text, cstring, enum16, fixed_octets, guid, i16
 from msmq.rpc.ndr_scalars import Decoder
 from msmq.wire.ndr import NdrWriter
 
-
 WIDE_TWO = "0200000000000000" + "00" * 8 + "0200000000000000"
 """The three counts of a string of two characters in NDR64."""
 

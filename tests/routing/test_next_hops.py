@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.routing.network import Link, Machine, Network
@@ -69,6 +69,7 @@ def test_there_may_be_no_way() -> None:
     assert next_hops(Network(), ALICE.identifier, CAROL.identifier) == ()
 
 
+@settings(deadline=None)
 @given(st.integers(0, 5), st.sampled_from([DORA, EMIL, CAROL]))
 def test_whatever_is_chosen_the_message_arrives(choice: int, end: Machine) -> None:
     network = Network.of((ALICE, CAROL, BOB, BEN, RITA, OLAF, DORA, EMIL), LINKS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise, permutations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.routing.network import Link
@@ -42,6 +42,7 @@ def cheapest_by_trying(start: bytes, end: bytes, known: list[Link]) -> int | Non
     return best
 
 
+@settings(deadline=None)
 @given(links)
 def test_it_finds_what_trying_everything_finds(known: list[Link]) -> None:
     table = routing_table([A], known)
@@ -51,6 +52,7 @@ def test_it_finds_what_trying_everything_finds(known: list[Link]) -> None:
         assert (table[site].cost if site in table else None) == best
 
 
+@settings(deadline=None)
 @given(links)
 def test_following_the_tables_arrives_and_costs_what_the_first_one_said(known: list[Link]) -> None:
     for destination, row in routing_table([A], known).items():
@@ -63,6 +65,7 @@ def test_following_the_tables_arrives_and_costs_what_the_first_one_said(known: l
         assert spent == row.cost
 
 
+@settings(deadline=None)
 @given(links, st.randoms())
 def test_the_order_of_the_links_means_nothing(known: list[Link], random: object) -> None:
     shuffled = list(known)

@@ -21,11 +21,11 @@ from msmq.manager.queues import QueueRequest
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.manager.transactions import Transaction
+from msmq.server.addressing import Resolve, resolve
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
 from msmq.server.connection import Connection
 from msmq.server.daemon import Daemon
-from msmq.server.link import Resolve, resolve
 from msmq.transfer.events import MessagesAcknowledged, MessagesReceived
 from msmq.transfer.order_receiver import order_acknowledgment
 from msmq.transfer.session import Session, SessionConfig
@@ -38,7 +38,7 @@ from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
 from msmq.wire.packets import FinalAckBody, OrderAckBody
 from tests.wire.builders import user_header
 
-ALICE, BOB, CAROL = "127.0.0.2", "127.0.0.3", "127.0.0.4"
+ALICE, BOB, CAROL, DORA = "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"
 
 QUICK = TimerSettings(
     session_retry_connect_ms=100, order_ack_timeout_ms=50, ack_wait_timeout_ms=400, resend_timeouts_short_s=1
@@ -57,7 +57,7 @@ def free_port() -> int:
     for number in _ports:
         port = _PORTS_FROM + number % (_EPHEMERAL_PORTS - _PORTS_FROM)
         try:
-            for address in (ALICE, BOB, CAROL):
+            for address in (ALICE, BOB, CAROL, DORA):
                 with socket.socket() as probe:
                     probe.bind((address, port))
         except OSError:
@@ -227,14 +227,14 @@ class Node:
 class Neighbourhood:
     """Several daemons with one port number."""
 
-    def __init__(self, directory: Path, **options: Any) -> None:
+    def __init__(self, directory: Path, /, **options: Any) -> None:
         self.port = free_port()
         self.directory = directory
         self.options = options
         self.nodes: list[Node] = []
 
     async def node(self, address: str, resolve: Resolve = resolve, **options: Any) -> Node:
-        names = {ALICE: "ALICE", BOB: "BOB", CAROL: "CAROL"}
+        names = {ALICE: "ALICE", BOB: "BOB", CAROL: "CAROL", DORA: "DORA"}
         values: dict[str, Any] = {
             "data": self.directory / names[address],
             "name": names[address],
@@ -251,7 +251,7 @@ class Neighbourhood:
 
 
 @asynccontextmanager
-async def neighbourhood(directory: Path, **options: Any) -> AsyncIterator[Neighbourhood]:
+async def neighbourhood(directory: Path, /, **options: Any) -> AsyncIterator[Neighbourhood]:
     here = Neighbourhood(directory, **options)
     try:
         yield here

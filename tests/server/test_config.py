@@ -111,3 +111,17 @@ def test_where_connections_start() -> None:
     assert config.source_for("10.0.0.2") == "10.0.0.1"
     assert config.source_for("2001:db8::1") is None
     assert Config(listen=("::1",)).source_for("10.0.0.2") is None
+
+
+def test_the_directory_file_is_looked_for_beside_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "msmq.toml"
+    file.write_text('[directory]\nfile = "enterprise.toml"\n')
+    assert load(file).directory.file == str(tmp_path / "enterprise.toml")
+    elsewhere = tmp_path / "elsewhere" / "enterprise.toml"
+    file.write_text(f'[directory]\nfile = "{elsewhere}"\n')
+    assert load(file).directory.file == str(elsewhere)
+    assert Config().directory.file == ""
+    with pytest.raises(ConfigError, match=r"directory.files is no option"):
+        from_table({"directory": {"files": ""}})
+    with pytest.raises(ConfigError, match=r"directory is a table"):
+        from_table({"directory": "enterprise.toml"})

@@ -14,7 +14,7 @@ from msmq.manager.coordinator import ResourceManager
 from msmq.manager.message import Message
 from msmq.manager.model import ConnectionStatus, OutgoingState
 from msmq.manager.queue import OutgoingQueue
-from msmq.server.link import resolve
+from msmq.server.addressing import resolve
 from msmq.wire.classes import MessageClass
 from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run
 from tests.server.test_arrivals import classes, place

@@ -14,6 +14,7 @@ from msmq.errors import MQError
 from msmq.manager.core import Core, Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message, SenderMessageClass
 from msmq.manager.model import QueueAccessType
+from msmq.manager.outgoing_queues import Purpose, queue_manager_of
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import Queue
 from msmq.manager.queues import Queues
@@ -56,15 +57,16 @@ class Acknowledging(Subscriber):
                 self._send(due, destination)
 
     def _send(self, due: Acknowledgment, destination: str) -> None:
-        descriptor = self.queues.open(destination, QueueAccessType.SEND)
+        descriptor = self.queues.open(destination, QueueAccessType.SEND, purpose=Purpose.COURTESY)
         assert descriptor.queue is not None
         try:
-            packet = self._packet(due, destination)
+            address = queue_manager_of(self.core, descriptor.queue)
+            packet = self._packet(due, destination, address)
             self.sending.enqueue(descriptor.queue, StoredMessage(packet, LocalAttributes()))
         finally:
             self.queues.close(descriptor)
 
-    def _packet(self, due: Acknowledgment, destination: str) -> UserMessage:
+    def _packet(self, due: Acknowledgment, destination: str, address: bytes) -> UserMessage:
         core = self.core
         message = Message(
             body=due.body,
@@ -74,7 +76,7 @@ class Acknowledging(Subscriber):
             time_to_reach_queue_s=INFINITE,
             destination_queue_format_name=destination,
             response_queue_format_name=due.response or "",
-            destination_queue_manager_identifier=core.record.identifier,
+            destination_queue_manager_identifier=address,
             identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
             sent_time=core.now_s,
         )

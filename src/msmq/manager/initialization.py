@@ -46,7 +46,7 @@ from msmq.manager.queue import Queue
 from msmq.security.access import default_queue_manager_descriptor
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import ADMINISTRATORS, Sid
-from msmq.wire.guid import NULL_GUID
+from msmq.wire.guid import NULL_GUID, guid_text
 
 RETRY_TIMER_S: Final = 120
 SITES_UPDATE_S: Final = 12 * 3600
@@ -99,6 +99,8 @@ class Settings:
     """Which signatures and ciphers are accepted, and how keys are kept."""
     send_insecure_nacks: bool = False
     """Senders are told of refusals that also tell strangers about this host (MS-MQQB 3.1.7.15)."""
+    local_directory: bool = False
+    """The directory is a workgroup's own: it says who we are and how to route, and we do not publish there."""
     longest_time_to_reach_queue_s: int = DEFAULT_TIME_TO_REACH_QUEUE_S
     """No message may take longer, whatever its sender asks for (note 12)."""
 
@@ -138,6 +140,8 @@ class Initialization:
         if core.directory_integrated:
             self._synchronize(provisioning)
             self._start_timers()
+        elif self.settings.local_directory:
+            self._join()
         save(core)
 
     def end(self) -> None:
@@ -168,9 +172,30 @@ class Initialization:
 
     def _be_born(self) -> None:
         record = self.core.record
-        record.identifier = self.core.environment.random_bytes(16)
+        known = self._read_by_name() if self.settings.local_directory else None
+        record.identifier = self.core.environment.random_bytes(16) if known is None else known.identifier
         record.create_time = record.modify_time = self.core.now_s
         record.security = default_queue_manager_descriptor(ADMINISTRATORS, ADMINISTRATORS).encode()
+
+    def _read_by_name(self) -> DirectoryObject | None:
+        named = (Expression("computer_name", Relation.EQUALS, self.core.record.computer_name),)
+        return self.directory.read(ObjectClass.QUEUE_MANAGER, named)[1]
+
+    def _join(self) -> None:
+        """A workgroup with a directory of its own: take over what it says about us, if it knows us."""
+        own, record = self._read_by_name(), self.core.record
+        if own is None:
+            record.routing_server = False  # whatever an earlier directory said
+            record.site_identifier_list = ()
+            record.out_routing_server_identifier_list = record.in_routing_server_identifier_list = ()
+            return
+        if own.identifier != record.identifier:
+            raise DsError(
+                f"The directory knows {record.computer_name} as {guid_text(own.identifier)}, but this queue manager "
+                f"is {guid_text(record.identifier)} since its first start. Write that GUID into the directory."
+            )
+        adopt(record, own)
+        self._read_around()
 
     # --- provisioning ---------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from msmq.manager.core import Core
 from msmq.manager.credentials import Credentials
 from msmq.manager.message import DeliveryGuarantee, DestinationQueueType, Message, SenderIdentifierType
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
+from msmq.manager.outgoing_queues import queue_manager_of
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.sending import Sending
@@ -96,7 +97,8 @@ class Posting:
         queue = descriptor.queue
         if queue is None:
             raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
-        complete = self._complete(message, descriptor.format_name, transaction, caller)
+        address = queue_manager_of(self.core, queue)
+        complete = self._complete(message, descriptor.format_name, address, transaction, caller)
         complete = self.credentials.sign(complete, signer, as_manager=caller is None)
         stored = StoredMessage(serialize(complete), self._local(complete))
         if not is_destination(queue):
@@ -136,14 +138,19 @@ class Posting:
         self.credentials.check_privacy(message)
 
     def _complete(
-        self, message: Message, destination: str, transaction: Transaction | None, caller: Token | None
+        self,
+        message: Message,
+        destination: str,
+        address: bytes,
+        transaction: Transaction | None,
+        caller: Token | None,
     ) -> Message:
         """What only the queue manager knows."""
         core = self.core
         complete = replace(
             message,
             destination_queue_format_name=destination,
-            destination_queue_manager_identifier=core.record.identifier,
+            destination_queue_manager_identifier=address,
             identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
             sent_time=core.now_s,
             time_to_reach_queue_s=self._time_to_reach_queue_s(message),

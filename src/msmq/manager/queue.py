@@ -112,6 +112,10 @@ class OutgoingQueue(Queue):
     destination_format_name: str = ""
     next_hops: tuple[str, ...] | None = None
     multicast: bool = False
+    destination_queue_manager: bytes = NULL_GUID
+    """Identifier of the queue manager that has the queue, where its name does not say the address."""
+    incidental: bool = False
+    """Whether no application asked for it (see :mod:`msmq.manager.outgoing_queues`)."""
     state: OutgoingState = OutgoingState.INACTIVE
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)

@@ -48,13 +48,13 @@ from msmq.manager.guard import Guard
 from msmq.manager.model import (
     ORDER_QUEUE_NUMBER,
     UNLIMITED,
-    OutgoingState,
     QueueAccessType,
     QueuePrivacyLevel,
     QueueShareMode,
     QueueType,
 )
 from msmq.manager.naming import Naming
+from msmq.manager.outgoing_queues import OutgoingQueues, Purpose, is_http
 from msmq.manager.placing import Placing, finish_wait
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
@@ -81,7 +81,6 @@ from msmq.wire.names import (
     parse_format_name,
     target_of,
 )
-from msmq.wire.names.direct import HTTP_DEFAULT_PORT
 
 FIRST_QUEUE_NUMBER: Final = 16
 """Smaller numbers are the queue manager's own queues."""
@@ -133,6 +132,7 @@ class Queues:
         self.guard = guard
         self.default_descriptor = specified_descriptor if strict_default_security else ruled_descriptor
         self.computer_sid = computer_sid
+        self.outgoing = OutgoingQueues(core, naming, directory, self.take_number, self.write)
         self.descriptors: dict[int, OpenQueueDescriptor] = {}
         self._next_number = FIRST_QUEUE_NUMBER
         # The upper half of a handle tells in which life of the queue manager it was given out.
@@ -372,6 +372,7 @@ class Queues:
         access: QueueAccessType,
         share_mode: QueueShareMode = QueueShareMode.DENY_NONE,
         caller: Token | None = None,
+        purpose: Purpose = Purpose.APPLICATION,
     ) -> OpenQueueDescriptor:
         """Open Queue. Rights are checked before a subqueue is made; anybody may send to other hosts."""
         name = self.naming.expand(format_name)
@@ -382,7 +383,9 @@ class Queues:
         check_operation(name, access)
         queue = self.naming.find(name) or self._open_subqueue(name, access, caller)
         if queue is None:
-            queue = self._outgoing_for(name, access)
+            queue = self._outgoing_for(name, access, purpose)
+        elif isinstance(queue, OutgoingQueue):
+            self.outgoing.opened(queue, name, purpose)
         if (
             isinstance(queue, OutgoingQueue) != (access in _ADMIN_ACCESS)
             and access is not QueueAccessType.SEND
@@ -446,33 +449,11 @@ class Queues:
         self.guard.check_open(caller, base, access)
         return self.subqueue(base, name.subqueue)
 
-    def _outgoing_for(self, name: FormatName, access: QueueAccessType) -> OutgoingQueue:
+    def _outgoing_for(self, name: FormatName, access: QueueAccessType, purpose: Purpose) -> OutgoingQueue:
         """A queue on another host: messages for it are kept here until they are sent."""
-        core = self.core
         if access is not QueueAccessType.SEND:
             raise QueueNotFoundError(f"There is no queue {name} on this computer.")
-        if isinstance(name, DirectName) and self.naming.is_local(name):
-            raise QueueNotFoundError(f"There is no queue {name} on this computer.")
-        base_priority = 0
-        if isinstance(name, PublicName):
-            result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
-            if result is not DirectoryResult.SUCCESS or item is None:
-                raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
-            if item.attributes["pathname"].partition("\\")[0].lower() == core.record.computer_name.lower():
-                raise QueueNotFoundError(f"{name} should be on this computer and is not.")
-            base_priority = item.attributes.get("base_priority", 0)
-        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
-            raise QueueNotFoundError(f"There is no private queue {name.queue_id} on this computer.")
-        queue = OutgoingQueue(self.take_number(), str(name), QueueType.SYSTEM)
-        queue.label = queue.destination_format_name = str(name)
-        queue.identifier = core.environment.random_bytes(16)
-        queue.base_priority = base_priority
-        queue.multicast = isinstance(name, MulticastName)
-        if core.hardened_security and not is_http(name):
-            queue.state = OutgoingState.LOCKED
-        self.write(queue)
-        core.register(queue)
-        return queue
+        return self.outgoing.for_name(name, purpose)
 
     # --- close ----------------------------------------------------------------------------------------------
 
@@ -490,10 +471,6 @@ class Queues:
         self.reading.close(descriptor)
         descriptor.queue.open_descriptors.remove(descriptor)
         descriptor.queue = None  # a closed descriptor reads no more, whoever still holds it
-
-
-def is_http(name: FormatName) -> bool:
-    return isinstance(name, DirectName) and name.protocol in HTTP_DEFAULT_PORT
 
 
 def check_operation(name: FormatName, access: QueueAccessType) -> None:

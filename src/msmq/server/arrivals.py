@@ -21,16 +21,21 @@ from msmq.errors import DecodeError, InsufficientResourcesError, MessageStorageF
 from msmq.manager.core import Subscriber
 from msmq.manager.management import format_name
 from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
+from msmq.manager.outgoing_queues import Purpose
 from msmq.manager.placing import is_destination
-from msmq.manager.queue import Queue
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
+from msmq.server.addressing import Addressing
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.connection import Connection
+from msmq.server.forwarding import Forwarding, NoRoomError
 from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
+from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
 from msmq.transfer.final_ack import wants_final_ack
 from msmq.transfer.history import MessageIdHistory, message_identifier
@@ -63,10 +68,6 @@ _STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
 
-class NoRoomError(Exception):
-    """A message cannot be taken now; it may be later."""
-
-
 class Arrivals(Subscriber):
     """The receiving half of the daemon."""
 
@@ -77,17 +78,24 @@ class Arrivals(Subscriber):
         outgoing: Outgoing,
         timers: TimerSettings,
         values: Mapping[str, Any],
+        addressing: Addressing,
+        tracing: Tracing | None = None,
     ) -> None:
         """``values`` are those of the ledger, as recovery found them."""
+        self._addressing = addressing
+        self._tracing = tracing
         self._manager = manager
         self._core = manager.core
         self._commit = commit
         self._outgoing = outgoing
         self._own_guid = manager.core.record.identifier
         self._history = MessageIdHistory(timers.message_id_history_cleanup_ms, self._core.now_s)
+        self.forwarding = Forwarding(manager, addressing, self._history, tracing, self._send_final_ack)
         stored = self._restore(values)
         self._receiver: OrderReceiver[Connection] = OrderReceiver(timers, stored, now_ms())
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
+        self._routed: dict[Stream, MessagePosition] = {}
+        """OrderAcks that wait for their way back, the last one of each stream."""
         self._alarm = Alarm(self._timer_expired)
 
     def stop(self) -> None:
@@ -125,6 +133,9 @@ class Arrivals(Subscriber):
         self._set_alarm()
 
     def _take(self, connection: Connection, message: UserMessage, progress: dict[Stream, Progress]) -> None:
+        if self.forwarding.concerns(message):
+            self.forwarding.take(message)
+            return
         acknowledgment = order_acknowledgment(message)
         if isinstance(acknowledgment, OrderAckBody):
             self._outgoing.order_ack(acknowledgment)
@@ -173,13 +184,18 @@ class Arrivals(Subscriber):
     def _arrived(self, connection: Connection, message: UserMessage) -> StoredMessage:
         """Where it came from matters only for a FinalAck, which goes back by address if the session has no name."""
         local = LocalAttributes()
-        if message.transactional and connection.session.direct:
+        session = connection.session
+        if (
+            message.transactional
+            and session.direct
+            and session.remote_guid == message.user.source_queue_manager
+        ):
             local.source_address = connection.peer
         return StoredMessage(message, local)
 
     def _destination(self, message: UserMessage) -> Queue | None:
         """The queue of this host that a message is for."""
-        if not message.addressed_to(self._own_guid) or is_for_order_queue(message):
+        if is_for_order_queue(message):
             return None
         user = message.user
         text = name_in_packet(user, user.destination_reference, user.destination_queue)
@@ -199,6 +215,8 @@ class Arrivals(Subscriber):
         """
         fate = self._fate(queue, message)
         if fate is MessageClass.ACK_REACH_QUEUE:
+            if self._tracing is not None:
+                self._tracing.received(message.packet)
             return
         if message.packet.transactional:
             self._send_final_ack(message, fate)
@@ -212,8 +230,7 @@ class Arrivals(Subscriber):
         refusal = None
         sender = _STRANGER
         if queue is None:
-            too_far = not packet.addressed_to(self._own_guid) and packet.forwarded() is None
-            refusal = MessageClass.NACK_HOP_COUNT_EXCEEDED if too_far else MessageClass.NACK_BAD_DST_Q
+            refusal = MessageClass.NACK_BAD_DST_Q
         elif packet.user.flags & USER_SH and queue.transactional == packet.transactional:
             try:
                 sender = self._manager.credentials.examine(message)
@@ -247,17 +264,23 @@ class Arrivals(Subscriber):
             message_id=self._core.next_message_ordinal(),
             sent_time=self._core.now_s,
         )
+        # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
+        self._post(packet, Purpose.DUTY if message.lookup_id else Purpose.COURTESY)
+
+    def _post(self, packet: UserMessage, purpose: Purpose) -> MessagePosition | None:
+        """Let an acknowledgment go the way of other messages."""
         user = packet.user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
         assert name is not None
         try:
-            descriptor = self._manager.queues.open(name, QueueAccessType.SEND)
+            descriptor = self._manager.queues.open(name, QueueAccessType.SEND, purpose=purpose)
         except MQError as error:
-            _log.warning("no FinalAck to %s: %s", name, error)
-            return
+            _log.debug("no acknowledgment to %s: %s", name, error)
+            return None
         assert descriptor.queue is not None
-        self._manager.placing.insert(descriptor.queue, StoredMessage(packet, LocalAttributes()))
+        position = self._manager.placing.insert(descriptor.queue, StoredMessage(packet, LocalAttributes()))
         self._manager.queues.close(descriptor)
+        return position
 
     def _send_order_ack(self, due: OrderAckDue[Connection]) -> None:
         session = due.link.session
@@ -271,7 +294,21 @@ class Arrivals(Subscriber):
             message_id=self._core.next_message_ordinal(),
             sent_time=self._core.now_s,
         )
-        self._commit.when_durable(partial(self._ship_order_ack, due, packet.data))
+        if session.remote_guid != source and self._addressing.knows_way(source):
+            self._route_order_ack(due.stream, packet)
+        else:
+            self._commit.when_durable(partial(self._ship_order_ack, due, packet.data))
+
+    def _route_order_ack(self, stream: Stream, packet: UserMessage) -> None:
+        """The message came by way of others: its OrderAck finds its own way to the sender. One that still waits is
+        out of date."""
+        old = self._routed.pop(stream, None)
+        if old is not None and old.state is PositionState.AVAILABLE:
+            self._manager.placing.delete(old.queue, old.lookup_id, MessageClass.NORMAL)
+        position = self._post(packet, Purpose.COURTESY)
+        if position is not None:
+            self._routed[stream] = position
+        self._commit.request()
 
     def _ship_order_ack(self, due: OrderAckDue[Connection], packet: bytes) -> None:
         if not due.link.is_open:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -55,6 +55,14 @@ class ConfigError(MsmqError):
 
 def _computer_name() -> str:
     return socket.gethostname().partition(".")[0] or "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySettings:
+    """The table ``[directory]``."""
+
+    file: str = ""
+    """The directory of a workgroup; empty for none. A relative path starts at the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +136,25 @@ class Config:
     user_cert_cache_size: Annotated[int, "Certificates kept that the directory has confirmed."] = 53
     receive_symmetric_key_cache_size: Annotated[int, "Keys of received messages kept."] = 127
     send_symmetric_key_cache_size: Annotated[int, "Keys of sent messages kept."] = 53
+    enable_report_messages: Annotated[
+        bool,
+        "Whether messages that ask to be traced are reported to the queue they name (EnableReportMessages).",
+    ] = False
+    max_incidental_queues: Annotated[
+        int,
+        "Outgoing queues there may be that no application asked for: for acknowledgments and messages in transit.",
+    ] = 1_000
+    incidental_queue_idle_s: Annotated[int, "How long such a queue stays when it is empty."] = 600
+    routing_refresh_s: Annotated[int, "How long it is remembered what the directory says about routes."] = (
+        3_600
+    )
     express_limit_bytes: Annotated[int, "Memory that express messages may take."] = 1 << 30
     log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
     log_format: Annotated[str, "How it is logged: text, or json for one object in each line."] = "text"
-    timers: Annotated[TimerSettings, "Times of the protocol."] = field(default_factory=TimerSettings)
+    directory: Annotated[DirectorySettings, "Who else there is."] = field(default_factory=DirectorySettings)
+    timers: Annotated[TimerSettings, "Times of the protocol, named as in MS-MQQB 3.1.2."] = field(
+        default_factory=TimerSettings
+    )
 
     def __post_init__(self) -> None:
         for name in ("port", "ping_port"):
@@ -215,22 +238,24 @@ def load(path: Path) -> Config:
     """Read a configuration file."""
     try:
         with path.open("rb") as file:
-            return from_table(tomllib.load(file))
+            config = from_table(tomllib.load(file))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
+    if config.directory.file:
+        config = replace(config, directory=DirectorySettings(str(path.parent / config.directory.file)))
+    return config
 
 
 def from_table(table: dict[str, Any]) -> Config:
     """A configuration from a TOML document; unknown keys and wrong types are refused."""
-    values = dict(table)
-    timers = values.pop("timers", {})
-    if not isinstance(timers, dict):
-        raise ConfigError("timers is a table: write [timers].")
-    chosen = {name: _read(Config(), name, value) for name, value in values.items()}
-    times = {name: _read(TimerSettings(), name, value, "timers.") for name, value in timers.items()}
-    return replace(Config(), **chosen, timers=replace(TimerSettings(), **times))
+    config: Config = _read_table(Config(), table)
+    return config
+
+
+def _read_table(defaults: Any, table: dict[str, Any], prefix: str = "") -> Any:
+    return replace(defaults, **{name: _read(defaults, name, value, prefix) for name, value in table.items()})
 
 
 def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
@@ -239,6 +264,10 @@ def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
     if name not in known:
         raise ConfigError(f"{prefix}{name} is no option.")
     default = getattr(defaults, name)
+    if is_dataclass(default):
+        if not isinstance(value, dict):
+            raise ConfigError(f"{name} is a table: write [{name}].")
+        return _read_table(default, value, f"{name}.")
     if isinstance(default, Path) and isinstance(value, str):
         return Path(value)
     if isinstance(default, tuple):
@@ -255,13 +284,15 @@ def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
 def show(config: Config) -> str:
     """A configuration as the file that would give it, with what each option means."""
     lines: list[str] = []
+    tables: list[str] = []
     for name, hint in get_type_hints(Config, include_extras=True).items():
-        if name != "timers":
-            lines += [f"# {hint.__metadata__[0]}", f"{name} = {_toml(getattr(config, name))}", ""]
-    lines += ["# Times of the protocol, named as in MS-MQQB 3.1.2.", "[timers]"]
-    lines += [
-        f"{entry.name} = {_toml(getattr(config.timers, entry.name))}" for entry in fields(config.timers)
-    ]
+        value = getattr(config, name)
+        if is_dataclass(value):
+            tables += ["", f"# {hint.__metadata__[0]}", f"[{name}]"]
+            tables += [f"{entry.name} = {_toml(getattr(value, entry.name))}" for entry in fields(value)]
+        else:
+            lines += ["", f"# {hint.__metadata__[0]}", f"{name} = {_toml(value)}"]
+    lines = [*lines[1:], *tables]
     return "\n".join(lines) + "\n"
 
 

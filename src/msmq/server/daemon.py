@@ -11,23 +11,28 @@ import asyncio
 import logging
 import os
 import time
+from pathlib import Path
 
+from msmq.directory.local import LocalDirectory
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
+from msmq.server.addressing import Addressing, Resolve, check_way, resolve, resolve_with
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.arrivals import Arrivals
 from msmq.server.complaints import Complaints
 from msmq.server.config import Config
 from msmq.server.connection import Connection, TransferEvent
 from msmq.server.group_commit import GroupCommit
-from msmq.server.link import Resolve, Surroundings, resolve
+from msmq.server.incidental import Incidental
+from msmq.server.link import Surroundings
 from msmq.server.listener import Listener
 from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
+from msmq.server.tracing import Tracing
 from msmq.store import RealDisk, Store
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
 from msmq.transfer.ping import PingResponder
@@ -47,6 +52,7 @@ class Daemon:
         self.config = config
         self._domain = domain
         self._resolve = resolve
+        self._directory: LocalDirectory | None = None
         self.failure: Exception | None = None
         """Why the disk failed, if it did."""
         self.stopping = asyncio.Event()
@@ -56,6 +62,9 @@ class Daemon:
     async def start(self) -> None:
         """Open the store, start the queue manager, open the doors."""
         config = self.config
+        if config.directory.file:
+            self._directory = LocalDirectory.load(Path(config.directory.file))
+            self._resolve = resolve_with(self._directory.addresses, self._resolve)
         config.data.mkdir(parents=True, exist_ok=True)
         self.store = Store.open(RealDisk(config.data / "store"))
         try:
@@ -76,13 +85,17 @@ class Daemon:
             local_addresses=config.own_addresses,
             send_insecure_nacks=config.send_insecure_nacks,
             directory_integrated=self._domain is not None,
+            local_directory=self._domain is None and self._directory is not None,
             make_keys=True,
             crypto=config.crypto_policy,
         )
         identity = Identity(config.name, config.dns_domain)
         environment = Environment(time.time, os.urandom)
-        self.manager = QueueManager(self.store, environment, lambda: identity, settings, self._domain)
+        directory = self._domain or self._directory
+        self.manager = QueueManager(self.store, environment, lambda: identity, settings, directory)
         self.manager.credentials.tell = Complaints(_log).hear
+        self.manager.queues.outgoing.check_way = check_way
+        self.manager.queues.outgoing.most_incidental = config.max_incidental_queues
         # Who listens on one loopback address only shares this computer with others of its kind.
         self.manager.naming.loopback_is_local = not config.own_addresses
         found = self.manager.start(provisioning=None)
@@ -100,14 +113,31 @@ class Daemon:
             timers=config.timers,
         )
         self.listener = Listener(config, session_config, self._events)
+        tracing = Tracing(self.manager) if config.enable_report_messages else None
+        self.addressing = Addressing(
+            self.manager.core, self.manager.directory, self._resolve, config.routing_refresh_s
+        )
         self._surroundings = Surroundings(
-            config, session_config, self._events, lambda: self.listener.connections, self._resolve
+            config,
+            session_config,
+            self._events,
+            lambda: self.listener.connections,
+            self.addressing,
+            tracing,
         )
         self.outgoing = Outgoing(self.manager, self.commit, config.timers, self._surroundings, found.values)
-        self.arrivals = Arrivals(self.manager, self.commit, self.outgoing, config.timers, found.values)
-        self.manager.subscribe(self.outgoing)
-        self.manager.subscribe(self.arrivals)
-        self.manager.subscribe(self.listener)
+        self.arrivals = Arrivals(
+            self.manager,
+            self.commit,
+            self.outgoing,
+            config.timers,
+            found.values,
+            self.addressing,
+            tracing,
+        )
+        self.incidental = Incidental(self.manager.queues, self.outgoing, config.incidental_queue_idle_s)
+        for subscriber in (self.outgoing, self.arrivals, self.arrivals.forwarding, self.listener):
+            self.manager.subscribe(subscriber)
         self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
 
     async def _open_doors(self) -> None:
@@ -197,6 +227,7 @@ class Daemon:
         """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
         self.manager.run_timers()
         self.outgoing.refresh()
+        self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         if not self.commit.busy and self.failure is None:
             self.store.clean_step(self._cleaning)

@@ -25,6 +25,7 @@ from msmq.transfer.order_sender import OrderSender, Place, Released, placed
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue, late_for_reader
 from msmq.wire.headers import INFINITE
+from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
     from msmq.server.link import Link
@@ -58,6 +59,7 @@ class Drain:
         self._expiries: list[tuple[int, int]] = []
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
+        self._own_guid = outgoing.core.record.identifier
         self._sender = self._new_sender(now_ms, (0, 0))
 
     def _new_sender(self, now_ms: int, last_place: tuple[int, int]) -> OrderSender[Parcel]:
@@ -65,6 +67,16 @@ class Drain:
         sender = OrderSender(outgoing.sequences, outgoing.timers.resend_timer_table_s, now_ms, last_place)
         outgoing.drain_of[sender] = self
         return sender
+
+    def close(self) -> None:
+        """The queue is no more; it was empty."""
+        self.outgoing.sequences.release(self._sender)
+        self.outgoing.drain_of.pop(self._sender, None)
+
+    def _is_ours(self, packet: UserMessage) -> bool:
+        """Whether this host sends a message; if not it passes it on, and sequence, journal and FinalAck are those of
+        its sender."""
+        return packet.user.source_queue_manager == self._own_guid
 
     # After a restart
 
@@ -124,7 +136,7 @@ class Drain:
             if message.local.private and (data := self._sealed(entry.lookup_id, message)) is None:
                 continue
             parcel = Parcel(self, entry.lookup_id, data=data)
-            if message.packet.transactional:
+            if message.packet.transactional and self._is_ours(message.packet):
                 if first is None and not self._room_for_places(most):
                     break
                 place = self._place(parcel, message)
@@ -225,7 +237,8 @@ class Drain:
             return
         message = self.load(lookup_id)
         packet = message.packet
-        if packet.user.positive_journaling and not packet.transactional and journaled(message):
+        wanted = packet.user.positive_journaling and not packet.transactional and self._is_ours(packet)
+        if wanted and journaled(message):
             self._move_to_journal(lookup_id)
         else:
             self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
@@ -278,8 +291,12 @@ class Drain:
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
-        self.outgoing.final_acks.forget(message.packet.user.message_id)
+        self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
+
+    def _forget_final_ack(self, packet: UserMessage) -> None:
+        if self._is_ours(packet):
+            self.outgoing.final_acks.forget(packet.user.message_id)
 
     # Time
 
@@ -293,13 +310,25 @@ class Drain:
         resent = self._sender.handle_timer(now_ms)
         if not resent:
             return False
+        if self.link is not None and self.link.routed:
+            resent = [parcel for parcel in resent if not self._expire_on_its_way(parcel)]
         self._send_again({parcel.number: parcel.lookup_id for parcel in resent})
         self._changed = True
         return True
 
+    def _expire_on_its_way(self, parcel: Parcel) -> bool:
+        """Whether a message is too late to be sent again. Somebody on the way has it, and drops it silently."""
+        message = self.load(parcel.lookup_id)
+        late = self._is_late(message)
+        if late:
+            self.expire(parcel.lookup_id, message)
+        return late
+
     def watch(self, lookup_id: int) -> None:
         """Remember when a message expires on its way."""
-        expiry = expiry_s(self.load(lookup_id))
+        message = self.load(lookup_id)
+        self._changed |= message.packet.transactional
+        expiry = expiry_s(message)
         if expiry is not None:
             if len(self._expiries) > 1_024 and len(self._expiries) > 2 * len(self.queue.positions):
                 get = self.queue.positions.get
@@ -345,7 +374,11 @@ class Drain:
             self._sender.remove(number)
             self._again.pop(number, None)
         packet = message.packet
-        self.outgoing.final_acks.forget(packet.user.message_id)
+        self._forget_final_ack(packet)
+        if packet.transactional and not self._is_ours(packet):
+            # Its sender has it too, in a sequence that only the sender can mend, and tells whoever is to be told.
+            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
+            return
         self.outgoing.acknowledging.acknowledge(packet, fate)
         if packet.user.negative_journaling and journaled(message):
             self.outgoing.sending.dead_letter(self.queue, lookup_id)

@@ -4,8 +4,9 @@ All outgoing queues with the same host share a link. It resolves the host, pings
 opens a session, and fills its window from its queues in turn. When the session closes and messages still wait, it
 tries again after a while, with the next address of the host; it resolves anew when all were tried.
 
-A session that the host opened to us serves as well: then there is nothing to connect. A link to a queue manager that
-is known by its identifier only has no other way, as long as there is no directory to ask for an address.
+A session that the host opened to us serves as well: then there is nothing to connect. A queue manager that is known
+by its identifier is reached as the directory and routing say (:mod:`msmq.server.addressing`), perhaps by way of
+others, over whatever session leads to one of them; without a directory only over one that it opens itself.
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msmq.errors import NoDsError, RemoteMachineNotAvailableError
 from msmq.manager.model import ConnectionStatus, OutgoingState
+from msmq.server.addressing import Addressing, Destination, Hop, NoWayError
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.config import Config
 from msmq.server.connection import Connection, Parcel, TransferEvent, TransferSession
 from msmq.server.ping_responder import ping
+from msmq.server.tracing import Tracing
 from msmq.transfer.events import Answered, Closed, Established, RetryDue
 from msmq.transfer.ping import PingCookies
 from msmq.transfer.session import Session, SessionConfig
@@ -43,19 +46,6 @@ _FAILURES = {
 }
 
 
-Resolve = Callable[[str], Awaitable[list[str]]]
-"""From the name of a host to its addresses; a name without any is an OSError."""
-
-
-async def resolve(host: str) -> list[str]:
-    """Ask the system for the addresses of a host."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except UnicodeError as error:  # no such name can exist
-        raise socket.gaierror(str(error)) from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
 @dataclass(slots=True)
 class Surroundings:
     """What a link needs of the daemon. The configuration may be exchanged for another one."""
@@ -65,20 +55,21 @@ class Surroundings:
     handle: Callable[[Connection, list[TransferEvent]], None]
     accepted: Callable[[], Iterable[Connection]]
     """The connections that others have opened to us."""
-    resolve: Resolve
+    addressing: Addressing
+    tracing: Tracing | None = None
     cookies: PingCookies = field(default_factory=PingCookies)
 
 
 class Link:
-    """The way to one host. ``key`` is its name or address, or the identifier of its queue manager."""
+    """The way to one host. ``key`` is its name or address, or says what queue manager it is."""
 
-    def __init__(self, outgoing: Outgoing, surroundings: Surroundings, key: str | bytes) -> None:
+    def __init__(self, outgoing: Outgoing, surroundings: Surroundings, key: Destination) -> None:
         self.drains: list[Drain] = []
         self._outgoing = outgoing
         self._around = surroundings
         self._key = key
-        self._hops: list[str] = []
-        self._address = ""
+        self._hops: list[Hop] = []
+        self._hop = Hop("")
         self._session: TransferSession = Session(Role.INITIATOR, surroundings.session_config, now_ms())
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -88,6 +79,22 @@ class Link:
 
     def __repr__(self) -> str:
         return f"<Link {self._key!r} {self._session.state.name}>"
+
+    @property
+    def routed(self) -> bool:
+        """Whether messages may go by way of others."""
+        return not isinstance(self._key, str)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is connected, connecting, or to be sent."""
+        return not self.drains and self._connection is None and self._connecting is None
+
+    @property
+    def open_connection(self) -> Connection | None:
+        """The connection this link has opened, while it stands."""
+        connection = self._connection
+        return connection if connection is not None and connection.is_open else None
 
     @property
     def _waiting(self) -> bool:
@@ -107,24 +114,28 @@ class Link:
         """Whether messages of this link may go over a connection that is there anyway."""
         if not connection.is_open:
             return False
-        if isinstance(self._key, bytes):
-            return connection.session.remote_guid == self._key
-        return connection.session.direct and connection.peer == self._key
+        if isinstance(self._key, str):
+            return connection.session.direct and connection.peer == self._key
+        return connection.session.remote_guid in self._around.addressing.carriers(self._key)
 
     def _usable(self) -> Connection | None:
-        own = self._connection
-        if own is not None and own.is_open:
+        own = self.open_connection
+        if own is not None:
             return own
-        return next(filter(self.leads_to, self._around.accepted()), None)
+        others = self._outgoing.connections if self.routed else ()
+        return next(filter(self.leads_to, chain(self._around.accepted(), others)), None)
 
     def wake(self) -> None:
         """There may be something to send."""
         if self._stopped or not self._waiting:
             return
+        # What goes over another session that leads there stays with it, or it would be sent out of order.
+        carriers = {drain.connection for drain in self.drains if drain.connection is not None}
         connection = self._usable()
-        if connection is not None:
-            self._pump(connection)
-        elif isinstance(self._key, bytes):
+        if connection is not None or carriers:
+            for carrier in carriers if connection is None else {connection, *carriers}:
+                self._pump(carrier)
+        elif self.routed and not self._around.addressing.has_directory:
             if any(drain.queue.state is not OutgoingState.NEED_VALIDATION for drain in self.drains):
                 self._set_state(OutgoingState.NEED_VALIDATION)
                 self._note(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, NoDsError.code)
@@ -147,6 +158,8 @@ class Link:
                 served.append(drain)
                 chosen += parcels
         if chosen:
+            if connection is not self._connection:
+                self._set_state(OutgoingState.CONNECTED, served)
             self.drains = [drain for drain in self.drains if drain not in served] + served  # in turn
             connection.promised += len(chosen)
             self._outgoing.commit.when_durable(partial(self._ship, connection, chosen))
@@ -160,6 +173,8 @@ class Link:
                 continue
             if connection.is_open and connection.session.send(packet, parcel, now):
                 parcel.drain.sent(parcel, now)
+                if self._around.tracing is not None:
+                    self._around.tracing.sent(packet, connection.peer)
             else:
                 parcel.drain.put_back(parcel)
         connection.flush()
@@ -178,12 +193,19 @@ class Link:
         try:
             if not self._hops:
                 self._hops = await self._resolve()
-            self._address = self._hops.pop(0)
+            self._hop = self._hops.pop(0)
+            if self.routed and self._outgoing.opening.setdefault(self._hop.queue_manager, self) is not self:
+                self._hops.insert(0, self._hop)  # the session that another link opens there will serve
+                self._retry_later()
+                return
             pinged = self._around.config.ping_before_connecting and not retry
             if pinged and not await self._ping():
                 self._failed(ConnectionStatus.PING_FAILURE)
                 return
             connection = await self._open_transport()
+        except NoWayError:
+            self._note(ConnectionStatus.ROUTING_DATA_NOT_AVAILABLE, NoDsError.code)
+            self._retry_later(OutgoingState.NEED_VALIDATION)
         except socket.gaierror:
             self._failed(ConnectionStatus.DNS_FAILURE)
         except (OSError, TimeoutError):
@@ -192,33 +214,28 @@ class Link:
             self._connection = connection
             self._opened = False
             self._note(ConnectionStatus.IN_PROCESS)
-            self._session.connected(now_ms(), pinged=pinged)
+            self._session.connected(now_ms(), self._hop.queue_manager if self.routed else None, pinged=pinged)
             connection.flush()
         finally:
             self._connecting = None
 
-    async def _resolve(self) -> list[str]:
-        assert isinstance(self._key, str)
-        try:
-            addresses = [str(ip_address(self._key))]
-        except ValueError:
-            addresses = await self._around.resolve(self._key)
+    async def _resolve(self) -> list[Hop]:
+        hops = await self._around.addressing.hops(self._key)
         for drain in self.drains:
-            drain.queue.next_hops = tuple(addresses)
-        return addresses
+            drain.queue.next_hops = tuple(hop.address for hop in hops)
+        return hops
 
     async def _ping(self) -> bool:
         config, session_config = self._around.config, self._around.session_config
         response_ms = config.timers.ping_response_ms
-        source = config.source_for(self._address)
+        address = self._hop.address
+        source = config.source_for(address)
         cookies = self._around.cookies
-        return await ping(
-            self._address, config.ping_port, cookies, session_config.own_guid, response_ms, source
-        )
+        return await ping(address, config.ping_port, cookies, session_config.own_guid, response_ms, source)
 
     async def _open_transport(self) -> Connection:
         config = self._around.config
-        source = config.source_for(self._address)
+        source = config.source_for(self._hop.address)
         async with asyncio.timeout(config.timers.opening_ms / 1_000):
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: Connection(
@@ -228,13 +245,18 @@ class Link:
                     max_unstored_bytes=config.max_unstored_bytes,
                     lost=self._lost,
                 ),
-                self._address,
+                self._hop.address,
                 config.port,
                 local_addr=None if source is None else (source, 0),
             )
         return connection
 
+    def _no_longer_opening(self) -> None:
+        if self._outgoing.opening.get(self._hop.queue_manager) is self:
+            del self._outgoing.opening[self._hop.queue_manager]
+
     def _failed(self, status: ConnectionStatus) -> None:
+        self._no_longer_opening()
         self._note(status, RemoteMachineNotAvailableError.code)
         self._retry_later()
 
@@ -246,6 +268,9 @@ class Link:
                 self._note(ConnectionStatus.ESTABLISH_PACKET_RECEIVED)
             elif isinstance(event, Established):
                 self._opened = True
+                self._no_longer_opening()
+                if self.routed:
+                    self._hops.clear()  # the best way is tried first the next time
                 self._set_state(OutgoingState.CONNECTED)
                 self._note(ConnectionStatus.ESTABLISHED)
                 self._outgoing.wake(self)
@@ -256,6 +281,7 @@ class Link:
 
     def _closed(self, closing: Closed[Parcel | None]) -> None:
         self._connection = None
+        self._no_longer_opening()
         self._set_state(OutgoingState.DISCONNECTING)
         if not self._opened:
             status = _FAILURES.get(closing.reason, ConnectionStatus.UNKNOWN_FAILURE)
@@ -269,10 +295,10 @@ class Link:
             if drain.queue.state is OutgoingState.DISCONNECTING:
                 drain.queue.state = OutgoingState.DISCONNECTED
 
-    def _retry_later(self) -> None:
+    def _retry_later(self, state: OutgoingState = OutgoingState.WAITING) -> None:
         if not self._stopped:
             self._session.reconnect_later(now_ms())
-            self._set_state(OutgoingState.WAITING)
+            self._set_state(state)
             self._alarm.set(self._session.next_deadline_ms)
 
     def _timer_expired(self) -> None:
@@ -286,17 +312,24 @@ class Link:
             self._connect(retry=True)
         else:
             self._session.close(now_ms())
-            self._set_state(OutgoingState.INACTIVE)
+            self._set_state(
+                OutgoingState.INACTIVE, [drain for drain in self.drains if drain.connection is None]
+            )
             self._outgoing.wake(self)
 
     # What management shows
 
-    def _set_state(self, state: OutgoingState) -> None:
-        for drain in self.drains:
+    def carrier_lost(self, drain: Drain, connection: Connection) -> None:
+        """A session that messages went over is gone, perhaps one that somebody else had opened."""
+        if connection is not self._connection and drain.queue.state is OutgoingState.CONNECTED:
+            self._set_state(OutgoingState.INACTIVE, [drain])
+
+    def _set_state(self, state: OutgoingState, drains: list[Drain] | None = None) -> None:
+        for drain in self.drains if drains is None else drains:
             if drain.queue.state not in _STAYS:
                 drain.queue.state = state
 
     def _note(self, status: ConnectionStatus, error: int = 0) -> None:
-        addresses = (self._address,) if self._address else ()
+        addresses = (self._hop.address,) if self._hop.address else ()
         for drain in self.drains:
             self._outgoing.note(drain.queue, status, error, addresses)

@@ -13,9 +13,11 @@ from typing import Any
 
 from msmq.manager.core import Subscriber
 from msmq.manager.model import ConnectionHistoryEntry, ConnectionStatus, OutgoingState
+from msmq.manager.outgoing_queues import is_http
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import StoredMessage
+from msmq.server.addressing import Destination, destination_of
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.connection import Connection, Parcel
 from msmq.server.drain import Drain
@@ -25,7 +27,7 @@ from msmq.server.places import LAST_SEQUENCE, stored_places
 from msmq.transfer.final_ack import FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
 from msmq.transfer.timers import TimerSettings, earliest
-from msmq.wire.names import DirectName, FormatName, PrivateName, Protocol, PublicName, parse_format_name
+from msmq.wire.names import DirectName, FormatName, Protocol, PublicName, parse_format_name
 from msmq.wire.packets import FinalAckBody, OrderAckBody
 
 _HISTORY = 32
@@ -62,7 +64,9 @@ class Outgoing(Subscriber):
         self.final_acks: FinalAcks[Parcel] = FinalAcks(record.identifier)
         self.drain_of: dict[OrderSender[Parcel], Drain] = {}
         self.drains: dict[int, Drain] = {}
-        self.links: dict[str | bytes, Link] = {}
+        self.links: dict[Destination, Link] = {}
+        self.opening: dict[bytes, Link] = {}
+        """Who is opening a session to a queue manager, for all that go by way of it."""
         self._carried: dict[Connection, set[Drain]] = {}
         self._woken: set[Link] = set()
         self._alarm = Alarm(self._timer_expired)
@@ -71,7 +75,7 @@ class Outgoing(Subscriber):
     def start(self) -> None:
         """Go on with what was waiting when the queue manager stopped."""
         for queue in list(self.core.outgoing.values()):
-            if len(queue.positions):
+            if len(queue.positions) and _is_ours(queue):
                 drain = self._drain(queue)
                 self._wake(drain)
 
@@ -83,7 +87,7 @@ class Outgoing(Subscriber):
     # What the queue manager says
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        if isinstance(queue, OutgoingQueue):
+        if isinstance(queue, OutgoingQueue) and _is_ours(queue):
             drain = self._drain(queue)
             drain.watch(position.lookup_id)
             self._wake(drain)
@@ -116,12 +120,8 @@ class Outgoing(Subscriber):
     def _link(self, drain: Drain) -> Link | None:
         """The way to the host of a queue; None, and an entry in the history, where there is none."""
         name = _destination(drain.queue)
-        key: str | bytes
-        if isinstance(name, DirectName) and name.protocol in (Protocol.OS, Protocol.TCP):
-            key = name.host.lower()
-        elif isinstance(name, PrivateName):
-            key = name.computer
-        else:
+        key = destination_of(name, drain.queue.destination_queue_manager)
+        if key is None:
             self.note(drain.queue, _status_without_way(name))
             drain.queue.state = OutgoingState.NEED_VALIDATION
             return None
@@ -130,6 +130,29 @@ class Outgoing(Subscriber):
             link = self.links[key] = Link(self, self._surroundings, key)
         link.drains.append(drain)
         return link
+
+    def discard(self, queue: OutgoingQueue) -> bool:
+        """Take away an outgoing queue that nobody needs; whether that was so."""
+        if not self.manager.queues.outgoing.discard(queue):
+            return False
+        drain = self.drains.pop(queue.number, None)
+        if drain is not None:
+            drain.close()
+            for carried in self._carried.values():
+                carried.discard(drain)
+            link = drain.link
+            if link is not None:
+                link.drains.remove(drain)
+                if link.idle:
+                    self.links = {key: other for key, other in self.links.items() if other is not link}
+                    link.stop()
+        return True
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The open connections that links of ours have opened."""
+        found = (link.open_connection for link in self.links.values())
+        return [connection for connection in found if connection is not None]
 
     def note(
         self, queue: OutgoingQueue, status: ConnectionStatus, error: int = 0, addresses: tuple[str, ...] = ()
@@ -184,6 +207,8 @@ class Outgoing(Subscriber):
                 parcel.drain.returned(parcel.lookup_id)
         for drain in self._carried.pop(connection, set()):
             drain.session_lost()
+            if drain.link is not None:
+                drain.link.carrier_lost(drain, connection)
             self._wake(drain)
         self.commit.request()
 
@@ -234,6 +259,11 @@ class Outgoing(Subscriber):
         """Show management how far the streams have come."""
         for drain in self.drains.values():
             drain.refresh()
+
+
+def _is_ours(queue: OutgoingQueue) -> bool:
+    """Whether the binary protocol sends from a queue (3.1.7.12): multicast and HTTP are others' business."""
+    return not queue.multicast and not is_http(_destination(queue))
 
 
 def _destination(queue: OutgoingQueue) -> FormatName:

@@ -1,0 +1,1 @@
+"""Directories that a queue manager can be given (MS-MQDSSM)."""

@@ -1,0 +1,305 @@
+"""From the name of a queue to the addresses of the next hop (MS-MQQB 3.1.5.2.1, 3.1.7.4, 3.1.7.5).
+
+A direct name says its host, which the resolver knows. Every other name leads to a queue manager that is known by its
+identifier: the directory tells where, and routing (MS-MQBR) by way of whom. What the directory said is kept for a
+while, and longer when it cannot be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from msmq.errors import UnsupportedFormatnameOperationError
+from msmq.manager.core import Core
+from msmq.manager.directory import (
+    DirectoryEvents,
+    DirectoryObject,
+    DirectoryResult,
+    Expression,
+    Filter,
+    ObjectClass,
+    Relation,
+    by_identifier,
+    element_of,
+)
+from msmq.manager.model import QueueManagerRecord, RoutingLink
+from msmq.routing.network import Link, Machine, Network
+from msmq.routing.next_hops import next_hops
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.names import ConnectorName, DirectName, FormatName, PrivateName, Protocol, PublicName
+from msmq.wire.names.direct import HTTP_DEFAULT_PORT
+
+Resolve = Callable[[str], Awaitable[list[str]]]
+"""From the name of a host to its addresses; a name without any is an OSError."""
+Destination = str | bytes | PublicName | ConnectorName
+"""A host, a queue manager, or a queue whose queue manager the directory knows."""
+
+_RECENT_S: Final = 5
+_MOST_UNKNOWN: Final = 10_000
+_NOT_IP: Final = (Protocol.IPX, Protocol.SPX)
+
+
+async def resolve(host: str) -> list[str]:
+    """Ask the system for the addresses of a host."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:  # no such name can exist
+        raise socket.gaierror(str(error)) from error
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+def resolve_with(known: Mapping[str, list[str]], otherwise: Resolve) -> Resolve:
+    """Look into a table first: addresses by host name in lower case."""
+
+    async def look_up(host: str) -> list[str]:
+        found = known.get(host.lower())
+        return list(found) if found else await otherwise(host)
+
+    return look_up
+
+
+class NoWayError(Exception):
+    """Nobody says how to get there: the directory cannot be reached, or knows no way."""
+
+
+class Hop(NamedTuple):
+    """NextHop (3.1.1.3.1.3). A host of a direct name is not known by its identifier."""
+
+    address: str
+    host_name: str = ""
+    queue_manager: bytes = NULL_GUID
+
+
+def check_way(name: FormatName) -> None:
+    """Refuse to open what the binary protocol cannot deliver to."""
+    if not isinstance(name, DirectName):
+        return
+    if name.protocol in HTTP_DEFAULT_PORT:
+        raise UnsupportedFormatnameOperationError(
+            f"{name}: messages are not sent over HTTP here; use DIRECT=OS: or DIRECT=TCP:."
+        )
+    if name.protocol in _NOT_IP:
+        raise UnsupportedFormatnameOperationError(
+            f"{name}: there is no IPX network here; use DIRECT=OS: or DIRECT=TCP:."
+        )
+
+
+class Addressing:
+    """Where messages go next."""
+
+    def __init__(self, core: Core, directory: DirectoryEvents, resolve: Resolve, refresh_s: int) -> None:
+        self._core = core
+        self._directory = directory
+        self._resolve = resolve
+        self._refresh_s = refresh_s
+        # Hosts spread over the servers of a site by their own GUID: each always prefers the same one.
+        self._choice = int.from_bytes(core.record.identifier[:4], "little")
+        self._machines: dict[bytes, QueueManagerRecord] = {}
+        self._unknown: dict[bytes, int] = {}
+        """When the directory said that it knows no such queue manager."""
+        self._carriers: dict[Destination, tuple[int, frozenset[bytes]]] = {}
+        self._hosts: dict[str, bytes] = {}
+        self._routers: list[QueueManagerRecord] = []
+        self._links: tuple[Link, ...] = ()
+        self._read_at: int | None = None
+        self._tried_at = -_RECENT_S
+
+    @property
+    def has_directory(self) -> bool:
+        return self._directory.exists
+
+    # What the directory says
+
+    def machine(self, guid: bytes) -> QueueManagerRecord | None:
+        """A queue manager; None when the directory knows none by this identifier.
+
+        Raises:
+            NoWayError: the directory cannot be asked and nothing is remembered.
+        """
+        if guid == self._core.record.identifier:
+            return self._core.record
+        self._forget_old()
+        known = self._machines.get(guid)
+        if known is None and self._core.now_s - self._unknown.get(guid, -_RECENT_S) >= _RECENT_S:
+            known = self._read_machine(by_identifier(guid))
+            if known is None:
+                if len(self._unknown) >= _MOST_UNKNOWN:
+                    self._unknown.clear()
+                self._unknown[guid] = self._core.now_s
+        return known
+
+    def _read_machine(self, conditions: Filter) -> QueueManagerRecord | None:
+        result, item = self._directory.read(ObjectClass.QUEUE_MANAGER, conditions)
+        if result is DirectoryResult.OBJECT_NOT_FOUND:
+            return None
+        if item is None:
+            raise NoWayError(f"the directory does not answer: {result.value}")
+        found = element_of(QueueManagerRecord, item)
+        self._machines[found.identifier] = found
+        return found
+
+    def _forget_old(self) -> None:
+        """The QueueManager Query Timer (MS-MQBR 3.1.2.1): read everything again, if the directory lets us."""
+        now_s = self._core.now_s
+        fresh = self._read_at is not None and now_s - self._read_at < self._refresh_s
+        if fresh or now_s - self._tried_at < _RECENT_S:
+            return
+        self._tried_at = now_s
+        serving = (Expression("routing_server", Relation.EQUALS, True),)
+        routers = self._read_all(ObjectClass.QUEUE_MANAGER, serving)
+        links = self._read_all(ObjectClass.ROUTING_LINK, None)
+        if routers is None or links is None:
+            return
+        self._read_at = now_s
+        self._machines.clear()
+        self._hosts.clear()
+        self._routers = [element_of(QueueManagerRecord, item) for item in routers]
+        self._links = tuple(_link(element_of(RoutingLink, item)) for item in links)
+
+    def _read_all(self, object_class: ObjectClass, conditions: Filter | None) -> list[DirectoryObject] | None:
+        """GetDirectoryData (MS-MQBR 3.1.5.9)."""
+        result, query = self._directory.read_begin(object_class, conditions)
+        if result is not DirectoryResult.SUCCESS or query is None:
+            return None
+        found: list[DirectoryObject] = []
+        while True:
+            result, item = self._directory.read_next(query)
+            if result is not DirectoryResult.SUCCESS or item is None:
+                break
+            found.append(item)
+        self._directory.read_end(query)
+        return found if result is DirectoryResult.END_OF_DATA else None
+
+    def destination(self, key: Destination) -> bytes:
+        """Get Destination Info (3.1.7.4): the queue manager that messages are for; null for the host of a direct
+        name.
+
+        Raises:
+            NoWayError: the directory does not say.
+        """
+        if isinstance(key, str):
+            return NULL_GUID
+        if isinstance(key, bytes):
+            return key
+        guid = key.queue if isinstance(key, PublicName) else key.guid
+        result, item = self._directory.read(ObjectClass.QUEUE, by_identifier(guid))
+        if result is not DirectoryResult.SUCCESS or item is None:
+            raise NoWayError(f"the directory does not tell where {key} is: {result.value}")
+        computer: str = item.attributes["pathname"].partition("\\")[0]
+        self._forget_old()
+        if computer not in self._hosts:
+            found = self._read_machine((Expression("computer_name", Relation.EQUALS, computer),))
+            if found is None:
+                raise NoWayError(f"the directory knows no {computer}")
+            self._hosts[computer] = found.identifier
+        return self._hosts[computer]
+
+    # Routing
+
+    def next_hops(self, guid: bytes) -> list[QueueManagerRecord]:
+        """Get Next Hops (3.1.7.5): who may take messages for a queue manager, best ones first.
+
+        Raises:
+            NoWayError: there is nobody, or the directory cannot be asked.
+        """
+        record = self._core.record
+        there = self.machine(guid)
+        if there is None:
+            raise NoWayError("the directory knows no such queue manager")
+        known = {machine.identifier: machine for machine in self._routers}
+        known |= {record.identifier: record, there.identifier: there}
+        network = Network.of(map(_machine, known.values()), self._links)
+        candidates = next_hops(network, record.identifier, guid, self._choice)
+        hops = [machine for candidate in candidates if (machine := self.machine(candidate)) is not None]
+        if not hops:
+            raise NoWayError("there is no way to that queue manager")
+        return hops
+
+    def knows_way(self, guid: bytes) -> bool:
+        try:
+            return bool(self.next_hops(guid))
+        except NoWayError:
+            return False
+
+    def carriers(self, key: Destination) -> frozenset[bytes]:
+        """Queue managers whose sessions serve as well as a new one: the destination itself, and where there is no
+        direct way, those that come next."""
+        now_s = self._core.now_s
+        read_at, found = self._carriers.get(key, (-_RECENT_S, frozenset[bytes]()))
+        if now_s - read_at >= _RECENT_S:
+            found = self._work_out_carriers(key)
+            self._carriers[key] = (now_s, found)
+        return found
+
+    def _work_out_carriers(self, key: Destination) -> frozenset[bytes]:
+        try:
+            guid = self.destination(key)
+        except NoWayError:
+            return frozenset()
+        try:
+            hops = {hop.identifier for hop in self.next_hops(guid)}
+        except NoWayError:
+            hops = set()
+        return frozenset({guid}) if guid in hops else frozenset({guid, *hops})
+
+    # Addresses
+
+    async def hops(self, key: Destination) -> list[Hop]:
+        """Resolve Host Address (3.1.5.2.1): where to connect to, best ones first.
+
+        Raises:
+            NoWayError: nobody says by way of whom.
+            OSError: none of the hosts has an address.
+        """
+        if isinstance(key, str):
+            return [Hop(address) for address in await self._addresses(key)]
+        found: list[Hop] = []
+        failure: OSError | None = None
+        for machine in self.next_hops(self.destination(key)):
+            name = machine.qualified_computer_name or machine.computer_name
+            try:
+                addresses = await self._addresses(name)
+            except OSError as error:
+                failure = error
+            else:
+                found += [Hop(address, name, machine.identifier) for address in addresses]
+        if not found and failure is not None:
+            raise failure
+        return found
+
+    async def _addresses(self, host: str) -> list[str]:
+        try:
+            return [str(ip_address(host))]
+        except ValueError:
+            return await self._resolve(host)
+
+
+def destination_of(name: FormatName, queue_manager: bytes = NULL_GUID) -> Destination | None:
+    """What to ask :class:`Addressing` for a queue; ``queue_manager`` is whose it is, if that is known already."""
+    if isinstance(name, DirectName) and name.protocol in (Protocol.OS, Protocol.TCP):
+        return name.host.lower()
+    if isinstance(name, PrivateName):
+        return name.computer
+    if isinstance(name, PublicName | ConnectorName):
+        return queue_manager if queue_manager != NULL_GUID else name
+    return None
+
+
+def _machine(record: QueueManagerRecord) -> Machine:
+    return Machine(
+        record.identifier,
+        record.site_identifier_list,
+        record.routing_server,
+        record.out_routing_server_identifier_list,
+        record.in_routing_server_identifier_list,
+    )
+
+
+def _link(link: RoutingLink) -> Link:
+    return Link(
+        link.site1_identifier, link.site2_identifier, link.actual_cost, tuple(link.site_gate_identifier_list)
+    )

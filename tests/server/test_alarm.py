@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
+import uvloop
 
 from msmq.server.alarm import Alarm, now_ms
 from tests.server.support import eventually, run
@@ -45,3 +49,18 @@ def test_it_can_be_stopped() -> None:
         assert called == []
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    "factory", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
+def test_a_deadline_that_has_passed_is_not_put_off(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def test() -> None:
+        called: list[int] = []
+        alarm = Alarm(lambda: called.append(1))
+        alarm.set(now_ms() - 10)
+        alarm.set(now_ms() + 60_000)
+        await eventually(lambda: called, 1)
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(test())

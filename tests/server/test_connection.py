@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from msmq.transfer.states import State
-from tests.server.support import ALICE, Peer, eventually, neighbourhood, run
+from tests.server.support import ALICE, BOB, Peer, eventually, name_of, neighbourhood, run
 
 
 def test_a_peer_that_is_faster_than_the_disk_is_read_no_further(tmp_path: Path) -> None:
@@ -70,5 +70,65 @@ def test_closing_acknowledges_what_is_stored(tmp_path: Path) -> None:
             assert peer.acknowledged == ["x"]
             assert peer.session.state is State.OPEN, "nobody said goodbye"
             await peer.close()
+
+    run(test)
+
+
+def test_all_connections_together_have_a_limit(tmp_path: Path) -> None:
+    """Each may send much more than it does; what they have sent together is too much for a slow disk."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, max_unstored_total_bytes=2_000) as here:
+            alice = await here.node(ALICE)
+            orders = alice.queue()
+            await alice.daemon.commit.drain()
+            begin = alice.daemon.commit._begin
+            alice.daemon.commit._begin = lambda: None  # type: ignore[method-assign]  # a very slow disk
+            peers = [Peer(bytes((number,)) * 16) for number in range(4)]
+            for peer in peers:
+                await peer.connect(ALICE, here.port)
+                for _ in range(3):
+                    peer.send(peer.message(bytes(500), recoverable=True))
+            connections = alice.daemon.listener.connections
+            await eventually(lambda: any(not each._reading for each in connections))
+            await eventually(lambda: len(orders.positions) >= 3)
+            for peer in peers:
+                for _ in range(9):
+                    peer.send(peer.message(bytes(500), recoverable=True))
+            await asyncio.sleep(0.05)
+            assert len(orders.positions) < 48
+            alice.daemon.commit._begin = begin  # type: ignore[method-assign]
+            begin()
+            await eventually(lambda: all(len(peer.acknowledged) == 12 for peer in peers))
+            assert len(orders.positions) == 48
+            assert all(each._reading for each in connections)
+            for peer in peers:
+                await peer.close()
+
+    run(test)
+
+
+def test_a_peer_that_does_not_read_is_not_buried(tmp_path: Path) -> None:
+    """What waits for it stays in its outgoing queue, on the disk; memory holds a bounded part of it."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, window_size=1_000) as here:
+            alice, bob = await here.node(ALICE), await here.node(BOB)
+            orders = bob.queue()
+            alice.send(name_of(BOB), b"the first", recoverable=True)
+            await eventually(lambda: len(orders.positions) == 1)
+            (theirs,) = bob.daemon.listener.connections
+            (ours,) = alice.own_connections
+            assert theirs._transport is not None
+            assert ours._transport is not None
+            theirs._transport.pause_reading()
+            for _ in range(200):
+                alice.send(name_of(BOB), bytes(100_000), recoverable=True)
+            await eventually(lambda: ours._congested)
+            await asyncio.sleep(0.1)
+            assert ours._transport.get_write_buffer_size() < 2 << 20
+            assert ours.session.outbox.unacked < 150
+            theirs._transport.resume_reading()
+            await eventually(lambda: len(orders.positions) == 201, 20)
 
     run(test)

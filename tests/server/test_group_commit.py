@@ -182,3 +182,21 @@ def test_a_waiter_that_raises_does_not_hold_up_the_others(tmp_path: Path) -> Non
         slow.store.close()
 
     run(test)
+
+
+def test_what_nobody_waits_for_is_written_in_a_moment(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        commit.request_lazily()
+        assert not commit.busy
+        for _ in range(5):
+            slow.append()
+            commit.request_lazily()
+            await asyncio.sleep(0)
+        assert slow.writes == 0
+        await eventually(lambda: slow.store.durable == slow.store.appended)
+        assert slow.writes == 1
+        slow.store.close()
+
+    run(test)

@@ -317,7 +317,7 @@ def test_the_old_connection_cannot_close_the_new_session(tmp_path: Path) -> None
 
 def test_two_queues_of_one_host_share_a_session(tmp_path: Path) -> None:
     async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
+        async with neighbourhood(tmp_path, window_size=64) as here:
             alice, bob = await here.node(ALICE), await here.node(BOB)
             first, second = bob.queue("one"), bob.queue("two")
             for number in range(200):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from msmq.errors import DecodeError
 from msmq.transfer.order_receiver import (
+    MANY,
     OrderReceiver,
     Progress,
     Stream,
@@ -372,3 +373,19 @@ def test_acknowledgments_travel_and_count_like_messages() -> None:
     pair.run()
     pair.wait(10_000)
     assert pair.left.state.name == pair.right.state.name == "OPEN"
+
+
+def test_after_many_messages_an_order_ack_does_not_wait() -> None:
+    receiver = Receiver()
+    for number in range(1, MANY):
+        receiver.arrive(7, number)
+        assert receiver.many_taken(ORDERS, START_MS) is None
+    receiver.arrive(7, MANY, durable=False)
+    due = receiver.many_taken(ORDERS, START_MS + 5)
+    assert due is not None
+    assert (due.stream, due.link, due.body.tx_sequence_number) == (ORDERS, "link", MANY - 1), (
+        "what is durable"
+    )
+    assert receiver.many_taken(ORDERS, START_MS + 5) is None
+    assert receiver.next_deadline_ms is not None, "the rest has its timer"
+    assert receiver.many_taken(BILLS, START_MS) is None

@@ -629,3 +629,23 @@ def test_acknowledged_tokens_come_in_one_event() -> None:
     assert session.receive_data(support.ack(1) + support.ack(3), START_MS) == [
         MessagesAcknowledged([0, 1, 2])
     ]
+
+
+def test_many_messages_are_sent_like_one_after_another() -> None:
+    given = [support.packet(number, recoverable=number % 3 == 0) for number in range(1, 9)]
+    one_by_one, together = support.open_initiator(), support.open_initiator()
+    for token, data in enumerate(given):
+        assert one_by_one.send(data, token, START_MS)
+    assert together.send_all(given, range(8), START_MS) == 8
+    assert b"".join(together.data_to_send()) == b"".join(one_by_one.data_to_send())
+    for session in (one_by_one, together):
+        assert (session.outbox.sent, session.outbox.recoverable_sent, session.outbox.unacked) == (8, 2, 8)
+        assert support.only_closing(session.disconnected(START_MS)).returned == list(range(8))
+
+
+def test_many_messages_are_as_many_as_the_window_takes() -> None:
+    given = [support.packet(number) for number in range(1, 9)]
+    session = support.open_initiator(peer_window=5)
+    assert session.send_all(given, range(8), START_MS) == 5
+    assert session.send_all(given[5:], range(5, 8), START_MS) == 0
+    assert session.send_all([], [], START_MS) == 0

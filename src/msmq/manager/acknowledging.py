@@ -40,7 +40,8 @@ class Acknowledging(Subscriber):
         self.send_insecure_nacks = send_insecure_nacks
 
     def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
-        self.acknowledge(message.packet, MessageClass(fate))
+        if message.packet.properties.flags:  # most senders ask for nothing
+            self.acknowledge(message.packet, MessageClass(fate))
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         """Journals and dead letters are history: what happens to them is of no interest to the sender."""

@@ -9,6 +9,7 @@ queues it uses itself are nobody else's business. A descriptor that cannot be re
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msmq.errors import AccessDeniedError, DecodeError
@@ -84,6 +85,7 @@ class Guard:
             raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
 
 
+@lru_cache(maxsize=256)
 def _descriptor(security: bytes) -> SecurityDescriptor:
     try:
         return SecurityDescriptor.decode(security)

@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -89,6 +89,8 @@ class RecordStore(Protocol):
     def release(self, address: int, payload_size: int) -> None: ...
 
     def read(self, address: int) -> bytes: ...
+
+    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]: ...
 
     def recover(self) -> Iterable[RecordEntry]: ...
 

@@ -63,6 +63,7 @@ from msmq.manager.records import queue_from_record
 from msmq.manager.sending import Sending
 from msmq.manager.stored import packet_size
 from msmq.manager.transactions import Transaction, TransactionalOperation, Transactions
+from msmq.manager.transit import Transit
 
 
 class QueueManager:
@@ -85,6 +86,7 @@ class QueueManager:
         self.naming = Naming(core, self.directory)
         self.naming.local_addresses.update(self.settings.local_addresses)
         self.placing = Placing(core)
+        self.transit = Transit(core, self.placing)
         self.transactions = Transactions(core, self.placing)
         self.reading = Reading(core, self.placing, self.transactions)
         self.guard = Guard(core)

@@ -18,23 +18,24 @@ class Alarm:
     first, finds nothing due, and is set again.
     """
 
-    __slots__ = ("_action", "_loop", "_timer")
+    __slots__ = ("_action", "_deadline_ms", "_loop", "_timer")
 
     def __init__(self, action: Callable[[], None]) -> None:
         self._action = action
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline_ms = 0
 
     def set(self, deadline_ms: int | None) -> None:
         if deadline_ms is None:
             self.stop()
             return
-        deadline = deadline_ms / 1_000
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._deadline_ms <= deadline_ms:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._go_off)
+        self._deadline_ms = deadline_ms
+        self._timer = self._loop.call_at(deadline_ms / 1_000, self._go_off)
 
     def stop(self) -> None:
         if self._timer is not None:

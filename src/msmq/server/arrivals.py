@@ -11,8 +11,8 @@ One that cannot be taken for want of room costs the session: the sender comes ba
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any, Final
@@ -26,7 +26,9 @@ from msmq.manager.placing import is_destination
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.sending import REFUSAL
 from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.transit import INTAKE_BYTES, overriding
 from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.addressing import Addressing
@@ -50,7 +52,7 @@ from msmq.transfer.order_receiver import (
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name as name_in_packet
-from msmq.wire.headers import USER_SH
+from msmq.wire.headers import USER_SH, USER_TH, QueueName
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
 from msmq.wire.names.direct import DIRECT_PREFIX
@@ -65,7 +67,66 @@ _PREFIX: Final = "transfer/incoming"
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
 _STRANGER: Final = Token.anonymous()
+_REFUSED_BYTES: Final = 1_024
+_JOURNALED: Final = 0x300
+_WAY_FLAGS: Final = USER_TH | 7 << 10
+"""What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
 _log = logging.getLogger(__name__)
+
+
+def _nowhere(message: StoredMessage) -> None:
+    raise AssertionError("there is no queue to put this message into")
+
+
+@dataclass(eq=False, slots=True)
+class _Way:
+    """What is the same for all messages of a batch that go to one queue."""
+
+    queue: Queue | None
+    order_queue: bool
+    """Whether it is the one for acknowledgments of orders."""
+    source_address: str
+    """Where a FinalAck goes if the session has no name."""
+    insert: Callable[[StoredMessage], None] = _nowhere
+    tell: list[Callable[..., None]] = field(default_factory=list)
+    """Who wants to hear what became of a message."""
+    judged: bool = False
+    verdict: MessageClass | None = None
+    """Why messages without a SecurityHeader are refused."""
+
+
+_Arrival = tuple[UserMessage, _Way]
+
+
+class _Batch:
+    """What one read of a connection has brought, and how far it was taken."""
+
+    __slots__ = ("connection", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways")
+
+    def __init__(self, connection: Connection, now_s: int) -> None:
+        self.connection = connection
+        self.now_ms = now_ms()
+        self.now_s = now_s
+        self.taken = 0
+        self.ways: dict[tuple[int, QueueName, bytes, bool], _Way] = {}
+        self.touched: dict[Stream, Queue] = {}
+        self.unwritten: dict[Stream, Progress] = {}
+        self.progress: dict[Stream, Progress] = {}
+        """Streams that came further, and those of them whose new place is still to be written."""
+
+
+def _room_for(arrivals: list[_Arrival]) -> tuple[int, int]:
+    """Bytes and records to reserve: the messages, acknowledgments of them (which may bring the body back) and the
+    places of their streams."""
+    size, records = _SLACK_BYTES, _RECORDS
+    for message, _ in arrivals:
+        if message.properties.flags or message.user.flags & _JOURNALED:
+            size += 3 * message.size + _SLACK_BYTES
+            records += _RECORDS
+        else:
+            size += message.size + (_REFUSED_BYTES if message.transactional else INTAKE_BYTES)
+            records += 3
+    return size, records
 
 
 class Arrivals(Subscriber):
@@ -104,21 +165,26 @@ class Arrivals(Subscriber):
     # Messages from a session
 
     def receive(self, connection: Connection, event: MessagesReceived) -> None:
-        """Take what a session has brought."""
-        progress: dict[Stream, Progress] = {}
+        """Take what a session has brought: as one event if there is room for all of it, else one by one."""
+        batch = _Batch(connection, self._core.now_s)
         size = sum(message.size for message in event.messages)
-        with self._core.answers.held():
-            for message in event.messages:
-                try:
-                    self._take(connection, message, progress)
-                except DecodeError as error:
-                    connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
-                    break
-                except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
-                    connection.refuse(str(error))
-                    break
+        try:
+            ordinary = self._acknowledgments(batch, event.messages)
+            try:
+                with self._core.event(*_room_for(ordinary)):
+                    self._take_all(batch, ordinary)
+            except MessageStorageFailedError:
+                for arrival in ordinary[batch.taken :]:
+                    with self._core.event(*_room_for([arrival])):
+                        self._take_all(batch, [arrival])
+        except DecodeError as error:
+            connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
+        except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
+            connection.refuse(str(error))
+        for stream, queue in batch.touched.items():
+            self._show(queue, stream)
         connection.hold(size)
-        self._commit.when_durable(partial(self._stored, connection, event, progress, size))
+        self._commit.when_durable(partial(self._stored, connection, event, batch.progress, size))
         self._set_alarm()
 
     def _stored(
@@ -126,72 +192,98 @@ class Arrivals(Subscriber):
     ) -> None:
         for stream, reached in progress.items():
             self._receiver.durable(stream, reached)
+            due = self._receiver.many_taken(stream, now_ms())
+            if due is not None:
+                self._send_order_ack(due)
         connection.let_go(size)
         if event.recoverables and connection.is_open:
             connection.session.stored(event.first_recoverable, event.recoverables, now_ms())
             connection.flush()
         self._set_alarm()
 
-    def _take(self, connection: Connection, message: UserMessage, progress: dict[Stream, Progress]) -> None:
-        if self.forwarding.concerns(message):
-            self.forwarding.take(message)
-            return
-        acknowledgment = order_acknowledgment(message)
-        if isinstance(acknowledgment, OrderAckBody):
-            self._outgoing.order_ack(acknowledgment)
-        elif acknowledgment is not None:
-            self._outgoing.final_ack(acknowledgment, message.properties.message_class)
-        elif message.transactional:
-            self._take_transactional(connection, message, progress)
-        else:
-            self._take_plain(connection, message)
+    def _acknowledgments(self, batch: _Batch, messages: list[UserMessage]) -> list[_Arrival]:
+        """Take what is for other hosts and what queue managers tell each other about orders; gives the rest, with
+        where they go."""
+        ordinary: list[_Arrival] = []
+        for message in messages:
+            if self.forwarding.concerns(message):
+                self.forwarding.take(message)
+                continue
+            way = self._way(batch, message)
+            acknowledgment = order_acknowledgment(message) if way.order_queue else None
+            if acknowledgment is None:
+                ordinary.append((message, way))
+            elif isinstance(acknowledgment, OrderAckBody):
+                self._outgoing.order_ack(acknowledgment)
+            else:
+                self._outgoing.final_ack(acknowledgment, message.properties.message_class)
+        return ordinary
 
-    def _take_plain(self, connection: Connection, message: UserMessage) -> None:
+    def _take_all(self, batch: _Batch, arrivals: list[_Arrival]) -> None:
+        """Take messages within one event, which also has the new places of their streams."""
+        try:
+            for message, way in arrivals:
+                if message.transactional:
+                    self._take_transactional(batch, message, way)
+                else:
+                    self._take_plain(batch, message, way)
+                batch.taken += 1
+        finally:
+            for (source, number), reached in batch.unwritten.items():
+                self._core.ledger.put_value(f"{_PREFIX}/{number}/{source.hex()}", list(reached))
+            batch.progress.update(batch.unwritten)
+            batch.unwritten.clear()
+
+    def _take_plain(self, batch: _Batch, message: UserMessage, way: _Way) -> None:
         identifier = message_identifier(message)
-        if self._history.seen(identifier, self._core.now_s):
-            return
-        self._deliver(self._destination(message), self._arrived(connection, message))
-        self._history.record(identifier, self._core.now_s)
+        if not self._history.seen(identifier, batch.now_s):
+            self._deliver(way, self._arrived(way, message))
+            self._history.record(identifier, batch.now_s)
 
-    def _take_transactional(
-        self, connection: Connection, message: UserMessage, progress: dict[Stream, Progress]
-    ) -> None:
+    def _take_transactional(self, batch: _Batch, message: UserMessage, way: _Way) -> None:
         header = message.transaction
         assert header is not None
-        queue = self._destination(message)
-        arrived = self._arrived(connection, message)
+        connection, queue = batch.connection, way.queue
+        arrived = self._arrived(way, message)
+        source = message.user.source_queue_manager
         if queue is None:
             # Nothing is remembered for a queue that is not there: whatever its number, the message is refused.
-            self._deliver(None, arrived)
+            self._deliver(way, arrived)
             body = OrderAckBody.of(header.tx_sequence_id, max(header.tx_sequence_number, 1))
-            self._send_order_ack(OrderAckDue((message.user.source_queue_manager, 0), connection, body))
+            self._send_order_ack(OrderAckDue((source, 0), connection, body))
             return
-        stream = (message.user.source_queue_manager, queue.number)
-        now, time_s = now_ms(), self._core.now_s
-        if self._receiver.judge(stream, header, connection, now, time_s) is not Verdict.ACCEPTED:
-            self._show(queue, stream)
-            return
-        # One event: the message, acknowledgments of it (which may bring its body back) and the place of the stream.
-        with self._core.event(3 * message.size + _SLACK_BYTES, _RECORDS):
-            self._deliver(queue, arrived)
-            reached = self._receiver.advance(stream, header, connection, now, time_s)
-            self._core.ledger.put_value(f"{_PREFIX}/{queue.number}/{stream[0].hex()}", list(reached))
-        progress[stream] = reached
-        self._show(queue, stream)
+        stream = (source, queue.number)
+        batch.touched[stream] = queue
+        if self._receiver.judge(stream, header, connection, batch.now_ms, batch.now_s) is Verdict.ACCEPTED:
+            self._deliver(way, arrived)
+            batch.unwritten[stream] = self._receiver.advance(
+                stream, header, connection, batch.now_ms, batch.now_s
+            )
 
     # Delivery
 
-    def _arrived(self, connection: Connection, message: UserMessage) -> StoredMessage:
-        """Where it came from matters only for a FinalAck, which goes back by address if the session has no name."""
+    def _arrived(self, way: _Way, message: UserMessage) -> StoredMessage:
+        """Where it came from matters only for a FinalAck."""
         local = LocalAttributes()
-        session = connection.session
-        if (
-            message.transactional
-            and session.direct
-            and session.remote_guid == message.user.source_queue_manager
-        ):
-            local.source_address = connection.peer
+        if message.transactional and wants_final_ack(message):
+            local.source_address = way.source_address
         return StoredMessage(message, local)
+
+    def _way(self, batch: _Batch, message: UserMessage) -> _Way:
+        """Where a message goes; the messages of a batch that name the same queue in the same way share one."""
+        user = message.user
+        session = batch.connection.session
+        own = session.remote_guid == user.source_queue_manager  # else it came by way of others
+        key = (user.flags & _WAY_FLAGS, user.destination_queue, user.queue_manager_address, own)
+        way = batch.ways.get(key)
+        if way is None:
+            from_where = batch.connection.peer if session.direct and own else ""
+            way = _Way(self._destination(message), is_for_order_queue(message), from_where)
+            batch.ways[key] = way
+            if way.queue is not None:
+                way.insert = self._manager.transit.intake(way.queue)
+                way.tell = overriding(self._core.subscribers, "message_arrived")
+        return way
 
     def _destination(self, message: UserMessage) -> Queue | None:
         """The queue of this host that a message is for."""
@@ -207,26 +299,28 @@ class Arrivals(Subscriber):
         queue = self._manager.naming.find(name)
         return queue if queue is not None and is_destination(queue) and queue.parent is None else None
 
-    def _deliver(self, queue: Queue | None, message: StoredMessage) -> None:
+    def _deliver(self, way: _Way, message: StoredMessage) -> None:
         """Put a message into its queue, or refuse it for good.
 
         Raises:
             NoRoomError: it is neither, because this host is full.
         """
-        fate = self._fate(queue, message)
+        fate = self._fate(way, message)
         if fate is MessageClass.ACK_REACH_QUEUE:
             if self._tracing is not None:
                 self._tracing.received(message.packet)
             return
         if message.packet.transactional:
+            message.local.source_address = way.source_address
             self._send_final_ack(message, fate)
         elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and message.packet.user.negative_journaling:
             dead_letters = self._core.dead_letter_queue
             assert dead_letters is not None
             self._manager.placing.insert(dead_letters, message)
 
-    def _fate(self, queue: Queue | None, message: StoredMessage) -> MessageClass:
+    def _fate(self, way: _Way, message: StoredMessage) -> MessageClass:
         packet = message.packet
+        queue = way.queue
         refusal = None
         sender = _STRANGER
         if queue is None:
@@ -240,9 +334,26 @@ class Arrivals(Subscriber):
             assert refusal is not None
             self._manager.acknowledging.acknowledge(packet, refusal)
             return refusal
-        if self._manager.placing.admit(queue, message) is EnqueueStatus.QUEUE_MANAGER_QUOTA:
+        status = self._manager.placing.admit(queue, message)
+        if status is EnqueueStatus.QUEUE_MANAGER_QUOTA:
             raise NoRoomError("the quota of the queue manager is used up")
-        return self._manager.sending.deliver(queue, message, sender)
+        # Messages that say nothing about their sender are all alike.
+        if packet.user.flags & USER_SH:
+            fate = self._manager.sending.judge(queue, message, sender)
+        else:
+            if not way.judged:
+                way.verdict = self._manager.sending.judge(queue, message, sender)
+                way.judged = True
+            fate = way.verdict
+        if fate is None:
+            if status is EnqueueStatus.OK:
+                way.insert(message)
+                fate = MessageClass.ACK_REACH_QUEUE
+            else:
+                fate = REFUSAL[status]
+        for tell in way.tell:
+            tell(queue, message, fate)
+        return fate
 
     # Acknowledging transactional messages
 

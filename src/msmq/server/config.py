@@ -20,7 +20,6 @@ from msmq.security.signing import HashPolicy
 from msmq.server.logs import FORMATS
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
-from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE
 from msmq.wire.packets import UNLIMITED_SESSIONS
 
 DEFAULT_PORT: Final = 1801
@@ -93,7 +92,13 @@ class Config:
     max_unstored_bytes: Annotated[
         int, "What a connection may send ahead of the disk before it is read no further."
     ] = 8 << 20
-    window_size: Annotated[int, "Messages a peer may send without an answer."] = DEFAULT_WINDOW_SIZE
+    max_unstored_total_bytes: Annotated[
+        int, "What all connections together may send ahead of the disk before they are read no further."
+    ] = 64 << 20
+    window_size: Annotated[
+        int,
+        "Messages a peer may send without an answer. The smaller one of both sides counts; Windows has 64.",
+    ] = 512
     tolerate_wrong_message_count: Annotated[
         bool, "Whether a session survives a wrong UserMsgSequenceNumber, which some peers send."
     ] = False

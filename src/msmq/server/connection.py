@@ -37,6 +37,40 @@ class Parcel:
     number: int = 0
     data: bytes | None = None
     """The packet, while it is at hand anyway."""
+    marks: int = 0
+    """First and last of its transaction, where ``data`` does not say so."""
+    simple: bool = False
+    """Nothing is to be done when it has arrived but to forget it."""
+
+
+class Backlog:
+    """Received bytes that wait for the disk, of all connections together.
+
+    Above ``limit`` whoever brings more is read no further; all go on when half of it is written.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.size = 0
+        self._waiting: set[Connection] = set()
+
+    def add(self, connection: Connection, size: int) -> None:
+        self.size += size
+        if self.size > self._limit:
+            self._waiting.add(connection)
+
+    def remove(self, size: int) -> None:
+        self.size -= size
+        if self._waiting and 2 * self.size <= self._limit:
+            waiting, self._waiting = self._waiting, set()
+            for connection in waiting:
+                connection.regulate_reading()
+
+    def holds(self, connection: Connection) -> bool:
+        return connection in self._waiting
+
+    def forget(self, connection: Connection) -> None:
+        self._waiting.discard(connection)
 
 
 TransferSession = Session[Parcel | None]
@@ -53,6 +87,7 @@ class Connection(asyncio.Protocol):
         *,
         max_opening_bytes: int,
         max_unstored_bytes: int,
+        backlog: Backlog,
         lost: Callable[[Connection], None] = lambda connection: None,
         admit: Callable[[Connection], bool] = lambda connection: True,
     ) -> None:
@@ -67,9 +102,11 @@ class Connection(asyncio.Protocol):
         self._admit = admit
         self._max_opening_bytes = max_opening_bytes
         self._max_unstored_bytes = max_unstored_bytes
+        self._backlog = backlog
         self._opening_bytes = 0
         self._unstored_bytes = 0
         self._congested = False
+        self._reading = True
         self._over = False  # an initiator's session goes on with another connection
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
@@ -104,6 +141,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._backlog.forget(self)
         if not self._over:
             self.dispatch(self.session.disconnected(now_ms()))
         self._alarm.stop()
@@ -112,11 +150,11 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read what we send."""
         self._congested = True
-        self._regulate_reading()
+        self.regulate_reading()
 
     def resume_writing(self) -> None:
         self._congested = False
-        self._regulate_reading()
+        self.regulate_reading()
         if not self._over:
             self._handle(self, [])
 
@@ -179,20 +217,25 @@ class Connection(asyncio.Protocol):
     def hold(self, size: int) -> None:
         """Received bytes wait for the disk."""
         self._unstored_bytes += size
-        self._regulate_reading()
+        self._backlog.add(self, size)
+        self.regulate_reading()
 
     def let_go(self, size: int) -> None:
         self._unstored_bytes -= size
-        self._regulate_reading()
+        self._backlog.remove(size)
+        self.regulate_reading()
 
-    def _regulate_reading(self) -> None:
+    def regulate_reading(self) -> None:
+        """Read on, or no further."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._congested or self._unstored_bytes > self._max_unstored_bytes:
-            transport.pause_reading()
-        else:
-            transport.resume_reading()
+        wanted = not (
+            self._congested or self._unstored_bytes > self._max_unstored_bytes or self._backlog.holds(self)
+        )
+        if wanted != self._reading:
+            self._reading = wanted
+            transport.resume_reading() if wanted else transport.pause_reading()
 
     def _timer_expired(self) -> None:
         self.dispatch(self.session.handle_timer(now_ms()))

@@ -8,8 +8,9 @@ places and go again in the order of their numbers.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+import struct
+from collections import OrderedDict
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
@@ -18,19 +19,32 @@ from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransfer
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OutgoingQueue
 from msmq.manager.stored import StoredMessage
+from msmq.manager.transit import Waiting
 from msmq.server.connection import Connection, Parcel
+from msmq.server.expiries import Expiries
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
 from msmq.transfer.final_ack import Fate
-from msmq.transfer.order_sender import OrderSender, Place, Released, placed
+from msmq.transfer.order_sender import OrderSender, Place, Released, placed, transaction_offset
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue, late_for_reader
-from msmq.wire.headers import INFINITE
+from msmq.wire.headers import INFINITE, USER_TH
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
     from msmq.server.link import Link
     from msmq.server.outgoing import Outgoing
 
+_look = struct.Struct("<12xI32xIIII").unpack_from
+"""TimeToReachQueue, TimeToBeReceived, SentTime, MessageID and UserHeader.Flags of a packet."""
+_JOURNALED = 0x300
+_JOURNALED_SENT = 0x200
+_JOURNALED_SENT_TH = _JOURNALED_SENT | USER_TH
+_FINAL_ACK = 0x02
+_SOURCE = slice(16, 32)
+_LOCKED = PositionState.LOCKED
+_CHOSEN_BYTES = 256 << 10
+_PLACED_AHEAD = 512
+"""How much of a queue is looked at in one go, and how many messages get their places ahead of the window."""
 _SENDING = (
     OutgoingState.INACTIVE,
     OutgoingState.WAITING,
@@ -54,9 +68,9 @@ class Drain:
         """Messages that only wait for their FinalAck."""
         self.numbers: dict[int, int] = {}
         """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
-        self._again: dict[int, int] = {}
-        """Lookup identifier by number, of what has its place and is to be sent (again)."""
-        self._expiries: list[tuple[int, int]] = []
+        self._again: OrderedDict[int, Parcel] = OrderedDict()
+        """By number, what has its place and is to be sent (again)."""
+        self._expiries = Expiries(queue.positions)
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
         self._own_guid = outgoing.core.record.identifier
@@ -83,7 +97,12 @@ class Drain:
     def restore(self, values: list[tuple[int, int, list[int]]], now_ms: int) -> None:
         """Find the messages again that wait here, and the places that some of them have."""
         outgoing, positions = self.outgoing, self.queue.positions
-        present = {entry.lookup_id for entry in positions}
+        behind = START
+        while waiting := outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES):
+            for lookup_id, packet, _, _ in waiting:
+                self._watch(lookup_id, packet)
+            behind = waiting[-1].lookup_id
+        present = {entry.lookup_id for entry in positions} if values else set()
         found = self._places.restore(values, present)
         self._sender = self._new_sender(now_ms, self._places.last)
         for sequence_id, number, lookup_id in found:
@@ -95,9 +114,7 @@ class Drain:
             if released is not None:
                 self._release(released)
             else:
-                self._again[number] = lookup_id
-        for lookup_id in present:
-            self.watch(lookup_id)
+                self._again[number] = parcel
 
     # Choosing
 
@@ -117,34 +134,85 @@ class Drain:
         return self.outgoing.core.load(self.queue, entry)
 
     def take(self, most: int) -> list[Parcel]:
-        """Choose up to ``most`` messages to send. They may leave once what was written here is durable."""
+        """Choose up to ``most`` messages to send, and no more bytes than one write should have. They may leave once
+        what was written here is durable."""
+        chosen, size = self._take_placed(most)
+        behind = START
+        while len(chosen) < most and size < _CHOSEN_BYTES:
+            found = self.outgoing.transit.waiting(
+                self.queue, behind, most - len(chosen), _CHOSEN_BYTES - size
+            )
+            if not found:
+                break
+            behind = found[-1].lookup_id
+            fresh = self._choose(found)
+            if fresh:
+                if fresh[-1].number:
+                    self._look_ahead(behind)
+                chosen += fresh
+                break
+        return chosen
+
+    def _take_placed(self, most: int) -> tuple[list[Parcel], int]:
+        """What has its place already, and its size."""
         chosen: list[Parcel] = []
-        while self._again and len(chosen) < most:
-            number = next(iter(self._again))
-            lookup_id = self._again.pop(number)
-            if self.numbers.get(lookup_id) == number:
-                chosen.append(Parcel(self, lookup_id, number))
+        size = 0
+        while self._again and len(chosen) < most and size < _CHOSEN_BYTES:
+            number, parcel = self._again.popitem(last=False)
+            if self.numbers.get(parcel.lookup_id) == number:
+                chosen.append(parcel)
+                size += len(parcel.data) if parcel.data is not None else self._size(parcel.lookup_id)
+        return chosen, size
+
+    def _size(self, lookup_id: int) -> int:
+        entry = self.queue.positions.get(lookup_id)
+        return 0 if entry is None else entry.size
+
+    def _look_ahead(self, behind: int) -> None:
+        """Give places to what follows, so that one write serves several windows."""
+        found = self.outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)
+        ours = list(takewhile(lambda waiting: self._has_place(waiting.packet), found))
+        for parcel in self._choose(ours):
+            self._again[parcel.number] = parcel
+
+    def _has_place(self, packet: bytes) -> bool:
+        """Whether a message is part of a sequence of ours."""
+        return bool(_look(packet)[4] & USER_TH) and packet[_SOURCE] == self._own_guid
+
+    def _choose(self, found: list[Waiting]) -> list[Parcel]:
+        """Lock messages that are to be sent, and write the places of the transactional ones. It ends early where there
+        is no place to give."""
+        chosen: list[Parcel] = []
         fresh: list[int] = []
         first: Place | None = None
-        positions = self.queue.positions
-        while len(chosen) < most and (entry := positions.next_available(START)) is not None:
-            message = self.outgoing.core.load(self.queue, entry)
-            if self._is_late(message):
-                self.expire(entry.lookup_id, message)
+        set_state = self.queue.positions.set_state
+        now_s = self.outgoing.core.now_s
+        for lookup_id, packet, marks, plain in found:
+            ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
+            if now_s - sent_time > min(ttrq_s, ttbr_s):  # INFINITE is more than any difference
+                self.expire(lookup_id, self.load(lookup_id))
                 continue
-            data: bytes | None = message.packet.data
-            if message.local.private and (data := self._sealed(entry.lookup_id, message)) is None:
-                continue
-            parcel = Parcel(self, entry.lookup_id, data=data)
-            if message.packet.transactional and self._is_ours(message.packet):
-                if first is None and not self._room_for_places(most):
+            if not plain:
+                message = self.load(lookup_id)
+                if message.local.private:
+                    sealed = self._sealed(lookup_id, message)
+                    if sealed is None:
+                        continue
+                    packet, marks = sealed, 0
+            transactional = flags & USER_TH
+            ours = packet[_SOURCE] == self._own_guid
+            # Whoever passes transactional messages on wants to hear when they have gone.
+            simple = plain and flags & _JOURNALED_SENT_TH != _JOURNALED_SENT and (ours or not transactional)
+            parcel = Parcel(self, lookup_id, 0, packet, marks, simple)
+            if transactional and ours:
+                if first is None and not self._room_for_places(len(found)):
                     break
-                place = self._place(parcel, message)
+                place = self._place(parcel, packet, flags)
                 if place is None:
                     break
                 first = first or place
-                fresh.append(entry.lookup_id)
-            positions.set_state(entry.lookup_id, PositionState.LOCKED)
+                fresh.append(lookup_id)
+            set_state(lookup_id, _LOCKED)
             chosen.append(parcel)
         if first is not None:
             self.outgoing.write_last_sequence()
@@ -169,12 +237,15 @@ class Drain:
             return False
         return True
 
-    def _place(self, parcel: Parcel, message: StoredMessage) -> Place | None:
+    def _place(self, parcel: Parcel, packet: bytes, flags: int) -> Place | None:
         """Give a message its place; None when the sequence has to end first."""
-        tracked = self.outgoing.final_acks.track(message.packet, parcel)
+        tracked = None
+        if flags & _JOURNALED or packet[transaction_offset(packet)] & _FINAL_ACK:
+            tracked = self.outgoing.final_acks.track(UserMessage.route(packet), parcel)
         place = self._sender.assign(parcel, tracked)
         if place is None:
-            self.outgoing.final_acks.forget(message.packet.user.message_id)
+            if tracked is not None:
+                self.outgoing.final_acks.forget(tracked.message_id)
             return None
         parcel.number = self.numbers[parcel.lookup_id] = place.tx_sequence_number
         return place
@@ -184,23 +255,30 @@ class Drain:
         if not parcel.number:
             self.returned(parcel.lookup_id)
         elif self.numbers.get(parcel.lookup_id) == parcel.number:
-            self._send_again({parcel.number: parcel.lookup_id})
+            self._send_again([parcel])
 
-    def _send_again(self, numbers: dict[int, int]) -> None:
-        self._again = dict(sorted((self._again | numbers).items()))
+    def _send_again(self, parcels: list[Parcel]) -> None:
+        self._again.update((parcel.number, parcel) for parcel in parcels)
+        self._again = OrderedDict(sorted(self._again.items()))
 
     def packet(self, parcel: Parcel) -> bytes | None:
         """The bytes of a chosen message, None when it was taken away meanwhile."""
         entry = self.queue.positions.get(parcel.lookup_id)
         if entry is None or (parcel.number and self.numbers.get(parcel.lookup_id) != parcel.number):
             return None
+        return self.bytes_of(parcel)
+
+    def bytes_of(self, parcel: Parcel) -> bytes | None:
+        """The bytes of a chosen message that is certainly there; None when it could not be encrypted. They are not
+        kept: there may be very many messages that wait for their acknowledgment."""
         data, parcel.data = parcel.data, None
         if data is None:
-            message = self.outgoing.core.load(self.queue, entry)
+            message = self.load(parcel.lookup_id)
             data = message.packet.data
+            parcel.marks = 0
             if message.local.private and (data := self._sealed(parcel.lookup_id, message)) is None:
                 return None
-        return placed(data, self._sender.place(parcel.number)) if parcel.number else data
+        return placed(data, self._sender.place(parcel.number), parcel.marks) if parcel.number else data
 
     def sent(self, parcel: Parcel, now_ms: int) -> None:
         if parcel.number:
@@ -209,13 +287,15 @@ class Drain:
 
     # What becomes of them
 
-    def acknowledged(self, parcel: Parcel) -> None:
-        """The next hop has the message."""
-        if parcel.number:
-            if self.numbers.get(parcel.lookup_id) == parcel.number:
+    def acknowledged(self, parcels: list[Parcel]) -> None:
+        """The next hop has these messages."""
+        done: list[Parcel] = []
+        for parcel in parcels:
+            if not parcel.number:
+                done.append(parcel)
+            elif self.numbers.get(parcel.lookup_id) == parcel.number:
                 self._release(self._sender.received_session_ack(parcel.number))
-        else:
-            self._delivered(parcel.lookup_id)
+        self._all_delivered(done)
 
     def release(self, released: Released[Parcel]) -> None:
         """An OrderAck has come."""
@@ -225,10 +305,19 @@ class Drain:
     def _release(self, released: Released[Parcel]) -> None:
         for parcel in released.done:
             self.numbers.pop(parcel.lookup_id, None)
-            self._delivered(parcel.lookup_id)
         for parcel in released.parked:
             self.numbers.pop(parcel.lookup_id, None)
             self.parked.add(parcel.lookup_id)
+        self._all_delivered(released.done)
+
+    def _all_delivered(self, parcels: list[Parcel]) -> None:
+        simple = [parcel.lookup_id for parcel in parcels if parcel.simple]
+        if simple:
+            self.outgoing.transit.forget(self.queue, simple)
+            self._places.done_all(simple)
+        for parcel in parcels:
+            if not parcel.simple:
+                self._delivered(parcel.lookup_id)
 
     def _delivered(self, lookup_id: int) -> None:
         """The message is where it belongs; a transactional one is journaled by its FinalAck only."""
@@ -282,7 +371,7 @@ class Drain:
         self.connection = None
         released, again = self._sender.session_lost()
         self._release(released)
-        self._again = {parcel.number: parcel.lookup_id for parcel in again}
+        self._again = OrderedDict((parcel.number, parcel) for parcel in again)
         self._changed = True
 
     def gone(self, lookup_id: int, message: StoredMessage) -> None:
@@ -312,54 +401,45 @@ class Drain:
             return False
         if self.link is not None and self.link.routed:
             resent = [parcel for parcel in resent if not self._expire_on_its_way(parcel)]
-        self._send_again({parcel.number: parcel.lookup_id for parcel in resent})
+        self._send_again(resent)
         self._changed = True
         return True
 
     def _expire_on_its_way(self, parcel: Parcel) -> bool:
         """Whether a message is too late to be sent again. Somebody on the way has it, and drops it silently."""
-        message = self.load(parcel.lookup_id)
-        late = self._is_late(message)
+        message, now_s = self.load(parcel.lookup_id), self.outgoing.core.now_s
+        late = late_for_queue(message.packet, now_s) or late_for_reader(message.packet, now_s)
         if late:
             self.expire(parcel.lookup_id, message)
         return late
 
-    def watch(self, lookup_id: int) -> None:
-        """Remember when a message expires on its way."""
-        message = self.load(lookup_id)
-        self._changed |= message.packet.transactional
-        expiry = expiry_s(message)
-        if expiry is not None:
-            if len(self._expiries) > 1_024 and len(self._expiries) > 2 * len(self.queue.positions):
-                get = self.queue.positions.get
-                self._expiries = [item for item in self._expiries if get(item[1]) is not None]
-                heapq.heapify(self._expiries)
-            heapq.heappush(self._expiries, (expiry, lookup_id))
+    def watch(self, lookup_id: int) -> bool:
+        """Remember when a message expires on its way; gives whether it is the first to do so."""
+        entry = self.queue.positions.get(lookup_id)
+        assert entry is not None
+        return self._watch(lookup_id, self.outgoing.transit.packet(self.queue, entry))
+
+    def _watch(self, lookup_id: int, packet: bytes) -> bool:
+        ttrq_s, ttbr_s, sent_time, _, _ = _look(packet)
+        limit_s = min(ttrq_s, ttbr_s)
+        return limit_s != INFINITE and self._expiries.add(sent_time + limit_s, lookup_id)
 
     @property
     def next_expiry_s(self) -> int | None:
         """The second after which a message is late."""
-        return self._expiries[0][0] if self._expiries else None
+        return self._expiries.first
 
     def expire_late(self, now_s: int) -> None:
         """Give up what is late. What is on its way at this moment is left to its session."""
-        on_its_way = []
-        while self._expiries and self._expiries[0][0] < now_s:
-            item = heapq.heappop(self._expiries)
-            entry = self.queue.positions.get(item[1])
-            if entry is None or item[1] in self.parked:
+        for lookup_id in self._expiries.pop_before(now_s):
+            entry = self.queue.positions.get(lookup_id)
+            if entry is None or lookup_id in self.parked:
                 continue
-            placed_and_idle = item[1] in self.numbers and self.connection is None
+            placed_and_idle = lookup_id in self.numbers and self.connection is None
             if entry.state is PositionState.AVAILABLE or placed_and_idle:
-                self.expire(item[1], self.load(item[1]))
+                self.expire(lookup_id, self.load(lookup_id))
             elif self.connection is not None:
-                on_its_way.append((now_s + 1, item[1]))
-        for item in on_its_way:
-            heapq.heappush(self._expiries, item)
-
-    def _is_late(self, message: StoredMessage) -> bool:
-        now_s = self.outgoing.core.now_s
-        return late_for_queue(message.packet, now_s) or late_for_reader(message.packet, now_s)
+                self._expiries.add(now_s + 1, lookup_id)
 
     def expire(self, lookup_id: int, message: StoredMessage) -> None:
         """The message did not make it in time (MS-MQQB 3.1.7.1.2)."""
@@ -409,11 +489,3 @@ def journaled(message: StoredMessage) -> bool:
 
 
 _FATES: frozenset[int] = frozenset(int(number) for number in (*MessageClass, *SenderMessageClass))
-
-
-def expiry_s(message: StoredMessage) -> int | None:
-    """The last second at which a message may still leave."""
-    packet = message.packet
-    limits: Iterable[int] = (packet.base.time_to_reach_queue_s, packet.user.time_to_be_received_s)
-    finite = [limit for limit in limits if limit != INFINITE]
-    return packet.user.sent_time + min(finite) if finite else None

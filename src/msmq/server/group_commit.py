@@ -20,6 +20,7 @@ from typing import Final
 from msmq.store import Batch, Store, StoreError, StoreFullError
 
 _RETRY_FULL_S: Final = 1.0
+_LAZY_S: Final = 0.02
 _log = logging.getLogger(__name__)
 
 Action = Callable[[], None]
@@ -39,6 +40,7 @@ class GroupCommit:
         self._writing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._broken = False
+        self._lazy: asyncio.TimerHandle | None = None
 
     @property
     def busy(self) -> bool:
@@ -58,6 +60,16 @@ class GroupCommit:
         """Make durable what is pending; nobody waits for it."""
         if self._store.pending:
             self._schedule()
+
+    def request_lazily(self) -> None:
+        """Make durable what is pending, with what others will ask for or else in a moment: that messages have arrived
+        elsewhere, which at worst is forgotten and found out again."""
+        if self._lazy is None and self._store.pending:
+            self._lazy = self._loop.call_later(_LAZY_S, self._lazily)
+
+    def _lazily(self) -> None:
+        self._lazy = None
+        self.request()
 
     async def drain(self) -> None:
         """Wait until everything appended so far is durable, or never will be."""

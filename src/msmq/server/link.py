@@ -25,7 +25,7 @@ from msmq.manager.model import ConnectionStatus, OutgoingState
 from msmq.server.addressing import Addressing, Destination, Hop, NoWayError
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.config import Config
-from msmq.server.connection import Connection, Parcel, TransferEvent, TransferSession
+from msmq.server.connection import Backlog, Connection, Parcel, TransferEvent, TransferSession
 from msmq.server.ping_responder import ping
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import Answered, Closed, Established, RetryDue
@@ -56,6 +56,7 @@ class Surroundings:
     accepted: Callable[[], Iterable[Connection]]
     """The connections that others have opened to us."""
     addressing: Addressing
+    backlog: Backlog
     tracing: Tracing | None = None
     cookies: PingCookies = field(default_factory=PingCookies)
 
@@ -162,23 +163,35 @@ class Link:
                 self._set_state(OutgoingState.CONNECTED, served)
             self.drains = [drain for drain in self.drains if drain not in served] + served  # in turn
             connection.promised += len(chosen)
-            self._outgoing.commit.when_durable(partial(self._ship, connection, chosen))
+            ship = partial(self._ship, connection, chosen, self._outgoing.deletions)
+            self._outgoing.commit.when_durable(ship)
 
-    def _ship(self, connection: Connection, chosen: list[Parcel]) -> None:
+    def _ship(self, connection: Connection, chosen: list[Parcel], deletions: int) -> None:
+        """Hand what was chosen to the session, except what was deleted since."""
         connection.promised -= len(chosen)
         now = now_ms()
-        for parcel in chosen:
-            packet = parcel.drain.packet(parcel)
-            if packet is None:
-                continue
-            if connection.is_open and connection.session.send(packet, parcel, now):
-                parcel.drain.sent(parcel, now)
-                if self._around.tracing is not None:
-                    self._around.tracing.sent(packet, connection.peer)
+        drains = {parcel.drain for parcel in chosen}
+        if not connection.is_open:
+            for parcel in chosen:
+                parcel.drain.put_back(parcel)
+        else:
+            if deletions == self._outgoing.deletions:
+                found = [(parcel, parcel.drain.bytes_of(parcel)) for parcel in chosen]
             else:
+                found = [(parcel, parcel.drain.packet(parcel)) for parcel in chosen]
+            chosen = [parcel for parcel, packet in found if packet is not None]
+            packets = [packet for _, packet in found if packet is not None]
+            sent = connection.session.send_all(packets, chosen, now)
+            for parcel in chosen[:sent]:
+                if parcel.number:
+                    parcel.drain.sent(parcel, now)
+            if self._around.tracing is not None:
+                for packet in packets[:sent]:
+                    self._around.tracing.sent(packet, connection.peer)
+            for parcel in chosen[sent:]:
                 parcel.drain.put_back(parcel)
         connection.flush()
-        for drain in {parcel.drain for parcel in chosen}:
+        for drain in drains:
             self._outgoing.watch(drain)
         self._outgoing.wake(self)
 
@@ -243,6 +256,7 @@ class Link:
                     self._events,
                     max_opening_bytes=config.max_opening_bytes,
                     max_unstored_bytes=config.max_unstored_bytes,
+                    backlog=self._around.backlog,
                     lost=self._lost,
                 ),
                 self._hop.address,

@@ -10,7 +10,7 @@ from typing import cast
 from msmq.manager.core import Subscriber
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
-from msmq.server.connection import Connection, TransferEvent, TransferSession
+from msmq.server.connection import Backlog, Connection, TransferEvent, TransferSession
 from msmq.transfer.session import Session, SessionConfig
 from msmq.transfer.states import Role, State
 from msmq.wire.packets import EstablishConnection, session_quota_reached
@@ -26,10 +26,12 @@ class Listener(Subscriber):
         config: Config,
         session_config: SessionConfig,
         handle: Callable[[Connection, list[TransferEvent]], None],
+        backlog: Backlog,
     ) -> None:
         self.config = config
         self._session_config = session_config
         self._handle = handle
+        self._backlog = backlog
         self._servers: list[asyncio.Server] = []
         self._opening: asyncio.Task[None] | None = None
         self.connections: set[Connection] = set()
@@ -81,6 +83,7 @@ class Listener(Subscriber):
             self._handle,
             max_opening_bytes=config.max_opening_bytes,
             max_unstored_bytes=config.max_unstored_bytes,
+            backlog=self._backlog,
             lost=self._lost,
             admit=self._admit_address,
         )

@@ -52,6 +52,7 @@ class Outgoing(Subscriber):
         self.manager = manager
         self.core = manager.core
         self.placing = manager.placing
+        self.transit = manager.transit
         self.sending = manager.sending
         self.acknowledging = manager.acknowledging
         self.commit = commit
@@ -71,6 +72,8 @@ class Outgoing(Subscriber):
         self._woken: set[Link] = set()
         self._alarm = Alarm(self._timer_expired)
         self._stored = stored_places(values)
+        self.deletions = 0
+        """Rises whenever a message leaves an outgoing queue by another door than its drain's."""
 
     def start(self) -> None:
         """Go on with what was waiting when the queue manager stopped."""
@@ -88,13 +91,18 @@ class Outgoing(Subscriber):
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
         if isinstance(queue, OutgoingQueue) and _is_ours(queue):
-            drain = self._drain(queue)
-            drain.watch(position.lookup_id)
-            self._wake(drain)
+            drain = self.drains.get(queue.number)
+            if drain is None:
+                drain = self._drain(queue)
+            elif drain.watch(position.lookup_id):
+                self.watch(drain)
+            if drain.link is not None:
+                self.wake(drain.link)
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         drain = self.drains.get(queue.number)
         if drain is not None:
+            self.deletions += 1
             drain.gone(message.lookup_id, message)
 
     def resume_queue(self, queue: OutgoingQueue) -> None:
@@ -115,6 +123,7 @@ class Outgoing(Subscriber):
             drain = self.drains[queue.number] = Drain(self, queue, now_ms())
             drain.restore(self._stored.pop(queue.number, []), now_ms())
             drain.link = self._link(drain)
+            self.watch(drain)
         return drain
 
     def _link(self, drain: Drain) -> Link | None:
@@ -195,11 +204,13 @@ class Outgoing(Subscriber):
 
     def acknowledged(self, connection: Connection, parcels: list[Parcel | None]) -> None:
         """The peer has counted or stored these messages."""
+        of: dict[Drain, list[Parcel]] = {}
         for parcel in parcels:
             if parcel is not None:
-                parcel.drain.acknowledged(parcel)
-        self.commit.request()
-        self.room_again(connection)
+                of.setdefault(parcel.drain, []).append(parcel)
+        for drain, arrived in of.items():
+            drain.acknowledged(arrived)
+        self.commit.request_lazily()
 
     def closed(self, connection: Connection, returned: list[Parcel | None]) -> None:
         for parcel in returned:

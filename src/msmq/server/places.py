@@ -62,6 +62,15 @@ class Places:
         group.left.discard(lookup_id)
         self._trim()
 
+    def done_all(self, lookup_ids: list[int]) -> None:
+        """As :meth:`done`, for many messages."""
+        if self._of:
+            for lookup_id in lookup_ids:
+                group = self._of.pop(lookup_id, None)
+                if group is not None:
+                    group.left.discard(lookup_id)
+            self._trim()
+
     def _trim(self) -> None:
         while self._groups and not self._groups[0].left:
             self._ledger.drop_value(self._groups.popleft().key)

@@ -20,6 +20,7 @@ Inside, numbers are plain integers that never wrap; sixteen bits of them travel.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from msmq.wire.optional_headers import SessionHeader
@@ -238,6 +239,19 @@ class Outbox(Generic[T]):
             self._in_flight.append((0, token))
         if self.deadline_ms is None:
             self.deadline_ms = now_ms + self._wait_ms
+
+    def record_all(self, tokens: Sequence[T], recoverable: Sequence[int]) -> None:
+        """More messages are sent, after :meth:`record` has started the timer."""
+        self.sent += len(tokens)
+        in_flight, unstored, number = self._in_flight, self._unstored, self.recoverable_sent
+        for token, durable in zip(tokens, recoverable, strict=True):
+            if durable:
+                number += 1
+                in_flight.append((number, token))
+                unstored[number] = token
+            else:
+                in_flight.append((0, token))
+        self.recoverable_sent = number
 
     def acknowledge(self, header: SessionHeader, now_ms: int) -> list[T]:
         """Take a SessionHeader of the peer; give what it settles, the express messages first.

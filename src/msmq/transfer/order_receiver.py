@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from enum import Enum
 from itertools import takewhile
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.message import UserMessage
@@ -32,6 +32,9 @@ from msmq.wire.packets import (
 )
 
 L = TypeVar("L")
+
+MANY: Final = 1_024
+"""Messages of a stream after which an OrderAck does not wait for its timer."""
 
 Stream = tuple[bytes, Hashable]
 """The GUID of the queue manager that sends, and the destination queue by whatever name the caller has for it."""
@@ -87,12 +90,13 @@ class OrderAckDue(NamedTuple, Generic[L]):
 
 
 class _Stream:
-    __slots__ = ("durable", "last_ack_ms", "progress")
+    __slots__ = ("durable", "last_ack_ms", "progress", "taken")
 
     def __init__(self, progress: Progress, now_ms: int) -> None:
         self.progress = progress
         self.durable = progress
         self.last_ack_ms = now_ms
+        self.taken = 0  # messages since the last OrderAck
 
 
 class OrderReceiver(Generic[L]):
@@ -139,6 +143,7 @@ class OrderReceiver(Generic[L]):
             known = self._streams[stream] = _Stream(Progress(), now_ms)
             self._schedule(stream, known, link, now_ms)
         known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, 0, time_s)
+        known.taken += 1
         return known.progress
 
     def durable(self, stream: Stream, progress: Progress) -> None:
@@ -146,6 +151,17 @@ class OrderReceiver(Generic[L]):
         known = self._streams.get(stream)
         if known is not None and progress[:2] > known.durable[:2]:
             known.durable = progress
+
+    def many_taken(self, stream: Stream, now_ms: int) -> OrderAckDue[L] | None:
+        """The OrderAck of a stream of which much was taken since the last one, without waiting for the timer: a sender
+        keeps all of it until then. The timer goes on."""
+        known, due = self._streams.get(stream), self._due.get(stream)
+        if known is None or due is None or known.taken < MANY:
+            return None
+        known.taken = 0
+        known.last_ack_ms = now_ms
+        sequence_id, number = known.durable[:2]
+        return OrderAckDue(stream, due[1], OrderAckBody.of(sequence_id, number)) if number else None
 
     def forget(self, stream: Stream) -> None:
         """The queue is no more."""
@@ -180,6 +196,7 @@ class OrderReceiver(Generic[L]):
             if number:
                 acks.append(OrderAckDue(stream, link, OrderAckBody.of(sequence_id, number)))
                 known.last_ack_ms = now_ms
+                known.taken = 0
             if known.durable[:2] != known.progress[:2]:
                 self._due[stream] = (now_ms + self._timeout_ms, link)
         return acks

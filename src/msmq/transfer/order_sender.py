@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.final_ack import Tracked
-from msmq.wire.headers import UserHeader
+from msmq.wire.headers import USER_CQ, UserHeader
 from msmq.wire.identifiers import SequenceInfo, TxSequenceID
 from msmq.wire.packets import OrderAckBody
 
@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 MAX_SEQUENCE_NUMBER: Final = 0xFFFFFFFF
 _PLACE: Final = struct.Struct("<QII")
+_NAMES_AND_CONNECTOR: Final = 0x7FC00 | USER_CQ
+_DIRECT: Final = 7 << 10
+_EDGES: Final = 0x0C
 
 
 class Place(NamedTuple):
@@ -42,11 +45,22 @@ class Place(NamedTuple):
     previous_tx_sequence_number: int
 
 
-def placed(packet: bytes, place: Place) -> bytes:
-    """The packet of a transactional message with its place in the TransactionHeader."""
-    _, start = UserHeader.read(packet, 16)
+def transaction_offset(packet: bytes) -> int:
+    """Where the TransactionHeader of a packet begins that was checked before."""
+    flags = int.from_bytes(packet[60:64], "little")
+    if flags & _NAMES_AND_CONNECTOR == _DIRECT:  # the usual case: a direct name and nothing else
+        return 16 + (50 + packet[64] + (packet[65] << 8) + 3 & ~3)
+    return UserHeader.read(packet, 16)[1]
+
+
+def placed(packet: bytes, place: Place, marks: int = 0) -> bytes:
+    """The packet of a transactional message with its place in the TransactionHeader; ``marks`` are Flags.FM (1) and
+    Flags.LM (2) where they are not in the packet yet."""
+    start = transaction_offset(packet)
     written = bytearray(packet)
     _PLACE.pack_into(written, start + 4, *place)
+    if marks:
+        written[start] = written[start] & ~_EDGES | marks << 2
     return bytes(written)
 
 
@@ -191,9 +205,9 @@ class OrderSender(Generic[T]):
             self._begin(self._sequences.allocate(self), 0)
         elif self._last_number == MAX_SEQUENCE_NUMBER:
             return None
-        self._last_number += 1
-        self._entries[self._last_number] = _Entry(token, tracked)
-        return self.place(self._last_number)
+        self._last_number = number = self._last_number + 1
+        self._entries[number] = _Entry(token, tracked)
+        return self.place(number)
 
     def readmit(
         self, token: T, place: tuple[int, int], tracked: Tracked[T] | None = None
@@ -215,9 +229,10 @@ class OrderSender(Generic[T]):
         """The place of a message as it is to be sent now, with the number of the message before it that is still
         to be delivered, or zero when there is none."""
         previous = number - 1
-        while previous >= self._lowest and previous not in self._entries:
+        entries, lowest = self._entries, self._lowest
+        while previous >= lowest and previous not in entries:
             previous -= 1
-        return Place(self.sequence_id, number, previous if previous >= self._lowest else 0)
+        return Place(self.sequence_id, number, previous if previous >= lowest else 0)
 
     # What happens to the messages
 

@@ -18,7 +18,7 @@ What the session does in which state stands in :mod:`msmq.transfer.states`; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -54,6 +54,7 @@ _USER_FLAGS: Final = 60
 _DM_RECOVERABLE: Final = 0x20
 _PAUSED_WINDOW: Final = 1
 _USER_MESSAGE: Final = Input.USER_MESSAGE
+_OPEN, _CLOSED = State.OPEN, State.CLOSED
 
 _Perform = Callable[[Packet | None, int], None] | None
 _Step = tuple[_Perform, State]
@@ -240,6 +241,22 @@ class Session(Generic[T]):
         self.active = True
         return True
 
+    def send_all(self, packets: Sequence[bytes], tokens: Sequence[T], now_ms: int) -> int:
+        """Send many messages, as :meth:`send` does one; gives how many the window took."""
+        count = min(len(packets), self.room)
+        if not count:
+            return 0
+        if not self.send(packets[0], tokens[0], now_ms):  # which carries what is nearly due
+            return 0
+        rest = list(packets[1:count])
+        for index, packet in enumerate(rest):
+            if packet[_BASE_FLAGS] & BASE_SH:
+                rest[index] = _without_session_header(packet)
+        recoverable = [packet[_USER_FLAGS] & _DM_RECOVERABLE for packet in rest]
+        self._outbox.record_all(tokens[1:count], recoverable)
+        self._output += rest
+        return count
+
     def stored(self, first_recoverable: int, recoverables: int, now_ms: int) -> None:
         """These received messages are durable; acknowledge them in due course.
 
@@ -274,7 +291,7 @@ class Session(Generic[T]):
                 self._outbox.heard = True
             for packet in packets:
                 self._receive(packet, now_ms)
-                if self.is_closed:
+                if self.state is _CLOSED:
                     break
             else:
                 self._look_ahead(now_ms)
@@ -330,12 +347,14 @@ class Session(Generic[T]):
 
     def _receive(self, data: bytes, now_ms: int) -> None:
         if not data[_BASE_FLAGS] & BASE_IN:
-            message = UserMessage.decode(
-                data
-            )  # the reader has looked at what decode_packet would look at again
+            # The reader has looked at what decode_packet would look at again.
+            message = UserMessage.decode(data)
             if message.user.flags & USER_AH:
                 raise DecodeError("Flags.AH marks a message of another protocol", _USER_FLAGS)
-            self._step(_USER_MESSAGE, message, now_ms)
+            if self.state is _OPEN:  # where nearly all of them arrive, and where the table says just this
+                self._take_message(message, now_ms)
+            else:
+                self._step(_USER_MESSAGE, message, now_ms)
             return
         packet = decode_packet(data)
         if isinstance(packet, SessionAck):

@@ -8,10 +8,11 @@ refusal is final: the stream has lost its place, and every later ``feed`` raises
 
 from __future__ import annotations
 
+import struct
 from typing import Final
 
 from msmq.errors import DecodeError
-from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, BaseHeader
+from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, SIGNATURE, VERSION, BaseHeader
 from msmq.wire.message import MIN_SIZE as MIN_USER_MESSAGE
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
@@ -23,6 +24,8 @@ from msmq.wire.packets import (
     SessionAck,
 )
 
+_read_base: Final = struct.Struct("<BxHII").unpack_from
+_INTERNAL_OR_SESSION: Final = BASE_IN | BASE_SH
 _HEAD: Final = 20  # BaseHeader and, in an internal packet, the InternalHeader that gives its kind
 _AH_BYTE: Final = 63
 _AH_BIT: Final = 0x02
@@ -129,13 +132,23 @@ class StreamReader:
         packets: list[bytes] = []
         start = 0
         available = len(data)
+        view: bytes | memoryview = memoryview(data) if isinstance(data, bytearray) else data
         try:
             while available - start >= _HEAD:
-                end = start + packet_length(data, start)
+                version, flags, signature, size = _read_base(data, start)
+                if (
+                    version == VERSION
+                    and signature == SIGNATURE
+                    and not flags & _INTERNAL_OR_SESSION
+                    and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
+                ):  # a message with nothing unusual about it
+                    end = start + size
+                else:
+                    end = start + packet_length(data, start)
                 if end > available:
                     self._wanted = end - start
                     return packets, start
-                packets.append(bytes(data[start:end]))
+                packets.append(bytes(view[start:end]))
                 start = end
             self._wanted = _HEAD
         except DecodeError as error:
@@ -143,4 +156,7 @@ class StreamReader:
             if not packets:
                 raise
             return packets, available  # what follows the refused packet is worth nothing
+        finally:
+            if view is not data:
+                view.release()  # type: ignore[union-attr]  # the buffer is cut next
         return packets, start

@@ -1,0 +1,167 @@
+"""Many messages at once: what passes from host to host goes through here, a read or a window at a time.
+
+:mod:`msmq.manager.placing` says what it means that a message comes into a queue or leaves it. Here the same is done
+for the plain case, in which nothing follows from it: no reader waits, nothing expires, nobody asked to be told. What is
+not plain is handed to it. Everything is part of the event of the caller, who has reserved room for all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.core import Core, Subscriber
+from msmq.manager.ledger import NO_TRANSACTION
+from msmq.manager.placing import NUMBERS_BYTES, Placing
+from msmq.manager.positions import Entry, PositionState
+from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
+
+INTAKE_BYTES: Final = 64
+"""What to reserve for a message beside its packet."""
+_RECOVERABLE: Final = 0x20
+_AVAILABLE: Final = PositionState.AVAILABLE
+
+
+class Waiting(NamedTuple):
+    """A message that can be sent on: its place and its packet as it is to travel."""
+
+    lookup_id: int
+    packet: bytes
+    marks: int
+    """Whether it is the first and the last of its transaction, which the packet does not say yet."""
+    plain: bool
+    """Its record is the packet and nothing else, or it has none: :meth:`Transit.forget` may take it."""
+
+
+class Transit:
+    """Takes many messages in and lets many go."""
+
+    def __init__(self, core: Core, placing: Placing) -> None:
+        self._core = core
+        self._placing = placing
+
+    def intake(self, queue: Queue) -> Callable[[StoredMessage], None]:
+        """What puts messages into a queue, for the rest of this event; each was admitted."""
+        core, placing, ledger = self._core, self._placing, self._core.ledger
+        now_s = core.now_s
+        arrived = overriding(core.subscribers, "message_position_available")
+        positions, volatile = queue.positions, queue.volatile
+        number, transactional = queue.number, queue.transactional
+
+        def insert(message: StoredMessage) -> None:
+            packet = message.packet
+            user, base = packet.user, packet.base
+            if (
+                queue.waiting
+                or base.flags & BASE_SH
+                or user.time_to_be_received_s != INFINITE
+                or message.local.allow_peek_when_locked
+            ):
+                placing.insert(queue, message)
+                return
+            size = base.packet_size
+            message.arrival_time = now_s
+            if not user.flags & _RECOVERABLE:
+                core.check_express_room(size)
+            lookup_id = core.next_sequential_id()
+            if not (transactional or user.flags & USER_TH):
+                lookup_id |= (7 - (base.flags & 7)) << 56
+            message.lookup_id = lookup_id
+            if user.flags & _RECOVERABLE:
+                address = ledger.put_message(number, message, envelope(message), None, NO_TRANSACTION)
+            else:
+                address = 0
+                volatile[lookup_id] = message
+                core.express_bytes += size
+            positions.add(lookup_id, address, size, _AVAILABLE)
+            core.total_bytes += size
+            for tell in arrived:
+                tell(queue, MessagePosition(queue, lookup_id))
+
+        return insert
+
+    def waiting(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Waiting]:
+        """The next available messages of a queue behind a place, read together; none when there are no more. Those
+        that the disk has damaged leave the queue."""
+        found: list[Waiting] = []
+        while not found and (entries := self._entries(queue, behind, most, most_bytes)):
+            found = self._read(queue, entries)
+            behind = entries[-1].lookup_id
+        return found
+
+    def _entries(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Entry]:
+        entries: list[Entry] = []
+        next_available = queue.positions.next_available
+        size = 0
+        while len(entries) < most and (entry := next_available(behind)) is not None:
+            size += entry.size
+            if entries and size > most_bytes:
+                break
+            entries.append(entry)
+            behind = entry.lookup_id
+        return entries
+
+    def _read(self, queue: Queue, entries: list[Entry]) -> list[Waiting]:
+        stored = [(entry.address, ENVELOPE_SIZE + entry.size) for entry in entries if entry.address]
+        try:
+            payloads = self._core.ledger.store.read_many(stored) if stored else []
+        except MessageStorageFailedError:
+            return self._one_by_one(queue, entries)
+        if any(len(payload) != size for payload, (_, size) in zip(payloads, stored, strict=True)):
+            return self._one_by_one(queue, entries)
+        read = iter(payloads)
+        found = []
+        for lookup_id, address, _, _, marks in entries:
+            if address:
+                found.append(Waiting(lookup_id, next(read)[ENVELOPE_SIZE:], marks, True))
+            else:
+                message = queue.volatile[lookup_id]
+                found.append(Waiting(lookup_id, message.packet.data, marks, not message.local.has_any))
+        return found
+
+    def _one_by_one(self, queue: Queue, entries: Iterable[Entry]) -> list[Waiting]:
+        """Some have local attributes in front of their packets, or are damaged."""
+        found = []
+        for entry in entries:
+            message = self._placing.fetch(queue, entry)
+            if message is not None:
+                plain = not message.local.has_any
+                found.append(Waiting(entry.lookup_id, message.packet.data, entry.marks, plain))
+        return found
+
+    def packet(self, queue: Queue, entry: Entry) -> bytes:
+        """The packet at a place, as it was put there."""
+        if not entry.address:
+            return queue.volatile[entry.lookup_id].packet.data
+        payload = self._core.ledger.store.read(entry.address)
+        return payload[ENVELOPE_SIZE + int.from_bytes(payload[:4], "little") :]
+
+    def forget(self, queue: Queue, lookup_ids: list[int]) -> None:
+        """Delete messages that :meth:`waiting` called plain and that are with their next host now. Nobody is told: the
+        caller is the one to whom it matters."""
+        core, ledger, take_out = self._core, self._core.ledger, self._placing.take_out
+        with core.event(0, len(lookup_ids), freeing=True):
+            for lookup_id in lookup_ids:
+                entry = queue.positions.get(lookup_id)
+                if entry is None:
+                    continue
+                if entry.address:
+                    ledger.delete_message(lookup_id, MessageClass.NORMAL)
+                take_out(queue, lookup_id)
+                if entry.address:
+                    ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
+
+
+def intake_bytes(sizes: Iterable[int]) -> int:
+    """What to reserve for plain messages of these sizes."""
+    return NUMBERS_BYTES + sum(size + INTAKE_BYTES for size in sizes)
+
+
+def overriding(subscribers: Iterable[Subscriber], name: str) -> list[Callable[..., None]]:
+    """The methods of those subscribers that want to hear of something."""
+    ignored = getattr(Subscriber, name)
+    return [getattr(each, name) for each in subscribers if getattr(type(each), name) is not ignored]

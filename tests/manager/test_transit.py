@@ -1,0 +1,188 @@
+"""Many messages at once: into a queue, out of it, and what is left to the usual way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from msmq.errors import InsufficientResourcesError, MessageStorageFailedError
+from msmq.manager.core import Subscriber
+from msmq.manager.initialization import Settings
+from msmq.manager.positions import START
+from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transit import INTAKE_BYTES, overriding
+from tests.manager.support import Host, Spy, message
+
+ALL = 1 << 20
+
+
+def take(host: Host, queue: Queue, *messages: StoredMessage) -> None:
+    size = sum(each.size + INTAKE_BYTES for each in messages)
+    with host.manager.core.event(size, 3 * len(messages)):
+        insert = host.manager.transit.intake(queue)
+        for each in messages:
+            insert(each)
+
+
+def bodies(host: Host, queue: Queue) -> list[bytes]:
+    return [bytes(host.manager.core.load(queue, entry).packet.body) for entry in queue.positions]
+
+
+@pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
+def test_what_goes_in_is_what_the_usual_way_makes(recoverable: bool) -> None:
+    """The same places, sizes and records, by priority and in order; and the same after a restart."""
+    host = Host()
+    usual, quick = host.queue("usual"), host.queue("quick")
+    given = [(b"%d" % number, number % 3) for number in range(9)]
+    for body, priority in given:
+        message_of = message(body, priority=priority, recoverable=recoverable)
+        host.manager.placing.insert(usual, message_of)
+    take(
+        host, quick, *(message(body, priority=priority, recoverable=recoverable) for body, priority in given)
+    )
+    assert (
+        bodies(host, quick) == bodies(host, usual) == [b"2", b"5", b"8", b"1", b"4", b"7", b"0", b"3", b"6"]
+    )
+    assert quick.total_bytes == usual.total_bytes
+    core = host.manager.core
+    assert core.total_bytes == 2 * quick.total_bytes
+    assert core.express_bytes == (0 if recoverable else core.total_bytes)
+    host.restart()
+    again = host.manager.core.by_path[quick.pathname.lower()]
+    assert bodies(host, again) == (bodies(host, host.manager.core.by_path[usual.pathname.lower()]))
+    assert len(again.positions) == (9 if recoverable else 0)
+
+
+def test_readers_who_wait_are_served() -> None:
+    host = Host()
+    queue = host.queue()
+    reader = host.reader(queue)
+    assert reader.receive(timeout_s=10) is None
+    take(host, queue, message(b"first"), message(b"second"))
+    assert reader.bodies == [b"first"]
+    assert bodies(host, queue) == [b"second"]
+
+
+def test_what_expires_is_watched() -> None:
+    host = Host()
+    queue = host.queue()
+    take(host, queue, message(b"short", time_to_be_received_s=10), message(b"long"))
+    host.advance(11)
+    assert bodies(host, queue) == [b"long"]
+
+
+def test_subscribers_hear_of_what_is_available() -> None:
+    host = Host()
+    queue = host.queue()
+    spy = Spy(host)
+    host.manager.subscribe(spy)
+    take(host, queue, message(b"1"), message(b"2", recoverable=True))
+    assert spy.available == [b"1", b"2"]
+
+
+def test_express_messages_have_their_limit() -> None:
+    host = Host(settings=Settings(express_limit_bytes=1_000))
+    queue = host.queue()
+    with pytest.raises(InsufficientResourcesError):
+        take(host, queue, message(bytes(600)), message(bytes(600)))
+    assert len(queue.positions) == 1
+
+
+def test_only_those_who_listen_are_told() -> None:
+    class Deaf(Subscriber):
+        pass
+
+    class Listening(Subscriber):
+        def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
+            """Hear of it."""
+
+    listening = Listening()
+    found = overriding([Deaf(), listening], "message_position_available")
+    assert found == [listening.message_position_available]
+
+
+def test_what_waits_is_read_together() -> None:
+    host = Host()
+    queue = host.queue()
+    take(host, queue, *(message(b"%d" % number, recoverable=number % 2 == 1) for number in range(6)))
+    transit = host.manager.transit
+    found = transit.waiting(queue, START, 4, ALL)
+    assert [each.packet[-4:-3] for each in found] == [b"0", b"1", b"2", b"3"]
+    rest = transit.waiting(queue, found[-1].lookup_id, 4, ALL)
+    assert len(rest) == 2
+    assert [each.packet for each in found + rest] == [
+        host.manager.core.load(queue, entry).packet.data for entry in queue.positions
+    ]
+
+
+def test_one_read_has_a_bounded_size_but_never_nothing() -> None:
+    host = Host()
+    queue = host.queue()
+    take(host, queue, *(message(bytes(1_000)) for _ in range(5)))
+    assert len(host.manager.transit.waiting(queue, START, 5, 2_500)) == 2
+    assert len(host.manager.transit.waiting(queue, START, 5, 1)) == 1
+
+
+def test_local_attributes_stand_in_front_of_a_packet() -> None:
+    host = Host()
+    queue = host.queue()
+    take(host, queue, message(b"1", recoverable=True), message(b"2", recoverable=True, source_address="::1"))
+    found = host.manager.transit.waiting(queue, START, 5, ALL)
+    assert [each.plain for each in found] == [True, False]
+    assert [each.packet for each in found] == [
+        host.manager.core.load(queue, entry).packet.data for entry in queue.positions
+    ]
+
+
+@pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
+def test_what_is_forgotten_is_gone_for_good(recoverable: bool) -> None:
+    host = Host()
+    queue = host.queue()
+    take(host, queue, *(message(b"%d" % number, recoverable=recoverable) for number in range(5)))
+    found = host.manager.transit.waiting(queue, START, 3, ALL)
+    gone = [each.lookup_id for each in found]
+    host.manager.transit.forget(queue, [*gone, gone[0]])  # once more does no harm
+    assert bodies(host, queue) == [b"3", b"4"]
+    core = host.manager.core
+    assert core.total_bytes == queue.total_bytes
+    assert core.express_bytes == (0 if recoverable else queue.total_bytes)
+    if recoverable:
+        host.restart()
+        assert bodies(host, host.manager.core.by_path[queue.pathname.lower()]) == [b"3", b"4"]
+
+
+def test_damaged_messages_are_passed_over() -> None:
+    """Even when everything that was read together is damaged, what follows is found."""
+    host = Host()
+    queue = host.queue()
+    take(host, queue, *(message(b"%d" % number, recoverable=True) for number in range(4)))
+    host.manager.core.ledger.store.commit()
+    read, read_many = host.store.read, host.store.read_many
+    broken = [entry.address for entry in queue.positions][:2]
+
+    def failing(address: int, size: int | None = None) -> bytes:
+        if address in broken:
+            raise MessageStorageFailedError("damaged")
+        return read(address, size)
+
+    def failing_many(records: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [failing(address, size) for address, size in records]
+
+    host.store.read, host.store.read_many = failing, failing_many  # type: ignore[method-assign]
+    found = host.manager.transit.waiting(queue, START, 2, ALL)
+    assert [each.packet[-4:-3] for each in found] == [b"2", b"3"]
+    host.store.read, host.store.read_many = read, read_many  # type: ignore[method-assign]
+    assert bodies(host, queue) == [b"2", b"3"]
+    assert len(host.manager.core.lost_records) == 2
+
+
+@pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
+def test_the_packet_at_a_place(recoverable: bool) -> None:
+    host = Host()
+    queue = host.queue()
+    given = message(b"x", recoverable=recoverable, source_address="10.0.0.1")
+    take(host, queue, given)
+    (entry,) = queue.positions
+    assert host.manager.transit.packet(queue, entry) == given.packet.data

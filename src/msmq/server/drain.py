@@ -420,7 +420,8 @@ class Drain:
         return self._watch(lookup_id, self.outgoing.transit.packet(self.queue, entry))
 
     def _watch(self, lookup_id: int, packet: bytes) -> bool:
-        ttrq_s, ttbr_s, sent_time, _, _ = _look(packet)
+        ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
+        self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
         return limit_s != INFINITE and self._expiries.add(sent_time + limit_s, lookup_id)
 

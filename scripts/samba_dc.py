@@ -257,6 +257,9 @@ def _provision(target: Path) -> None:
     empty.unlink()
     for user in USERS:
         _run("/usr/bin/samba-tool", "user", "create", user, PASSWORD, f"--configfile={target}/etc/smb.conf")
+    for service in ("HOST", "ldap", "GC"):  # a service that does not run here would register them
+        spn = ("spn", "add", f"{service}/{HOST}", "DC1$")
+        _run("/usr/bin/samba-tool", *spn, f"--configfile={target}/etc/smb.conf")
     _make_certificates(target / "tls")
 
 
@@ -353,10 +356,15 @@ class _Supervisor:
         partial = self.directory / "ready.json.new"
         partial.write_text(json.dumps(ports), encoding="utf-8")
         partial.rename(self.directory / "ready.json")
-        asyncio.get_running_loop().call_later(_START_S, lambda: self.leases or self.over.set())
+        asyncio.get_running_loop().call_later(_START_S, self._give_up)
         await self.over.wait()
         (self.directory / "ready.json").unlink()
         await self.stop()
+
+    def _give_up(self) -> None:
+        """Nobody came for the controller they started."""
+        if not self.leases:
+            self.over.set()
 
     async def start(self) -> None:
         command = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child=SIGKILL"]

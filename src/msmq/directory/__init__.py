@@ -1,1 +1,15 @@
-"""Directories that a queue manager can be given (MS-MQDSSM)."""
+"""Directories that a queue manager can be given: Active Directory over LDAP (MS-MQDSSM), or a file.
+
+:class:`msmq.directory.active_directory.ActiveDirectory` is what a queue manager uses; it keeps the promise of
+:class:`msmq.manager.directory.Directory`. Below it, from the bottom:
+
+- ``names``, ``filters``, ``values``, ``rights``, ``protection``: distinguished names, filters, attribute values and
+  security descriptors. They know no connection.
+- ``schema``: the conversion tables, one declaration per attribute.
+- ``sealing``, ``settings``, ``connection``: one LDAP connection, signed and sealed, shared by all operations.
+- ``objects``: the events "... Using LDAP", each a few requests.
+- ``converting``: from LDAP values to objects and back, where that takes more reads.
+- ``creating``, ``reading``, ``writing``, ``resolving``: the events.
+- ``local``: the directory of a workgroup, in a file.
+- ``threads``: the same events without blocking an event loop.
+"""

@@ -1,0 +1,210 @@
+"""The events "... Using LDAP" (MS-MQDSSM 3.1.3, 3.1.6.12 to 3.1.6.19): each is a few requests on the connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from msmq.directory import filters, names
+from msmq.directory.connection import OWNER_GROUP_DACL, SEARCH_TIME_LIMIT_S, CachedConnection, Entry
+from msmq.directory.names import Names
+from msmq.directory.results import DirectoryFailure
+from msmq.errors import DecodeError
+from msmq.manager.directory import DirectoryResult
+from msmq.security.descriptor import SecurityDescriptor
+from msmq.wire.access_masks import SecurityInformation
+
+_EXISTS: Final = ("objectClass",)
+_RANGE: Final = re.compile(r"(?P<name>[^;]+);range=\d+-(?P<last>\d+|\*)")
+_OWNER: Final = int(SecurityInformation.OWNER)
+_GROUP: Final = int(SecurityInformation.GROUP)
+_DACL: Final = int(SecurityInformation.DACL)
+
+Attributes = Mapping[str, Sequence[bytes]]
+
+
+class Objects:
+    """The objects of a directory, by their distinguished names."""
+
+    def __init__(self, connection: CachedConnection) -> None:
+        self.connection = connection
+        self.configuration_naming_context = ""
+        """CachedConfigurationNamingContext: empty until the directory was reached once."""
+        self.root_domain_naming_context = ""
+        self.default_naming_context = ""
+        self._begun = False
+
+    def initialize(self) -> None:
+        """Initialization (3.1.3). It raises nothing: without a directory the contexts stay empty."""
+        self._begun = True
+        try:
+            with self.connection.use():
+                (root,) = self.connection.search("", attributes=["*"])
+        except (DirectoryFailure, ValueError):
+            self.configuration_naming_context = ""
+            return
+        self.configuration_naming_context = _only(root, "configurationNamingContext")
+        self.root_domain_naming_context = _only(root, "rootDomainNamingContext")
+        self.default_naming_context = _only(root, "defaultNamingContext")
+
+    def check(self) -> None:
+        """No event without the naming context; after a failed start it is asked for again."""
+        if not self.configuration_naming_context and self._begun:
+            self.initialize()
+        if not self.configuration_naming_context:
+            raise DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, self.connection.last_trouble)
+
+    @property
+    def names(self) -> Names:
+        self.check()
+        return Names(self.root_domain_naming_context, self.configuration_naming_context)
+
+    # --- the events -----------------------------------------------------------------------------------------
+
+    def create(self, parent: str, name: str, ldap_class: str, attributes: Attributes) -> bytes:
+        """Create Object Using LDAP; gives the GUID the directory chose."""
+        self.check()
+        dn = names.child(name, parent)
+        with self.connection.use():
+            self.connection.search(parent, attributes=_EXISTS)
+            self.connection.add(dn, ldap_class, attributes)
+            (made,) = self.connection.search(dn, attributes=["objectGUID"])
+            return made.get("objectGUID")[0]
+
+    def delete(self, dn: str = "", guid: bytes = b"") -> None:
+        """Delete Object Using LDAP; the identifier counts more than the name."""
+        self.check()
+        with self.connection.use():
+            dn = self.find(guid) if guid else dn
+            self.connection.search(names.parent(dn), attributes=_EXISTS)
+            self.connection.search(dn, attributes=_EXISTS)
+            self.connection.delete(dn)
+
+    def get(self, dn: str, guid: bytes, attributes: Sequence[str]) -> dict[str, list[bytes]]:
+        """Get Object Properties Using LDAP: the values in the order of the list, empty where there are none;
+        objectGUID and distinguishedName are always among them."""
+        self.check()
+        wanted = _with_keys(attributes)
+        with self.connection.use():
+            found = self.connection.search(by_guid(guid) if guid else dn, attributes=wanted)
+            if not found:
+                raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
+            return {name: self._all_values(found[0], name) for name in wanted}
+
+    def search(
+        self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str]
+    ) -> list[dict[str, list[bytes]]]:
+        """Search Using LDAP."""
+        self.check()
+        wanted = _with_keys(attributes)
+        base = self.search_base(ldap_class)
+        with self.connection.use():
+            self.connection.search(base, attributes=_EXISTS)
+            found = self.connection.search(
+                base,
+                attributes=wanted,
+                subtree=True,
+                conditions=filters.conjunction([filters.of_class(ldap_class), *conditions]),
+                time_limit_s=SEARCH_TIME_LIMIT_S,
+            )
+            return [{name: entry.get(name) for name in wanted} for entry in found]
+
+    def search_base(self, ldap_class: str) -> str:
+        """Where objects of a class are: what belongs to computers and users is in their domain."""
+        places = self.names
+        return {
+            "mSMQEnterpriseSettings": places.services,
+            "site": places.sites,
+            "mSMQSiteLink": places.enterprise,
+        }.get(ldap_class, places.root)
+
+    def set(self, dn: str, guid: bytes, attributes: Attributes) -> None:
+        """Set Object Properties Using LDAP; nothing to set is no request to modify."""
+        self.check()
+        with self.connection.use():
+            dn = self.find(guid) if guid else dn
+            self.connection.search(dn, attributes=_EXISTS)
+            if attributes:
+                self.connection.replace(dn, attributes)
+
+    def set_security(self, dn: str, guid: bytes, security: SecurityDescriptor) -> None:
+        """Set Object Security Using LDAP. Only what differs is written: naming the owner again would need the
+        right to take ownership, and the SACL a privilege."""
+        self.check()
+        with self.connection.use():
+            dn = self.find(guid) if guid else dn
+            self.connection.search(dn, attributes=_EXISTS)
+            found = self.connection.search(
+                dn, attributes=["nTSecurityDescriptor"], conditions="(nTSecurityDescriptor=*)"
+            )
+            parts = _changed_parts(found[0].get("nTSecurityDescriptor") if found else [], security)
+            if parts:
+                value = security.select(SecurityInformation(parts)).encode()
+                self.connection.replace(dn, {"nTSecurityDescriptor": [value]}, descriptor_parts=parts)
+
+    def find(self, guid: bytes) -> str:
+        """Find Object By GUID Using LDAP: its distinguished name."""
+        found = self.connection.search(by_guid(guid), attributes=["distinguishedName"])
+        if not found:
+            raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
+        return found[0].get("distinguishedName")[0].decode()
+
+    def own_sid(self) -> bytes:
+        """The security identifier of the account the directory knows us as, or nothing. The root tells it first,
+        before our groups."""
+        self.check()
+        with self.connection.use():
+            (root,) = self.connection.search("", attributes=["tokenGroups"])
+        return next(iter(root.get("tokenGroups")), b"")
+
+    def _all_values(self, entry: Entry, name: str) -> list[bytes]:
+        """The values of an attribute; a server that gives only a range of them is asked for the rest."""
+        values = entry.get(name)
+        while not values or name.lower() not in entry.attributes:
+            ranged = _ranged(entry, name)
+            if ranged is None:
+                return values
+            given, last = ranged
+            values += given
+            if last == "*":
+                return values
+            (entry,) = self.connection.search(entry.dn, attributes=[f"{name};range={int(last) + 1}-*"])
+        return values
+
+
+def by_guid(guid: bytes) -> str:
+    """The search base that is an object by its GUID (MS-ADTS 3.1.1.3.1.2.4)."""
+    return f"<GUID={UUID(bytes_le=guid)}>"
+
+
+def _only(entry: Entry, name: str) -> str:
+    values = entry.get(name)
+    return values[0].decode() if values else ""
+
+
+def _with_keys(attributes: Sequence[str]) -> list[str]:
+    wanted = list(dict.fromkeys(attributes))
+    return wanted + [name for name in ("objectGUID", "distinguishedName") if name not in wanted]
+
+
+def _ranged(entry: Entry, name: str) -> tuple[list[bytes], str] | None:
+    for attribute, values in entry.attributes.items():
+        match = _RANGE.fullmatch(attribute)
+        if match and match["name"] == name.lower():
+            return list(values), match["last"]
+    return None
+
+
+def _changed_parts(current: Sequence[bytes], wanted: SecurityDescriptor) -> int:
+    """Which parts of a descriptor to write."""
+    if not current:
+        return _DACL
+    try:
+        old = SecurityDescriptor.decode(current[0])
+    except DecodeError:
+        return OWNER_GROUP_DACL
+    parts = _DACL if wanted.dacl is not None else 0
+    parts |= _OWNER if wanted.owner is not None and wanted.owner != old.owner else 0
+    return parts | (_GROUP if wanted.group is not None and wanted.group != old.group else 0)

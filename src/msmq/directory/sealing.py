@@ -1,0 +1,105 @@
+"""The bytes of an LDAP connection: seen before they leave, and signed and sealed when agreed (RFC 4422 3.7).
+
+After a bind by GSS-SPNEGO that negotiated protection, every message travels as a length of four bytes and a token of
+the security context. :class:`Channel` stands where ldap3 expects its socket and does that in between.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from spnego import ContextProxy
+from spnego.exceptions import SpnegoError
+
+_LENGTH: Final = struct.Struct(">I")
+MAX_TOKEN_BYTES: Final = 16 * 1024 * 1024
+"""More than any answer that pages are asked for can need."""
+
+Observer = Callable[[bytes], None]
+
+
+class _Socket(Protocol):
+    def sendall(self, data: bytes, /) -> None: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+class Channel:
+    """A socket for ldap3. ``observe`` sees each LDAP message before it is sealed."""
+
+    def __init__(self, inner: socket.socket, observe: Observer | None) -> None:
+        self.inner = inner
+        self._observe = observe
+        self._context: ContextProxy | None = None
+        self._received = b""
+
+    def seal(self, context: ContextProxy) -> None:
+        """From now on, all messages are tokens of this security context."""
+        self._context = context
+
+    def sendall(self, data: bytes) -> None:
+        if self._observe is not None:
+            self._observe(data)
+        if self._context is not None:
+            try:
+                token = self._context.wrap(data).data
+            except SpnegoError as error:
+                raise OSError(f"a message could not be sealed: {error}") from error
+            data = _LENGTH.pack(len(token)) + token
+        self.inner.sendall(data)
+
+    def recv(self, size: int) -> bytes:
+        if self._context is None:
+            return self.inner.recv(size)
+        if not self._received:
+            self._received = self._next_message(self._context)
+        data, self._received = self._received[:size], self._received[size:]
+        return data
+
+    def _next_message(self, context: ContextProxy) -> bytes:
+        head = self._exactly(_LENGTH.size, end_is_fine=True)
+        if not head:
+            return b""
+        (length,) = _LENGTH.unpack(head)
+        if length > MAX_TOKEN_BYTES:
+            raise OSError(f"a sealed message claims {length} bytes")
+        try:
+            return bytes(context.unwrap(self._exactly(length)).data)
+        except SpnegoError as error:
+            raise OSError(f"a message is not what the server sealed: {error}") from error
+
+    def _exactly(self, size: int, *, end_is_fine: bool = False) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.inner.recv(min(size - len(data), 65536))
+            if not more:
+                if end_is_fine and not data:
+                    return b""
+                raise OSError("the connection ended inside a sealed message")
+            data += more
+        return data
+
+    def is_alive(self) -> bool:
+        """Whether nothing has come since the last answer; a server that hangs up says so, and may say why."""
+        timeout = self.inner.gettimeout()
+        try:
+            self.inner.settimeout(0)
+            self.inner.recv(1)
+            return False
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            return False
+        finally:
+            self.inner.settimeout(timeout)
+
+    def shutdown(self, how: int) -> None:
+        self.inner.shutdown(how)
+
+    def close(self) -> None:
+        self.inner.close()

@@ -257,7 +257,7 @@ def _provision(target: Path) -> None:
     empty.unlink()
     for user in USERS:
         _run("/usr/bin/samba-tool", "user", "create", user, PASSWORD, f"--configfile={target}/etc/smb.conf")
-    for service in ("HOST", "ldap", "GC"):  # a service that does not run here would register them
+    for service in ("ldap", "GC"):  # a service that does not run here would register them
         spn = ("spn", "add", f"{service}/{HOST}", "DC1$")
         _run("/usr/bin/samba-tool", *spn, f"--configfile={target}/etc/smb.conf")
     _make_certificates(target / "tls")

@@ -1,0 +1,121 @@
+"""The directory of a queue manager in a domain: MS-MQDSSM behind :class:`msmq.manager.directory.Directory`.
+
+Calls block until the domain controller has answered; :mod:`msmq.directory.threads` is for event loops. They may come
+from several threads. No call raises: what went wrong is its result, and ``last_failure`` says it in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from msmq.directory.connection import CachedConnection
+from msmq.directory.converting import Converter
+from msmq.directory.creating import Creating
+from msmq.directory.objects import Objects
+from msmq.directory.reading import Reading
+from msmq.directory.resolving import Resolving
+from msmq.directory.results import DirectoryFailure
+from msmq.directory.sealing import Observer
+from msmq.directory.settings import Settings
+from msmq.directory.writing import Writing
+from msmq.errors import DecodeError, EncodeError
+from msmq.manager.directory import DirectoryObject, DirectoryResult, Filter, ObjectClass, SortKey
+from msmq.security.access import Token
+
+_T = TypeVar("_T")
+
+
+class ActiveDirectory:
+    """The events of MS-MQDSSM 3.1.6. Call :meth:`initialize` first; it is repeated by itself after an outage."""
+
+    def __init__(self, settings: Settings, observe: Observer | None = None) -> None:
+        """``observe`` is shown every LDAP message that is sent."""
+        self.connection = CachedConnection(settings, observe)
+        self.objects = Objects(self.connection)
+        converter = Converter(self.objects)
+        self.creating = Creating(self.objects, converter)
+        self.reading = Reading(self.objects, converter)
+        self.writing = Writing(self.objects, converter)
+        self.resolving = Resolving(self.objects)
+        self.last_failure = ""
+
+    def initialize(self) -> bool:
+        """Find the directory's naming contexts; whether it could be reached."""
+        self.objects.initialize()
+        return bool(self.objects.configuration_naming_context)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the connection between operations. Who runs for long does; a single command need not."""
+        with self.connection.hold():
+            yield
+
+    def _do(self, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
+        try:
+            return DirectoryResult.SUCCESS, operation()
+        except DirectoryFailure as failure:
+            self.last_failure = failure.reason
+            return failure.result, None
+        except (DecodeError, EncodeError) as error:
+            self.last_failure = str(error)
+            return DirectoryResult.GENERIC_ERROR, None
+
+    # --- changing -------------------------------------------------------------------------------------------
+
+    def create(
+        self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
+    ) -> tuple[DirectoryResult, bytes | None]:
+        """Create Directory Object. It is made in the name the connection was bound with; ``caller`` is whom it
+        will belong to."""
+        return self._do(lambda: self.creating.create(item, attributes, caller))
+
+    def delete(self, item: DirectoryObject, caller: Token | None) -> DirectoryResult:
+        """Delete Directory Object."""
+        return self._do(lambda: self.creating.delete(item))[0]
+
+    def write(
+        self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
+    ) -> DirectoryResult:
+        """Write Directory."""
+        return self._do(lambda: self.writing.write(item, attributes))[0]
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(
+        self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
+    ) -> tuple[DirectoryResult, DirectoryObject | None]:
+        """Read Directory."""
+        return self._do(lambda: self.reading.read(object_class, conditions, attributes))
+
+    def read_begin(
+        self,
+        object_class: ObjectClass,
+        conditions: Filter | None,
+        attributes: Sequence[str] | None,
+        sort_order: Mapping[str, SortKey] | None,
+    ) -> tuple[DirectoryResult, int | None]:
+        """Read Directory Begin."""
+        return self._do(lambda: self.reading.begin(object_class, conditions, attributes, sort_order))
+
+    def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
+        """Read Directory Next."""
+        return self._do(lambda: self.reading.next(query))
+
+    def read_end(self, query: int) -> DirectoryResult:
+        """Read Directory End."""
+        return self._do(lambda: self.reading.end(query))[0]
+
+    # --- names ----------------------------------------------------------------------------------------------
+
+    def resolve_queue_alias(self, full_path: str) -> tuple[DirectoryResult, str | None]:
+        """Resolve Queue Alias."""
+        return self._do(lambda: self.resolving.alias(full_path))
+
+    def resolve_distribution_list(
+        self, guid: bytes, domain: str | None
+    ) -> tuple[DirectoryResult, Sequence[str]]:
+        """Resolve Distribution List; ``domain`` is where the list is kept, which its identifier tells as well."""
+        result, members = self._do(lambda: self.resolving.distribution_list(guid))
+        return result, members or ()

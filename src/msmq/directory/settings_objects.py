@@ -1,0 +1,71 @@
+"""mSMQSettings (MS-MQDSSM 3.1.6.1.1.3, 3.1.6.2.1.3, 3.1.6.7.1.9): how the servers of a site are found.
+
+A queue manager that is a routing, directory or supporting server has one of these below the server object of its
+computer in each of its sites. They repeat some attributes of the queue manager and come and go with its roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msmq.directory import values
+from msmq.directory.objects import Objects
+from msmq.directory.results import DirectoryFailure, generic
+from msmq.directory.schema import SETTINGS_OF_CONFIGURATION
+from msmq.manager.directory import DirectoryResult
+
+_NAME: Final = "MSMQ Settings"
+
+
+class SettingsObjects:
+    """The settings objects of queue managers."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+
+    def create(self, computer: str, site: bytes, configuration: Mapping[str, Sequence[bytes]]) -> None:
+        """Make one, in place of an old one if need be."""
+        name = self._site_name(site)
+        if name is None:
+            return
+        places = self.objects.names
+        parent = places.server(computer, name)
+        attributes = repeated(configuration)
+        try:
+            self.objects.create(parent, _NAME, "mSMQSettings", attributes)
+        except DirectoryFailure as failure:
+            if failure.result is not DirectoryResult.OBJECT_ALREADY_EXISTS:
+                raise
+            self.objects.delete(places.settings(computer, name))
+            self.objects.create(parent, _NAME, "mSMQSettings", attributes)
+
+    def update(self, computer: str, site: bytes, configuration: Mapping[str, Sequence[bytes]]) -> None:
+        name = self._site_name(site)
+        if name is not None:
+            self.objects.set(self.objects.names.settings(computer, name), b"", repeated(configuration))
+
+    def delete(self, computer: str, site: bytes) -> None:
+        name = self._site_name(site)
+        if name is not None:
+            self.objects.delete(self.objects.names.settings(computer, name))
+
+    def _site_name(self, site: bytes) -> str | None:
+        """The name of a site, or None for one that is not there."""
+        try:
+            return str(values.TEXT.decode(self.objects.get("", site, ["cn"])["cn"]))
+        except DirectoryFailure as failure:
+            if failure.result is DirectoryResult.OBJECT_NOT_FOUND:
+                return None
+            if failure.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+                raise
+            raise generic(failure.reason) from failure
+
+
+def repeated(configuration: Mapping[str, Sequence[bytes]]) -> dict[str, Sequence[bytes]]:
+    """Those attributes of a settings object whose values are known."""
+    return {
+        setting: configuration[attribute]
+        for setting, attribute in SETTINGS_OF_CONFIGURATION.items()
+        if attribute in configuration
+    }

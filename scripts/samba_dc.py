@@ -105,7 +105,9 @@ class DomainController:
         """Run samba-tool on the controller's own database."""
         return _run("/usr/bin/samba-tool", *arguments, f"--configfile={self.directory}/etc/smb.conf")
 
-    def ldapsearch(self, base: str, *attributes: str, conditions: str = "(objectClass=*)") -> str:
+    def ldapsearch(
+        self, base: str, *attributes: str, conditions: str = "(objectClass=*)", scope: str = "sub"
+    ) -> str:
         """What OpenLDAP's own client finds: LDIF without comments, one line per value."""
         command = [
             "ldapsearch",
@@ -118,7 +120,7 @@ class DomainController:
             "-D",
             ADMINISTRATOR,
         ]
-        command += ["-w", PASSWORD, "-b", base, conditions, *attributes]
+        command += ["-w", PASSWORD, "-b", base, "-s", scope, conditions, *attributes]
         return _run(*command, environment=self.environment)
 
     def export_keytab(self, principal: str, path: Path) -> Path:
@@ -173,16 +175,15 @@ def _connect(directory: Path) -> socket.socket | None:
 def _launch(directory: Path) -> None:
     install()
     state = provision()
-    with suppress(FileNotFoundError):
-        (directory / "ready.json").unlink()
+    for name in ("ready.json", "failed"):
+        (directory / name).unlink(missing_ok=True)
     _adopt(state, directory)
     with (directory / "samba.log").open("ab") as log:
         command = [sys.executable, "-m", "scripts.samba_dc", "serve", str(directory)]
-        supervisor = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
+        subprocess.run(command, stdout=log, stderr=log, cwd=ROOT, check=True)  # it goes on in the background
     deadline = time.monotonic() + _START_S
     while not (directory / "ready.json").exists():
-        if supervisor.poll() is not None or time.monotonic() > deadline:
-            supervisor.kill()
+        if (directory / "failed").exists() or time.monotonic() > deadline:
             tail = (directory / "samba.log").read_text(encoding="utf-8", errors="replace")[-2000:]
             raise DomainControllerError(f"Samba did not start; the end of its log:\n{tail}")
         time.sleep(0.05)
@@ -468,7 +469,14 @@ def serve(directory: Path) -> None:
         _run("ip", "link", "set", "lo", "up")
         await supervisor.run()
 
-    asyncio.run(life())
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    try:
+        asyncio.run(life())
+    except BaseException:
+        (directory / "failed").touch()
+        raise
 
 
 def main(arguments: Sequence[str]) -> None:

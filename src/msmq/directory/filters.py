@@ -12,7 +12,7 @@ from typing import Final
 
 from msmq.manager.directory import Relation
 
-_HARMLESS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,=: ")
+_HARMLESS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,")
 
 _FORMS: Final = {
     Relation.EQUALS: "({name}={value})",

@@ -1,0 +1,252 @@
+"""A domain for the tests of the directory: the shared controller, seen by us and by others."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldap3.protocol.rfc4511 import LDAPMessage
+from pyasn1.codec.ber import decoder
+
+from msmq.directory.active_directory import ActiveDirectory
+from msmq.directory.settings import Password, Server, Settings
+from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
+from scripts.samba_dc import (
+    ADMINISTRATOR,
+    HOST,
+    PASSWORD,
+    REALM,
+    ROOT_DN,
+    DomainController,
+    DomainControllerError,
+)
+
+CONFIGURATION = f"CN=Configuration,{ROOT_DN}"
+ENTERPRISE_DN = f"CN=MsmqServices,CN=Services,{CONFIGURATION}"
+DEFAULT_SITE = "Default-First-Site-Name"
+
+
+@dataclass
+class Request:
+    """An LDAP request as its bytes say it."""
+
+    operation: str
+    dn: str = ""
+    fields: dict[str, Any] = field(default_factory=dict)
+    controls: list[str] = field(default_factory=list)
+
+
+class Trace:
+    """What was sent. The bytes are decoded by somebody else's decoder."""
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    def __call__(self, data: bytes) -> None:
+        self.messages.append(data)
+
+    def clear(self) -> None:
+        self.messages.clear()
+
+    @property
+    def requests(self) -> list[Request]:
+        return [_request(data) for data in self.messages]
+
+    def sent(self, operation: str) -> list[Request]:
+        return [request for request in self.requests if request.operation == operation]
+
+    @property
+    def operations(self) -> list[str]:
+        """All but binding and unbinding, in their order."""
+        return [
+            request.operation
+            for request in self.requests
+            if request.operation not in ("bindRequest", "unbindRequest")
+        ]
+
+
+def _request(data: bytes) -> Request:
+    message, rest = decoder.decode(data, asn1Spec=LDAPMessage())
+    assert not rest
+    choice = message["protocolOp"]
+    operation = choice.getName()
+    body = choice[operation]
+    request = Request(operation)
+    if message["controls"].hasValue():
+        request.controls = [str(control["controlType"]) for control in message["controls"]]
+    if operation == "searchRequest":
+        request.dn = _text(body["baseObject"])
+        request.fields = {
+            "scope": int(body["scope"]),
+            "deref": int(body["derefAliases"]),
+            "size_limit": int(body["sizeLimit"]),
+            "time_limit": int(body["timeLimit"]),
+            "types_only": bool(body["typesOnly"]),
+            "attributes": [_text(name) for name in body["attributes"]],
+            "filter": body["filter"].prettyPrint(),
+        }
+    elif operation == "addRequest":
+        request.dn = _text(body["entry"])
+        request.fields = {
+            _text(entry["type"]): [bytes(value) for value in entry["vals"]] for entry in body["attributes"]
+        }
+    elif operation == "modifyRequest":
+        request.dn = _text(body["object"])
+        for change in body["changes"]:
+            values = [bytes(value) for value in change["modification"]["vals"]]
+            request.fields[_text(change["modification"]["type"])] = (int(change["operation"]), values)
+    elif operation == "delRequest":
+        request.dn = _text(body)
+    return request
+
+
+def _text(value: Any) -> str:
+    return bytes(value).decode()
+
+
+def parse_ldif(text: str) -> list[dict[str, list[bytes]]]:
+    """Entries of LDIF without folded lines."""
+    entries = []
+    for block in re.split(r"\n\n+", text.strip()):
+        entry: dict[str, list[bytes]] = {}
+        for line in block.splitlines():
+            name, _, value = line.partition(":")
+            if name and not line.startswith(("#", "ref", "search", "result")):
+                raw = base64.b64decode(value[1:]) if value.startswith(":") else value.strip().encode()
+                entry.setdefault(name, []).append(raw)
+        if "dn" in entry:
+            entries.append(entry)
+    return entries
+
+
+class Domain:
+    """The shared domain: our directory in it, and helpers that go around it."""
+
+    def __init__(self, controller: DomainController) -> None:
+        self.controller = controller
+        self.trace = Trace()
+        self.directory = self.directory_as(ADMINISTRATOR, self.trace)
+
+    def settings(self, user: str = ADMINISTRATOR, password: str = PASSWORD) -> Settings:
+        servers = (Server(HOST, self.controller.address, self.controller.ports["ldap"]),)
+        return Settings(servers, Password(user, password), mechanism="ntlm")
+
+    def directory_as(self, user: str, trace: Trace | None = None) -> ActiveDirectory:
+        """Our directory, bound as somebody."""
+        if "@" not in user:
+            user = f"{user}@{REALM}"
+        directory = ActiveDirectory(self.settings(user), trace)
+        assert directory.initialize()
+        return directory
+
+    # --- going around us ------------------------------------------------------------------------------------
+
+    def look(self, dn: str, *attributes: str) -> dict[str, list[bytes]]:
+        """An object as ldapsearch shows it."""
+        (entry,) = parse_ldif(self.controller.ldapsearch(dn, *attributes, scope="base"))
+        return entry
+
+    def exists(self, dn: str) -> bool:
+        try:
+            self.controller.ldapsearch(dn, "dn", scope="base")
+        except DomainControllerError as error:
+            if "No such object" not in str(error):
+                raise
+            return False
+        return True
+
+    def add(self, dn: str, ldap_class: str, **attributes: str | bytes | Sequence[bytes]) -> str:
+        """Put an object there, as an administrator does."""
+        values = {name.replace("_", "-"): _values(value) for name, value in attributes.items()}
+        with self.directory.connection.use():
+            self.directory.connection.add(dn, ldap_class, values)
+        self.trace.clear()
+        return dn
+
+    def change(self, dn: str, **attributes: str | bytes | Sequence[bytes]) -> None:
+        values = {name.replace("_", "-"): _values(value) for name, value in attributes.items()}
+        with self.directory.connection.use():
+            self.directory.connection.replace(dn, values)
+        self.trace.clear()
+
+    def remove(self, dn: str) -> None:
+        with self.directory.connection.use():
+            self.directory.connection.delete(dn)
+        self.trace.clear()
+
+    # --- things to have -------------------------------------------------------------------------------------
+
+    def name(self, prefix: str = "") -> str:
+        """A name nobody else has."""
+        return f"{prefix}{secrets.token_hex(4)}"
+
+    def computer(self, name: str | None = None, **attributes: str | Sequence[bytes]) -> str:
+        """A computer without a queue manager; gives its name."""
+        name = name or self.name("qm")
+        given: dict[str, Any] = {
+            "sAMAccountName": f"{name[:15]}$",
+            "userAccountControl": "4096",
+            "dNSHostName": f"{name}.msmq.test",
+            "servicePrincipalName": [f"HOST/{name}".encode()],
+        }
+        given |= attributes
+        self.add(
+            self.directory.objects.names.computer(name), "computer", **{k: v for k, v in given.items() if v}
+        )
+        return name
+
+    def site(self, name: str | None = None) -> tuple[str, bytes]:
+        """A site; gives its name and its identifier."""
+        name = name or self.name("site")
+        result, identifier = self.directory.create(
+            DirectoryObject(ObjectClass.SITE, {"name": name}), None, None
+        )
+        assert result is DirectoryResult.SUCCESS, self.directory.last_failure
+        assert identifier is not None
+        self.add(f"CN=Servers,CN={name},CN=Sites,{CONFIGURATION}", "serversContainer")
+        return name, identifier
+
+    def server(self, computer: str, site: str) -> str:
+        """The object of a computer among the servers of a site."""
+        return self.add(f"CN={computer},CN=Servers,CN={site},CN=Sites,{CONFIGURATION}", "server")
+
+    def queue_manager(self, **attributes: Any) -> DirectoryObject:
+        """A queue manager in the directory, on a computer of its own."""
+        name = attributes.pop("computer_name", None) or self.computer()
+        given = {"computer_name": name, "site_identifier_list": ()} | attributes
+        item = DirectoryObject(ObjectClass.QUEUE_MANAGER, given)
+        result, identifier = self.directory.create(item, None, None)
+        assert result is DirectoryResult.SUCCESS, self.directory.last_failure
+        item.attributes["identifier"] = identifier
+        item.attributes["full_path"] = self.directory.objects.names.queue_manager(name)
+        self.trace.clear()
+        return item
+
+    def queue(self, computer: str, name: str | None = None, **attributes: Any) -> DirectoryObject:
+        """A queue in the directory."""
+        item = DirectoryObject(
+            ObjectClass.QUEUE, {"pathname": f"{computer}\\{name or self.name('q')}"} | attributes
+        )
+        result, identifier = self.directory.create(item, None, None)
+        assert result is DirectoryResult.SUCCESS, self.directory.last_failure
+        item.attributes["identifier"] = identifier
+        item.attributes["full_path"] = self.directory.objects.names.queue(item.attributes["pathname"])
+        self.trace.clear()
+        return item
+
+
+def _values(value: str | bytes | Sequence[bytes]) -> list[bytes]:
+    if isinstance(value, str):
+        return [value.encode()]
+    return [value] if isinstance(value, bytes) else list(value)
+
+
+def domain_of(controller: DomainController) -> Iterator[Domain]:
+    """A domain whose connection is held for a whole module."""
+    domain = Domain(controller)
+    with domain.directory.held():
+        yield domain

@@ -56,6 +56,8 @@ def test_a_name_never_reaches_into_its_parent(first: str, second: str) -> None:
 
 def test_what_the_server_escapes_by_digits_is_read() -> None:
     assert names.first_value("CN=a\\3Db\\2C,DC=x") == "a=b,"
+    assert names.first_value("CN= \\ ab\\  , DC=x") == " ab "
+    assert names.parent("CN=a\\\\ , DC=x") == "DC=x"
 
 
 @pytest.mark.parametrize(

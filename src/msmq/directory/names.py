@@ -125,8 +125,16 @@ def split(dn: str) -> tuple[str, str]:
         elif character == '"':
             quoted = not quoted
         elif character == "," and not quoted:
-            return dn[:index].strip(), dn[index + 1 :].strip()
-    return dn.strip(), ""
+            return _trim(dn[:index]), dn[index + 1 :].lstrip(" ")
+    return _trim(dn), ""
+
+
+def _trim(text: str) -> str:
+    """Without the blanks around it, but with one at the end that is escaped."""
+    text = text.lstrip(" ")
+    bare = text.rstrip(" ")
+    escaped = (len(bare) - len(bare.rstrip("\\"))) % 2
+    return text[: len(bare) + escaped]
 
 
 def parent(dn: str) -> str:
@@ -139,7 +147,7 @@ def first_value(dn: str) -> str:
     kind, separator, value = element.partition("=")
     if not separator or not kind or not value:
         raise DecodeError("a distinguished name has an element without a value")
-    return _unescape(value.strip(" ") if not value.endswith("\\ ") else value.lstrip(" "))
+    return _unescape(_trim(value))
 
 
 def _unescape(value: str) -> str:

@@ -1,0 +1,834 @@
+"""Creating and deleting objects (MS-MQDSSM 3.1.6.1, 3.1.6.2), on a real domain controller."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from msmq.directory.results import DirectoryFailure
+from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
+from msmq.manager.model import DirectoryServerType, OperatingSystemType, QueuePrivacyLevel
+from msmq.security.access import Token
+from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
+from msmq.security.sid import EVERYONE, Sid
+from msmq.wire.certificates import UserSignCert, UserSignCerts
+from tests.directory.support import CONFIGURATION, DEFAULT_SITE, ENTERPRISE_DN, Domain
+
+SUCCESS = DirectoryResult.SUCCESS
+GENERIC = DirectoryResult.GENERIC_ERROR
+NOT_FOUND = DirectoryResult.OBJECT_NOT_FOUND
+EXISTS = DirectoryResult.OBJECT_ALREADY_EXISTS
+RANDOM = uuid4().bytes_le
+
+
+def queue_manager(**attributes: Any) -> DirectoryObject:
+    return DirectoryObject(ObjectClass.QUEUE_MANAGER, attributes)
+
+
+def queue(**attributes: Any) -> DirectoryObject:
+    return DirectoryObject(ObjectClass.QUEUE, attributes)
+
+
+def site(**attributes: Any) -> DirectoryObject:
+    return DirectoryObject(ObjectClass.SITE, attributes)
+
+
+def link(**attributes: Any) -> DirectoryObject:
+    return DirectoryObject(ObjectClass.ROUTING_LINK, attributes)
+
+
+def made(domain: Domain, item: DirectoryObject, *listed: str) -> bytes:
+    result, identifier = domain.directory.create(item, listed or None, None)
+    assert result is SUCCESS, domain.directory.last_failure
+    assert identifier is not None
+    return identifier
+
+
+def refused(domain: Domain, item: DirectoryObject, *listed: str) -> DirectoryResult:
+    result, identifier = domain.directory.create(item, listed or None, None)
+    assert identifier is None
+    return result
+
+
+# --- what is refused before anything is asked ---------------------------------------------------------------
+
+PRECONDITIONS: Mapping[str, tuple[DirectoryObject, tuple[str, ...]]] = {
+    "DSSM-3.1.6.1.1.1-a": (queue_manager(computer_name="x", site_identifier_list=()), ("computer_name",)),
+    "DSSM-3.1.6.1.1.1-b": (queue_manager(site_identifier_list=()), ()),
+    "DSSM-3.1.6.1.1.1-c": (
+        queue_manager(computer_name="x", site_identifier_list=()),
+        ("site_identifier_list", "connected_network_identifier_list"),
+    ),
+    "DSSM-3.1.6.1.2.1-a": (queue(pathname="x\\y"), ("label",)),
+    "DSSM-3.1.6.1.2.1-b": (queue(pathname="x\\y"), ("pathname", "scope")),
+    "DSSM-3.1.6.1.2.1-c": (queue(label="x"), ()),
+    "DSSM-3.1.6.1.3.1-a": (site(name="x"), ("security",)),
+    "DSSM-3.1.6.1.3.1-b": (site(foreign_site=True), ()),
+}
+
+
+@pytest.mark.parametrize(
+    ("item", "listed"),
+    [pytest.param(*case, marks=pytest.mark.spec(row), id=row) for row, case in PRECONDITIONS.items()],
+)
+def test_preconditions(domain: Domain, item: DirectoryObject, listed: tuple[str, ...]) -> None:
+    assert refused(domain, item, *listed) is GENERIC
+    assert domain.trace.messages == []
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.3.1-c")
+@pytest.mark.parametrize("name", ["primary_site_controller", "public_signing_key", "public_signing_key_list"])
+def test_a_site_has_no_controller_and_no_key(domain: Domain, name: str) -> None:
+    assert refused(domain, site(name="x"), "name", name) is GENERIC
+    assert domain.trace.messages == []
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.4.1-a")
+@pytest.mark.parametrize("left_out", ["site1_identifier", "site2_identifier", "actual_cost"])
+def test_a_link_names_its_ends_and_its_cost(domain: Domain, left_out: str) -> None:
+    names = {"site1_identifier", "site2_identifier", "actual_cost"} - {left_out}
+    item = link(site1_identifier=RANDOM, site2_identifier=RANDOM, actual_cost=1)
+    assert refused(domain, item, *sorted(names)) is GENERIC
+    assert domain.trace.messages == []
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.4.1-b")
+def test_a_link_has_a_cost(domain: Domain) -> None:
+    assert refused(domain, link(site1_identifier=RANDOM, site2_identifier=RANDOM)) is GENERIC
+
+
+@pytest.mark.spec("DSSM-3.1.6.1-b")
+@pytest.mark.parametrize("kind", [ObjectClass.USER, ObjectClass.ENTERPRISE, ObjectClass.CONNECTED_NETWORK])
+def test_other_classes_are_not_created(domain: Domain, kind: ObjectClass) -> None:
+    assert refused(domain, DirectoryObject(kind, {"name": "x"})) is GENERIC
+    assert domain.trace.messages == []
+
+
+# --- queue managers -----------------------------------------------------------------------------------------
+
+QUEUE_MANAGER_VALUES: Mapping[str, tuple[str, Any, str, list[bytes]]] = {
+    "DSSM-3.1.6.1.1.2-b": ("queue_manager_version", "6.0", "mSMQComputerTypeEx", [b"6.0"]),
+    "DSSM-3.1.6.1.1.2-c": ("queue_manager_quota_kb", 0x00100000, "mSMQQuota", [b"1048576"]),
+    "DSSM-3.1.6.1.1.2-d": ("journal_quota_kb", 0xFFFFFFFF, "mSMQJournalQuota", [b"-1"]),
+    "DSSM-3.1.6.1.1.2-e": ("foreign_system", True, "mSMQForeign", [b"TRUE"]),
+    "DSSM-3.1.6.1.1.2-h": ("public_encryption_key_list", b"\1\0keys", "mSMQEncryptKey", [b"\1\0keys"]),
+    "DSSM-3.1.6.1.1.5-a": ("routing_server", True, "mSMQServiceType", [b"1"]),
+    "DSSM-3.1.6.1.1.5-b": ("remote_access_server", True, "mSMQServiceType", [b"16"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ldap", "expected"),
+    [
+        pytest.param(*case, marks=pytest.mark.spec(row), id=case[0])
+        for row, case in QUEUE_MANAGER_VALUES.items()
+    ],
+)
+def test_attributes_of_a_queue_manager(
+    domain: Domain, name: str, value: Any, ldap: str, expected: list[bytes]
+) -> None:
+    item = domain.queue_manager(**{name: value})
+    assert domain.look(item.attributes["full_path"])[ldap] == expected
+    result, read = domain.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(item.identifier), [name])
+    assert result is SUCCESS
+    assert read is not None
+    assert read.attributes[name] == value
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.2-f", "DSSM-3.1.6.11.1-i")
+def test_a_queue_manager_in_two_sites(domain: Domain) -> None:
+    sites = (domain.site()[1], domain.site()[1])
+    item = domain.queue_manager(site_identifier_list=sites)
+    assert set(domain.look(item.attributes["full_path"])["mSMQSites"]) == set(sites)
+    _, read = domain.directory.read(
+        ObjectClass.QUEUE_MANAGER, by_identifier(item.identifier), ["site_identifier_list"]
+    )
+    assert read is not None
+    assert set(read.attributes["site_identifier_list"]) == set(sites)
+    none = domain.queue_manager()
+    _, read = domain.directory.read(
+        ObjectClass.QUEUE_MANAGER, by_identifier(none.identifier), ["site_identifier_list"]
+    )
+    assert read is not None
+    assert read.attributes["site_identifier_list"] == ()
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.2-g")
+def test_the_flags_of_a_server(domain: Domain) -> None:
+    item = domain.queue_manager(routing_server=True, directory_server=False, supporting_server=False)
+    seen = domain.look(item.attributes["full_path"])
+    flags = ("mSMQRoutingServices", "mSMQDsServices", "mSMQDependentClientServices")
+    assert [seen[name] for name in flags] == [[b"TRUE"], [b"FALSE"], [b"FALSE"]]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.5-c")
+def test_the_bits_of_a_directory_server(domain: Domain) -> None:
+    controller = DirectoryServerType.PRIMARY_ENTERPRISE_CONTROLLER
+    first = domain.queue_manager(routing_server=True, directory_server=True, directory_server_type=controller)
+    assert domain.look(first.attributes["full_path"])["mSMQServiceType"] == [b"9"]
+    alone = domain.queue_manager(directory_server=True, directory_server_type=DirectoryServerType.STANDALONE)
+    assert domain.look(alone.attributes["full_path"])["mSMQServiceType"] == [b"0"]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.4-a")
+def test_operating_systems(domain: Domain) -> None:
+    kinds = OperatingSystemType
+    order = (kinds.OTHER, kinds.FOREIGN, kinds.WIN95, kinds.WIN_CLIENT, kinds.WIN_SERVER, kinds.WIN_ENT)
+    stored = []
+    for kind in order:
+        item = domain.queue_manager(operating_system_type=kind)
+        stored += domain.look(item.attributes["full_path"])["mSMQOSType"]
+    assert stored == [b"0", b"256", b"512", b"768", b"1024", b"1280"]
+
+
+@pytest.mark.spec(
+    "DSSM-3.1.6.1-a", "DSSM-2.2.1-b", "DSSM-3.1.6.1.1.2-i", "DSSM-3.1.6.12-c", "DSSM-3.1.6.12-d"
+)
+def test_where_a_queue_manager_is(domain: Domain) -> None:
+    computer = domain.computer()
+    identifier = made(domain, queue_manager(computer_name=computer, site_identifier_list=()))
+    (added,) = domain.trace.sent("addRequest")
+    assert added.dn == f"CN=msmq,CN={computer},CN=Computers,DC=msmq,DC=test"
+    assert added.fields["objectClass"] == [b"mSMQConfiguration"]
+    assert added.controls == []
+    seen = domain.look(added.dn)
+    assert seen["objectGUID"] == [identifier]
+    assert b"mSMQConfiguration" in seen["objectClass"]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.2-a")
+def test_only_what_is_listed_and_known_is_sent(domain: Domain) -> None:
+    item = queue_manager(
+        computer_name=domain.computer(), site_identifier_list=(), clustered=True, queue_manager_quota_kb=7
+    )
+    made(domain, item, "site_identifier_list", "clustered", "queue_manager_quota_kb")
+    (added,) = domain.trace.sent("addRequest")
+    assert set(added.fields) == {"objectClass", "mSMQQuota"}
+    domain.trace.clear()
+    made(domain, _again(domain, item))
+    (added,) = domain.trace.sent("addRequest")
+    assert set(added.fields) == {"objectClass", "mSMQQuota", "nTSecurityDescriptor"}
+
+
+def _again(domain: Domain, item: DirectoryObject) -> DirectoryObject:
+    """The same for another computer."""
+    again = DirectoryObject(item.object_class, {**item.attributes, "computer_name": domain.computer()})
+    domain.trace.clear()
+    return again
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.2-j")
+def test_a_queue_manager_that_exists_is_left_alone(domain: Domain) -> None:
+    first = domain.queue_manager(queue_manager_quota_kb=5)
+    again = queue_manager(
+        computer_name=first.attributes["computer_name"], site_identifier_list=(), queue_manager_quota_kb=6
+    )
+    assert made(domain, again) == first.identifier
+    assert domain.look(first.attributes["full_path"])["mSMQQuota"] == [b"5"]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.2-l", "DSSM-3.1.6.12-b")
+def test_a_queue_manager_without_a_computer(domain: Domain) -> None:
+    _, where = domain.site()
+    domain.trace.clear()
+    item = queue_manager(computer_name="nobody", site_identifier_list=(where,), routing_server=True)
+    assert refused(domain, item) is NOT_FOUND
+    assert "addRequest" not in domain.trace.operations
+
+
+@pytest.mark.parametrize(
+    ("name", "ldap"),
+    [
+        pytest.param(
+            "out_routing_server_identifier_list",
+            "mSMQOutRoutingServers",
+            marks=pytest.mark.spec("DSSM-3.1.6.1.1.6-a", "DSSM-3.1.6.1.1.6-b", "DSSM-3.1.6.11.1.3-a"),
+            id="out",
+        ),
+        pytest.param(
+            "in_routing_server_identifier_list",
+            "mSMQInRoutingServers",
+            marks=pytest.mark.spec("DSSM-3.1.6.1.1.7-a", "DSSM-3.1.6.1.1.7-b", "DSSM-3.1.6.11.1.4-a"),
+            id="in",
+        ),
+    ],
+)
+def test_routing_servers(domain: Domain, name: str, ldap: str) -> None:
+    servers = [domain.queue_manager(), domain.queue_manager()]
+    identifiers = tuple(server.identifier for server in servers)
+    item = domain.queue_manager(**{name: (*identifiers, RANDOM)})
+    paths = {server.attributes["full_path"].encode() for server in servers}
+    assert set(domain.look(item.attributes["full_path"])[ldap]) == paths
+    _, read = domain.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(item.identifier), [name])
+    assert read is not None
+    assert set(read.attributes[name]) == set(identifiers)
+    lost = domain.queue_manager(**{name: (RANDOM,)})
+    assert ldap not in domain.look(lost.attributes["full_path"])
+
+
+def certificates(count: int) -> UserSignCerts:
+    listed = [UserSignCert.of(b"certificate %d" % number, uuid4().bytes_le) for number in range(count)]
+    return UserSignCerts(tuple(listed))
+
+
+@pytest.mark.spec(
+    "DSSM-3.1.6.1.1.3-a",
+    "DSSM-3.1.6.1.1.9-a",
+    "DSSM-3.1.6.1.1.9-b",
+    "DSSM-3.1.6.1.1.9-c",
+    "DSSM-3.1.6.20.1-b",
+    "DSSM-3.1.6.11.1-q",
+)
+def test_certificates_are_on_the_computer(domain: Domain) -> None:
+    computer = domain.computer()
+    blob = certificates(3).encode()
+    item = queue_manager(computer_name=computer, site_identifier_list=(), public_signing_key_list=blob)
+    identifier = made(domain, item)
+    (modified,) = domain.trace.sent("modifyRequest")
+    assert set(modified.fields) == {"mSMQSignCertificates", "mSMQDigests"}
+    seen = domain.look(domain.directory.objects.names.computer(computer))
+    assert seen["mSMQSignCertificates"] == [blob]
+    expected = {
+        hashlib.md5(b"certificate %d" % number, usedforsecurity=False).digest() for number in range(3)
+    }
+    assert set(seen["mSMQDigests"]) == expected
+    configuration = domain.look(domain.directory.objects.names.queue_manager(computer))
+    assert not {"mSMQSignCertificates", "mSMQDigests"} & set(configuration)
+    for wanted, key in ((blob, identifier), (b"", domain.queue_manager().identifier)):
+        _, read = domain.directory.read(
+            ObjectClass.QUEUE_MANAGER, by_identifier(key), ["public_signing_key_list"]
+        )
+        assert read is not None
+        assert read.attributes["public_signing_key_list"] == wanted
+
+
+@pytest.mark.spec(
+    "DSSM-2.2.1-h",
+    "DSSM-2.2.2-h",
+    "DSSM-3.1.6.1.1-a",
+    "DSSM-3.1.6.1.1.3-d",
+    "DSSM-3.1.6.1.1.3-f",
+    "DSSM-3.1.6.1.1.3-g",
+    "DSSM-5.1-c",
+)
+def test_a_server_has_settings_in_each_of_its_sites(domain: Domain) -> None:
+    computer = domain.computer()
+    sites = [domain.site(), domain.site()]
+    for name, _ in sites:
+        domain.server(computer, name)
+    item = queue_manager(
+        computer_name=computer,
+        site_identifier_list=tuple(identifier for _, identifier in sites),
+        routing_server=True,
+        directory_server=False,
+        supporting_server=True,
+        public_signing_key_list=certificates(1).encode(),
+    )
+    identifier = made(domain, item)
+    changes = [operation for operation in domain.trace.operations if operation != "searchRequest"]
+    assert changes == ["addRequest", "modifyRequest", "addRequest", "addRequest"]
+    configuration = domain.look(domain.directory.objects.names.queue_manager(computer))
+    for added, (name, _) in zip(domain.trace.sent("addRequest")[1:], sites, strict=True):
+        prefix = f"CN=MSMQ Settings,CN={computer},CN=Servers,CN={name},"
+        assert added.dn == f"{prefix}CN=Sites,{CONFIGURATION}"
+        assert "nTSecurityDescriptor" not in added.fields
+        seen = domain.look(added.dn)
+        assert seen["mSMQQMID"] == [identifier]
+        assert seen["mSMQServices"] == configuration["mSMQServiceType"] == [b"1"]
+        assert seen["mSMQRoutingService"] == configuration["mSMQRoutingServices"] == [b"TRUE"]
+        assert seen["mSMQDsService"] == configuration["mSMQDsServices"] == [b"FALSE"]
+        assert seen["mSMQDependentClientService"] == configuration["mSMQDependentClientServices"] == [b"TRUE"]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.3-c")
+def test_a_client_has_no_settings(domain: Domain) -> None:
+    name, identifier = domain.site()
+    computer = domain.computer()
+    domain.server(computer, name)
+    made(domain, queue_manager(computer_name=computer, site_identifier_list=(identifier,)))
+    assert len(domain.trace.sent("addRequest")) == 1
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.3-h")
+def test_old_settings_are_replaced(domain: Domain) -> None:
+    name, where = domain.site()
+    computer = domain.computer()
+    path = domain.add(f"CN=MSMQ Settings,{domain.server(computer, name)}", "mSMQSettings", mSMQQMID=RANDOM)
+    identifier = made(
+        domain, queue_manager(computer_name=computer, site_identifier_list=(where,), routing_server=True)
+    )
+    assert domain.look(path)["mSMQQMID"] == [identifier]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.3-j")
+def test_settings_need_a_server_object(domain: Domain) -> None:
+    computer = domain.computer()
+    item = queue_manager(
+        computer_name=computer, site_identifier_list=(domain.site()[1],), routing_server=True
+    )
+    assert refused(domain, item) is NOT_FOUND
+    assert domain.exists(domain.directory.objects.names.queue_manager(computer))
+
+
+def test_a_site_that_is_not_there_has_no_settings(domain: Domain) -> None:
+    name, where = domain.site()
+    computer = domain.computer()
+    domain.server(computer, name)
+    item = queue_manager(computer_name=computer, site_identifier_list=(RANDOM, where), routing_server=True)
+    made(domain, item)
+    assert len(domain.trace.sent("addRequest")) == 2
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.1.8-a")
+def test_the_descriptor_of_a_queue_manager_knows_its_computer(domain: Domain) -> None:
+    computer = domain.computer()
+    path = domain.directory.objects.names.computer(computer)
+    identifier = made(domain, queue_manager(computer_name=computer, site_identifier_list=()))
+    asked = [request for request in domain.trace.sent("searchRequest") if request.dn == path]
+    assert any("objectSid" in request.fields["attributes"] for request in asked)
+    machine = Sid.decode(domain.look(path, "objectSid")["objectSid"][0])
+    _, read = domain.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(identifier), ["security"])
+    assert read is not None
+    dacl = SecurityDescriptor.decode(read.attributes["security"]).dacl
+    assert dacl is not None
+    entries = [(ace.mask, ace.sid) for ace in dacl.aces]
+    assert entries[0] == (0x20020, EVERYONE)
+    assert entries[1] == (0xF00F7, machine)
+
+
+# --- queues -------------------------------------------------------------------------------------------------
+
+TYPE = uuid4().bytes_le
+QUEUE_VALUES: list[tuple[str, str, Any, str, list[bytes]]] = [
+    ("DSSM-3.1.6.1.2.2-b", "label", "héllo", "mSMQLabelEx", ["héllo".encode()]),
+    ("DSSM-3.1.6.1.2.2-c DSSM-2.2.2-l", "type", TYPE, "mSMQQueueType", [TYPE]),
+    (
+        "DSSM-3.1.6.1.2.2-g",
+        "multicast_address",
+        "234.1.1.1:8001",
+        "MSMQ-MulticastAddress",
+        [b"234.1.1.1:8001"],
+    ),
+    ("DSSM-3.1.6.1.2.2-i", "base_priority", -5, "mSMQBasePriority", [b"-5"]),
+    ("", "quota_kb", 100, "mSMQQueueQuota", [b"100"]),
+    ("DSSM-2.2.2-k", "quota_kb", 0xFFFFFFFF, "mSMQQueueQuota", [b"-1"]),
+    ("", "journal_quota_kb", 0xFFFFFFFF, "mSMQQueueJournalQuota", [b"-1"]),
+    ("", "transactional", True, "mSMQTransactional", [b"TRUE"]),
+    ("", "privacy_level", QueuePrivacyLevel.BODY, "mSMQPrivacyLevel", [b"2"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ldap", "expected"),
+    [
+        pytest.param(*case, marks=[pytest.mark.spec(*rows.split())] if rows else [], id=f"{case[0]}-{number}")
+        for number, (rows, *case) in enumerate(QUEUE_VALUES)
+    ],
+)
+def test_attributes_of_a_queue(
+    domain: Domain, name: str, value: Any, ldap: str, expected: list[bytes]
+) -> None:
+    item = domain.queue(_host(domain), **{name: value})
+    assert domain.look(item.attributes["full_path"])[ldap] == expected
+    _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), [name])
+    assert read is not None
+    assert read.attributes[name] == value
+
+
+_HOSTS: dict[int, str] = {}
+
+
+def _host(domain: Domain) -> str:
+    """A queue manager for queues; one is enough for all of them."""
+    if id(domain) not in _HOSTS:
+        _HOSTS[id(domain)] = domain.queue_manager().attributes["computer_name"]
+    return _HOSTS[id(domain)]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.2-e")
+def test_quotas_of_a_queue(domain: Domain) -> None:
+    seen = domain.look(
+        domain.queue(_host(domain), quota_kb=100, journal_quota_kb=0xFFFFFFFF).attributes["full_path"]
+    )
+    assert (seen["mSMQQueueQuota"], seen["mSMQQueueJournalQuota"]) == ([b"100"], [b"-1"])
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.2-d", "DSSM-2.2.2-j")
+def test_booleans(domain: Domain) -> None:
+    seen = domain.look(
+        domain.queue(_host(domain), journaling=True, authentication=False).attributes["full_path"]
+    )
+    assert (seen["mSMQJournal"], seen["mSMQAuthenticate"]) == ([b"TRUE"], [b"FALSE"])
+    with pytest.raises(DirectoryFailure, match=r"\(21\)"):
+        domain.add(
+            domain.directory.objects.names.queue(f"{_host(domain)}\\{domain.name()}"),
+            "mSMQQueue",
+            mSMQJournal="1",
+        )
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.4-a")
+def test_privacy_levels(domain: Domain) -> None:
+    stored = []
+    for level in QueuePrivacyLevel:
+        item = domain.queue(_host(domain), privacy_level=level)
+        stored += domain.look(item.attributes["full_path"])["mSMQPrivacyLevel"]
+    assert stored == [b"0", b"1", b"2"]
+    with pytest.raises(DirectoryFailure):
+        domain.change(item.attributes["full_path"], mSMQPrivacyLevel="3")
+
+
+@pytest.mark.spec(
+    "DSSM-2.2.1-a", "DSSM-3.1.6.1.2-a", "DSSM-3.1.6.1.2.2-j", "DSSM-3.1.6.1.2.3-a", "DSSM-3.1.6.1.2.5-f"
+)
+def test_where_a_queue_is(domain: Domain) -> None:
+    host, name = _host(domain), domain.name("q")
+    domain.trace.clear()
+    identifier = made(domain, queue(pathname=f"{host}\\{name}"))
+    assert domain.trace.operations == ["searchRequest", "addRequest", "searchRequest"]
+    (added,) = domain.trace.sent("addRequest")
+    assert added.dn == f"CN={name},CN=msmq,CN={host},CN=Computers,DC=msmq,DC=test"
+    seen = domain.look(added.dn)
+    assert seen["objectGUID"] == [identifier]
+    assert b"mSMQQueue" in seen["objectClass"]
+    assert "mSMQQueueNameExt" not in seen
+
+
+@pytest.mark.spec("DSSM-2.2.1-l", "DSSM-2.2.6-d", "DSSM-3.1.6.1.2.2-k")
+def test_a_queue_twice_or_without_its_queue_manager(domain: Domain) -> None:
+    item = domain.queue(_host(domain))
+    assert refused(domain, queue(pathname=item.attributes["pathname"])) is EXISTS
+    assert refused(domain, queue(pathname=f"{domain.computer()}\\q")) is NOT_FOUND
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.2-a")
+def test_times_are_not_sent(domain: Domain) -> None:
+    made(
+        domain,
+        queue(pathname=f"{_host(domain)}\\{domain.name()}", create_time=5, label="x"),
+        "pathname",
+        "create_time",
+    )
+    (added,) = domain.trace.sent("addRequest")
+    assert set(added.fields) == {"objectClass"}
+
+
+@pytest.mark.spec("DSSM-2.2.1-k", "DSSM-3.1.6.1.2.5-a")
+@pytest.mark.parametrize(
+    "name",
+    ["a=b", "a#b", "#ab", "a/b", "a<b", "a>b", "a+b", 'a"b', "a,b;c", " a b ", "a(b)*", "ü\u20ac", "a\nb"],
+    ids=lambda name: name.encode("unicode_escape").decode(),
+)
+def test_special_characters(domain: Domain, name: str) -> None:
+    unique = f"{name}{domain.name()}" if not name.endswith(" ") else f" {domain.name()} "
+    item = domain.queue(_host(domain), unique)
+    assert (
+        domain.look(item.attributes["full_path"], "cn")["cn"] == [unique.encode()]
+        or _raw_cn(domain, item) == unique
+    )
+    assert ", " not in item.attributes["full_path"].replace("\\, ", "")
+    _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["pathname"])
+    assert read is not None
+    assert read.attributes["pathname"] == f"{_host(domain)}\\{unique}".lower()
+
+
+def _raw_cn(domain: Domain, item: DirectoryObject) -> str:
+    """Our own LDIF reader strips blanks at the ends."""
+    found = domain.directory.objects.get(item.attributes["full_path"], b"", ["cn"])
+    return found["cn"][0].decode()
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.5-b")
+def test_a_name_of_63_characters(domain: Domain) -> None:
+    name = domain.name("n" * 55)
+    assert len(name) == 63
+    seen = domain.look(domain.queue(_host(domain), name).attributes["full_path"])
+    assert seen["cn"] == [name.encode()]
+    assert "mSMQQueueNameExt" not in seen
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.5-c", "DSSM-3.1.6.1.2.5-d")
+def test_long_names(domain: Domain) -> None:
+    host = domain.queue_manager().attributes["computer_name"]
+    seen = domain.look(domain.queue(host, "x" * 100).attributes["full_path"])
+    assert seen["cn"] == [b"x" * 55 + b"-afd888b4"]
+    assert seen["mSMQQueueNameExt"] == [b"x" * 45]
+    seen = domain.look(domain.queue(host, "q" * 64).attributes["full_path"])
+    assert seen["cn"] == [b"q" * 55 + b"-a3a15b81"]
+    assert seen["mSMQQueueNameExt"] == [b"q" * 9]
+
+
+@pytest.mark.spec("DSSM-2.2.5-a")
+def test_long_names_that_differ_at_their_end(domain: Domain) -> None:
+    host = domain.queue_manager().attributes["computer_name"]
+    paths = {domain.queue(host, "y" * 99 + digit).attributes["full_path"] for digit in "12"}
+    assert len({domain.look(path, "cn")["cn"][0] for path in paths}) == 2
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.5-e", "DSSM-3.1.6.11.2.1-e", "DSSM-3.1.6.2.2.2-b", "DSSM-3.1.6.7.2.5-a")
+def test_a_long_name_reaches_the_same_queue_always(domain: Domain) -> None:
+    host = domain.queue_manager().attributes["computer_name"]
+    name = "z" * 30 + "=" + "z" * 49 + "=" + "z" * 19
+    assert len(name) == 100
+    item = domain.queue(host, name)
+    assert domain.directory.write(queue(pathname=f"{host}\\{name}", label="found"), None, None) is SUCCESS
+    _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["pathname", "label"])
+    assert read is not None
+    assert read.attributes == {"pathname": f"{host}\\{name}", "label": "found"}
+    assert domain.directory.delete(queue(pathname=f"{host}\\{name}"), None) is SUCCESS
+    assert not domain.exists(item.attributes["full_path"])
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.2.2-h")
+def test_the_descriptor_of_a_queue(domain: Domain) -> None:
+    alice = Sid.decode(domain.look("CN=alice,CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0])
+    aces = (Ace(AceType.ACCESS_ALLOWED, 0x3, alice), Ace(AceType.ACCESS_ALLOWED, 0x20024, EVERYONE))
+    security = SecurityDescriptor(dacl=Acl.of(*aces)).encode()
+    item = domain.queue(_host(domain), security=security)
+    _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["security"])
+    assert read is not None
+    dacl = SecurityDescriptor.decode(read.attributes["security"]).dacl
+    assert dacl is not None
+    stored = {(ace.type, ace.mask, ace.sid) for ace in dacl.aces}
+    assert stored >= {(ace.type, ace.mask, ace.sid) for ace in aces}
+
+
+# --- sites and links ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.3-a", "DSSM-3.1.6.1.3.2-a", "DSSM-3.1.6.1.3.2-b", "DSSM-3.1.6.1.3.2-c")
+@pytest.mark.spec("DSSM-3.1.6.1.3.3-a", "DSSM-3.1.6.1.3.4-a", "DSSM-2.2.2-o")
+def test_a_site(domain: Domain) -> None:
+    name = domain.name("site")
+    item = site(
+        name=name,
+        intra_site_replication_interval_s=2,
+        inter_site_replication_interval_s=10,
+        foreign_site=True,
+        migrated_from_msmq10=True,
+    )
+    made(domain, item)
+    assert [name for name in domain.trace.operations if name != "searchRequest"] == ["addRequest"]
+    assert domain.trace.operations[-2:] == ["addRequest", "searchRequest"]
+    (added,) = domain.trace.sent("addRequest")
+    assert added.fields["objectClass"] == [b"site"]
+    assert "nTSecurityDescriptor" in added.fields
+    seen = domain.look(added.dn)
+    assert (seen["mSMQInterval1"], seen["mSMQInterval2"]) == ([b"2"], [b"10"])
+    assert (seen["mSMQSiteForeign"], seen["mSMQNt4Stub"]) == ([b"TRUE"], [b"1"])
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.3.2-d")
+def test_sites_are_not_among_the_services(domain: Domain) -> None:
+    name, _ = domain.site()
+    assert domain.exists(f"CN={name},CN=Sites,{CONFIGURATION}")
+    with pytest.raises(DirectoryFailure, match=r"\(64\)"):
+        domain.add(f"CN={domain.name()},CN=Services,{CONFIGURATION}", "site")
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.3.2-e")
+def test_a_site_twice(domain: Domain) -> None:
+    name, _ = domain.site()
+    assert refused(domain, site(name=name)) is EXISTS
+
+
+@pytest.mark.spec("DSSM-2.2.1-g", "DSSM-3.1.6.1.4-a", "DSSM-3.1.6.1.4.2-a", "DSSM-3.1.6.1.4.2-b")
+@pytest.mark.spec("DSSM-3.1.6.1.4.2-c", "DSSM-3.1.6.1.4.2-d", "DSSM-3.1.6.1.4.3-a", "DSSM-3.1.6.1.4.4-a")
+@pytest.mark.spec("DSSM-3.1.6.1.4.5-a", "DSSM-3.1.6.1.4.6-a")
+def test_a_routing_link(domain: Domain) -> None:
+    (name1, site1), (name2, site2) = domain.site(), domain.site()
+    gate = domain.queue_manager()
+    item = link(
+        site1_identifier=site1,
+        site2_identifier=site2,
+        actual_cost=5,
+        description="over the river",
+        site_gate_identifier_list=(gate.identifier, RANDOM),
+    )
+    made(domain, item)
+    operations = domain.trace.operations
+    assert operations == ["searchRequest"] * 5 + ["addRequest", "searchRequest"]
+    (added,) = domain.trace.sent("addRequest")
+    cn, _, where = added.dn.partition(",")
+    assert where == ENTERPRISE_DN
+    assert len(cn) == 3 + 64
+    assert cn[3:11] == site1[3::-1].hex().upper()
+    assert "nTSecurityDescriptor" not in added.fields
+    seen = domain.look(added.dn)
+    assert seen["description"] == [b"over the river"]
+    assert seen["mSMQCost"] == [b"5"]
+    assert seen["mSMQSite1"] == [f"CN={name1},CN=Sites,{CONFIGURATION}".encode()]
+    assert seen["mSMQSite2"] == [f"CN={name2},CN=Sites,{CONFIGURATION}".encode()]
+    assert seen["mSMQSiteGates"] == [gate.attributes["full_path"].encode()]
+
+
+@pytest.mark.spec("DSSM-3.1.6.1.4.2-e")
+def test_the_same_link_twice_and_the_other_way_round(domain: Domain) -> None:
+    one, two = domain.site()[1], domain.site()[1]
+    made(domain, link(site1_identifier=one, site2_identifier=two, actual_cost=1))
+    assert refused(domain, link(site1_identifier=one, site2_identifier=two, actual_cost=1)) is EXISTS
+    made(domain, link(site1_identifier=two, site2_identifier=one, actual_cost=1))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param("site1_identifier", marks=pytest.mark.spec("DSSM-3.1.6.1.4.4-b"), id="site1"),
+        pytest.param("site2_identifier", marks=pytest.mark.spec("DSSM-3.1.6.1.4.5-b"), id="site2"),
+    ],
+)
+def test_a_link_into_nowhere(domain: Domain, end: str) -> None:
+    ends = {"site1_identifier": domain.site()[1], "site2_identifier": domain.site()[1], end: RANDOM}
+    domain.trace.clear()
+    assert refused(domain, link(actual_cost=1, **ends)) is GENERIC
+    assert "addRequest" not in domain.trace.operations
+
+
+# --- deleting -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(
+            ObjectClass.QUEUE_MANAGER, marks=pytest.mark.spec("DSSM-3.1.6.2.1.1-a"), id="queue-manager"
+        ),
+        pytest.param(ObjectClass.QUEUE, marks=pytest.mark.spec("DSSM-3.1.6.2.2.1-a"), id="queue"),
+        pytest.param(ObjectClass.SITE, marks=pytest.mark.spec("DSSM-3.1.6.2.3.1-a"), id="site"),
+        pytest.param(ObjectClass.ROUTING_LINK, marks=pytest.mark.spec("DSSM-3.1.6.2.4.1-a"), id="link"),
+        pytest.param(ObjectClass.USER, marks=pytest.mark.spec("DSSM-3.1.6.2-b"), id="user"),
+    ],
+)
+def test_deleting_needs_a_key(domain: Domain, kind: ObjectClass) -> None:
+    assert domain.directory.delete(DirectoryObject(kind, {}), None) is GENERIC
+    assert domain.trace.messages == []
+
+
+@pytest.mark.spec("DSSM-3.1.6.2-a", "DSSM-3.1.6.2.2-a", "DSSM-3.1.6.2.2.2-a", "DSSM-3.1.6.2.2.3-a")
+@pytest.mark.parametrize("key", ["identifier", "full_path", "pathname"])
+def test_deleting_a_queue(domain: Domain, key: str) -> None:
+    item = domain.queue(_host(domain))
+    domain.trace.clear()
+    assert domain.directory.delete(queue(**{key: item.attributes[key]}), None) is SUCCESS
+    assert domain.trace.operations[-1] == "delRequest"
+    assert domain.trace.operations.count("delRequest") == 1
+    assert not domain.exists(item.attributes["full_path"])
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.2.2-c", "DSSM-3.1.6.13-c")
+def test_deleting_what_is_not_there(domain: Domain) -> None:
+    path = f"{_host(domain)}\\missing"
+    domain.trace.clear()
+    assert domain.directory.delete(queue(pathname=path), None) is NOT_FOUND
+    assert "delRequest" not in domain.trace.operations
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1-a", "DSSM-3.1.6.2.1.2-c", "DSSM-3.1.6.13-d")
+def test_deleting_a_queue_manager(domain: Domain) -> None:
+    item = domain.queue_manager()
+    inside = domain.queue(item.attributes["computer_name"])
+    assert domain.directory.delete(item, None) is GENERIC
+    assert domain.directory.delete(inside, None) is SUCCESS
+    assert domain.directory.delete(item, None) is SUCCESS
+    assert not domain.exists(item.attributes["full_path"])
+    assert domain.exists(domain.directory.objects.names.computer(item.attributes["computer_name"]))
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1.2-a")
+def test_the_full_path_counts_more_than_the_name(domain: Domain) -> None:
+    one, two = domain.queue_manager(), domain.queue_manager()
+    mixed = queue_manager(
+        full_path=one.attributes["full_path"], computer_name=two.attributes["computer_name"]
+    )
+    assert domain.directory.delete(mixed, None) is SUCCESS
+    assert not domain.exists(one.attributes["full_path"])
+    assert domain.exists(two.attributes["full_path"])
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1.2-b", "DSSM-3.1.6.13-a")
+def test_the_identifier_counts_most(domain: Domain) -> None:
+    one, two = domain.queue_manager(), domain.queue_manager()
+    mixed = queue_manager(identifier=one.identifier, full_path=two.attributes["full_path"])
+    assert domain.directory.delete(mixed, None) is SUCCESS
+    assert not domain.exists(one.attributes["full_path"])
+    assert domain.exists(two.attributes["full_path"])
+
+
+def _server(domain: Domain, *sites: bytes) -> tuple[DirectoryObject, str]:
+    name, where = domain.site()
+    computer = domain.computer()
+    domain.server(computer, name)
+    item = domain.queue_manager(
+        computer_name=computer, site_identifier_list=(where, *sites), routing_server=True
+    )
+    return item, domain.directory.objects.names.settings(computer, name)
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1.3-a")
+def test_the_settings_of_a_server_go_with_it(domain: Domain) -> None:
+    item, settings = _server(domain, RANDOM)
+    assert domain.exists(settings)
+    assert domain.directory.delete(item, None) is SUCCESS
+    assert not domain.exists(settings)
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1.3-d")
+def test_the_settings_go_also_when_only_the_identifier_is_known(domain: Domain) -> None:
+    item, settings = _server(domain)
+    assert domain.directory.delete(queue_manager(identifier=item.identifier), None) is SUCCESS
+    assert not domain.exists(settings)
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.1.3-c")
+def test_settings_that_are_gone_already(domain: Domain) -> None:
+    item, settings = _server(domain)
+    domain.remove(settings)
+    assert domain.directory.delete(item, None) is NOT_FOUND
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.3-a", "DSSM-3.1.6.2.3.2-a", "DSSM-3.1.6.2.3.3-a")
+def test_deleting_a_site(domain: Domain) -> None:
+    name = domain.name("site")
+    made(domain, site(name=name))
+    domain.trace.clear()
+    assert domain.directory.delete(site(name=name), None) is SUCCESS
+    assert domain.trace.operations.count("delRequest") == 1
+    assert domain.trace.operations[-1] == "delRequest"
+    assert not domain.exists(f"CN={name},CN=Sites,{CONFIGURATION}")
+    assert domain.directory.delete(site(name=name), None) is NOT_FOUND
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.3.2-b")
+def test_a_site_with_servers_stays(domain: Domain) -> None:
+    assert domain.directory.delete(site(name=DEFAULT_SITE), None) is GENERIC
+    assert "(66)" in domain.directory.last_failure
+    assert domain.exists(f"CN={DEFAULT_SITE},CN=Sites,{CONFIGURATION}")
+
+
+@pytest.mark.spec("DSSM-3.1.6.2.4-a", "DSSM-3.1.6.2.4.2-a", "DSSM-3.1.6.2.4.3-a")
+def test_deleting_a_link(domain: Domain) -> None:
+    one, two = domain.site()[1], domain.site()[1]
+    identifier = made(domain, link(site1_identifier=one, site2_identifier=two, actual_cost=1))
+    path = domain.directory.objects.get("", identifier, [])["distinguishedName"][0].decode()
+    domain.trace.clear()
+    assert domain.directory.delete(link(identifier=identifier), None) is SUCCESS
+    assert domain.trace.operations.count("delRequest") == 1
+    assert domain.trace.operations[-1] == "delRequest"
+    assert not domain.exists(path)
+
+
+def test_what_is_created_belongs_to_the_caller(domain: Domain) -> None:
+    alice = Sid.decode(domain.look("CN=alice,CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0])
+    item = queue_manager(computer_name=domain.computer(), site_identifier_list=())
+    result, identifier = domain.directory.create(item, None, Token.authenticated(alice))
+    assert result is SUCCESS
+    assert identifier is not None
+    _, read = domain.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(identifier), ["security"])
+    assert read is not None
+    dacl = SecurityDescriptor.decode(read.attributes["security"]).dacl
+    assert dacl is not None
+    assert (0xF00F7, alice) in {(ace.mask, ace.sid) for ace in dacl.aces}

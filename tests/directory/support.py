@@ -9,9 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldap3.protocol.rfc4511 import LDAPMessage
-from pyasn1.codec.ber import decoder
-
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.settings import Password, Server, Settings
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
@@ -41,7 +38,7 @@ class Request:
 
 
 class Trace:
-    """What was sent. The bytes are decoded by somebody else's decoder."""
+    """What was sent, read from the bytes."""
 
     def __init__(self) -> None:
         self.messages: list[bytes] = []
@@ -69,43 +66,77 @@ class Trace:
         ]
 
 
+_OPERATIONS = {
+    0x60: "bindRequest",
+    0x42: "unbindRequest",
+    0x63: "searchRequest",
+    0x66: "modifyRequest",
+    0x68: "addRequest",
+    0x4A: "delRequest",
+}
+
+
 def _request(data: bytes) -> Request:
-    message, rest = decoder.decode(data, asn1Spec=LDAPMessage())
-    assert not rest
-    choice = message["protocolOp"]
-    operation = choice.getName()
-    body = choice[operation]
-    request = Request(operation)
-    if message["controls"].hasValue():
-        request.controls = [str(control["controlType"]) for control in message["controls"]]
-    if operation == "searchRequest":
-        request.dn = _text(body["baseObject"])
+    """Read an LDAPMessage (RFC 4511 4.1.1) without the help of the library that wrote it."""
+    ((_, message),) = _parts(data)
+    _, (tag, body), *controls = _parts(message)
+    request = Request(_OPERATIONS[tag])
+    for _, listed in controls:
+        request.controls = [_parts(control)[0][1].decode() for _, control in _parts(listed)]
+    if request.operation == "delRequest":
+        request.dn = body.decode()
+    elif request.operation == "searchRequest":
+        base, scope, deref, size, time, types, conditions, attributes = _parts(body)
+        request.dn = base[1].decode()
         request.fields = {
-            "scope": int(body["scope"]),
-            "deref": int(body["derefAliases"]),
-            "size_limit": int(body["sizeLimit"]),
-            "time_limit": int(body["timeLimit"]),
-            "types_only": bool(body["typesOnly"]),
-            "attributes": [_text(name) for name in body["attributes"]],
-            "filter": body["filter"].prettyPrint(),
+            "scope": scope[1][0],
+            "deref": deref[1][0],
+            "size_limit": int.from_bytes(size[1], "big"),
+            "time_limit": int.from_bytes(time[1], "big"),
+            "types_only": bool(types[1][0]),
+            "attributes": [name.decode() for _, name in _parts(attributes[1])],
+            "filter": _filter(*conditions),
         }
-    elif operation == "addRequest":
-        request.dn = _text(body["entry"])
-        request.fields = {
-            _text(entry["type"]): [bytes(value) for value in entry["vals"]] for entry in body["attributes"]
-        }
-    elif operation == "modifyRequest":
-        request.dn = _text(body["object"])
-        for change in body["changes"]:
-            values = [bytes(value) for value in change["modification"]["vals"]]
-            request.fields[_text(change["modification"]["type"])] = (int(change["operation"]), values)
-    elif operation == "delRequest":
-        request.dn = _text(body)
+    elif request.operation == "addRequest":
+        (_, dn), (_, attributes_given) = _parts(body)
+        request.dn = dn.decode()
+        for _, attribute in _parts(attributes_given):
+            (_, name), (_, values) = _parts(attribute)
+            request.fields[name.decode()] = [value for _, value in _parts(values)]
+    elif request.operation == "modifyRequest":
+        (_, dn), (_, changes) = _parts(body)
+        request.dn = dn.decode()
+        for _, change in _parts(changes):
+            (_, operation), (_, modification) = _parts(change)
+            (_, name), (_, values) = _parts(modification)
+            request.fields[name.decode()] = (operation[0], [value for _, value in _parts(values)])
     return request
 
 
-def _text(value: Any) -> str:
-    return bytes(value).decode()
+def _parts(data: bytes) -> list[tuple[int, bytes]]:
+    """The elements of BER-encoded data: tags and contents."""
+    parts = []
+    while data:
+        tag, length, start = data[0], data[1], 2
+        if length & 0x80:
+            start += length & 0x7F
+            length = int.from_bytes(data[2:start], "big")
+        assert len(data) >= start + length
+        parts.append((tag, data[start : start + length]))
+        data = data[start + length :]
+    return parts
+
+
+def _filter(tag: int, body: bytes) -> str:
+    """A filter as RFC 4515 writes it, values unescaped."""
+    if tag in (0xA0, 0xA1, 0xA2):
+        inner = "".join(_filter(*part) for part in _parts(body))
+        return f"({ {0xA0: '&', 0xA1: '|', 0xA2: '!'}[tag] }{inner})"
+    if tag == 0x87:
+        return f"({body.decode()}=*)"
+    (_, name), (_, value) = _parts(body)
+    relation = {0xA3: "=", 0xA5: ">=", 0xA6: "<="}[tag]
+    return f"({name.decode()}{relation}{value.decode(errors='backslashreplace')})"
 
 
 def parse_ldif(text: str) -> list[dict[str, list[bytes]]]:

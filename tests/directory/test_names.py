@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.directory.hash_table import PRINTED
 
 from msmq.directory import names
 from msmq.directory.names import HASH_TABLE, Names, queue_name_hash, split_queue_name
 from msmq.errors import DecodeError, EncodeError
+from tests.directory.hash_table import PRINTED
 
 PLACES = Names("DC=msmq,DC=test", "CN=Configuration,DC=msmq,DC=test")
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=124)

@@ -31,6 +31,7 @@ OWNER_GROUP_DACL: Final = 7
 """Which parts of a descriptor are read: all but the SACL, for which an ordinary user has no privilege."""
 SEARCH_TIME_LIMIT_S: Final = 120
 _SASL_BIND_IN_PROGRESS: Final = 14
+_START_TLS: Final = "1.3.6.1.4.1.1466.20037"
 _PAGED_RESULTS: Final = "1.2.840.113556.1.4.319"
 _CONTEXT: Final = (
     spnego.ContextReq.mutual_auth
@@ -131,17 +132,9 @@ class CachedConnection:
 
     def _connect_to(self, server: Server) -> ldap3.Connection:
         settings = self.settings
-        tls = ldap3.Tls(
-            validate=ssl.CERT_REQUIRED,
-            ca_certs_file=str(settings.certificate_authority) if settings.certificate_authority else None,
-            valid_names=[server.name],
-            sni=server.name,
-        )
         target = ldap3.Server(
             server.address or server.name,
             port=settings.port_of(server),
-            use_ssl=settings.protection is Protection.TLS,
-            tls=tls,
             get_info=ldap3.NONE,
             connect_timeout=settings.connect_timeout_s,
         )
@@ -164,20 +157,27 @@ class CachedConnection:
         )
         try:
             connection.open(read_server_info=False)
-            if settings.protection is Protection.START_TLS and not connection.start_tls(
-                read_server_info=False
-            ):
-                raise OSError(f"the server refuses TLS: {connection.result['description']}")
+            if settings.protection in (Protection.TLS, Protection.START_TLS):
+                self._encrypt(connection, server)
             connection.socket = Channel(connection.socket, self._observe)
             if simple:
                 self._bind_simple(connection)
             else:
                 self._bind_sealed(connection, server)
         except BaseException:
-            with suppress(LDAPException, OSError):
+            if connection.socket is not None:
                 connection.socket.close()
             raise
         return connection
+
+    def _encrypt(self, connection: Any, server: Server) -> None:
+        """TLS, with a certificate that is the server's and that somebody vouches for. ldap3 would do it too, with
+        functions that Python gives up."""
+        if self.settings.protection is Protection.START_TLS and not connection.extended(_START_TLS):
+            raise OSError(f"the server refuses TLS: {_reason(connection.result)}")
+        authority = self.settings.certificate_authority
+        context = ssl.create_default_context(cafile=str(authority) if authority else None)
+        connection.socket = context.wrap_socket(connection.socket, server_hostname=server.name)
 
     def _bind_simple(self, connection: ldap3.Connection) -> None:
         if not connection.bind(read_server_info=False):

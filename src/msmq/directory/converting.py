@@ -158,7 +158,8 @@ class Converter:
             if any(entry.name in listed for entry in kind.elsewhere):
                 item.attributes |= self._from_computer(listed, found, known)
         except DecodeError as error:
-            raise generic(f"{_path(found)}: {error}") from error
+            path = b"".join(found.get("distinguishedName", ())).decode(errors="replace")
+            raise generic(f"{path}: {error}") from error
         return item
 
     def _decode(self, kind: Kind, entry: Attribute, found: Ldap, known: Known) -> Any:

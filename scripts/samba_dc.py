@@ -49,16 +49,15 @@ USERS: Final = ("alice", "bob")
 SERVICES: Final = {"ldap": 389, "ldaps": 636, "gc": 3268, "gcs": 3269, "kdc": 88, "kpasswd": 464}
 
 PACKAGES: Final = {
-    "/usr/sbin/samba": "samba",
+    "/usr/sbin/samba": "samba samba-ad-dc",
     "/usr/share/samba/setup/provision.ldif": "samba-ad-provision",
-    "/usr/lib/x86_64-linux-gnu/samba/service/ldap.so": "samba-ad-dc",
     "/usr/sbin/winbindd": "winbind",
     "/usr/bin/kinit": "krb5-user",
     "/usr/bin/ldbsearch": "ldb-tools",
     "/usr/lib/python3/dist-packages/samba/__init__.py": "python3-samba",
     "/usr/bin/ldapsearch": "ldap-utils",
 }
-"""What each Debian package is needed for."""
+"""Files we need and the Debian packages that bring them."""
 
 _CLONE_NEWNET: Final = 0x40000000
 _PR_SET_PDEATHSIG: Final = 1
@@ -212,7 +211,7 @@ def _run(*command: str, environment: Mapping[str, str] | None = None, stdin: str
 
 def install() -> None:
     """Have the packages there that are missing."""
-    missing = [package for path, package in PACKAGES.items() if not _exists(path)]
+    missing = [name for path, names in PACKAGES.items() if not Path(path).exists() for name in names.split()]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -223,12 +222,6 @@ def install() -> None:
         _run("apt-get", "update", "-qq", environment=environment)
         apt = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
         subprocess.run([*apt, *missing], check=True, env=environment, stdout=sys.stderr, timeout=900)
-
-
-def _exists(path: str) -> bool:
-    if Path(path).exists():
-        return True
-    return any(Path("/usr/lib").glob(f"*/{path.split('/', 4)[4]}")) if "linux-gnu" in path else False
 
 
 def provision() -> Path:

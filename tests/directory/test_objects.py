@@ -138,7 +138,7 @@ def test_values_that_come_in_ranges() -> None:
     """A list of 3,500 members, 1,500 at a time."""
     values = [b"CN=%d" % number for number in range(3500)]
     pages = [
-        [Entry("CN=list", {"member;range=0-1499": values[:1500], "member": []})],
+        [Entry("CN=list", {"member;range=0-1499": values[:1500], "member": [], "objectguid": [GUID]})],
         [Entry("CN=list", {"member;range=1500-2999": values[1500:3000]})],
         [Entry("CN=list", {"member;range=3000-*": values[3000:]})],
     ]

@@ -201,7 +201,7 @@ def test_settings_come_and_go_with_the_roles(domain: Domain) -> None:
     assert not domain.exists(settings)
 
 
-@pytest.mark.spec("DSSM-3.1.6.7.1.9-c", "DSSM-3.1.6.7.1.9-d")
+@pytest.mark.spec("DSSM-3.1.6.7.1.9-b", "DSSM-3.1.6.7.1.9-c", "DSSM-3.1.6.7.1.9-d")
 def test_settings_are_made_from_what_was_there(domain: Domain) -> None:
     item, settings = server(domain, remote_access_server=True)
     domain.trace.clear()
@@ -279,7 +279,7 @@ def test_a_queue_is_written(domain: Domain) -> None:
     assert read(domain, ObjectClass.QUEUE, item.identifier, *values) == values
 
 
-@pytest.mark.spec("DSSM-3.1.6.7.2.2-b", "DSSM-3.1.6.7.2.2-c", "DSSM-3.1.6.11.2-j")
+@pytest.mark.spec("DSSM-3.1.6.7-a", "DSSM-3.1.6.7.2.2-b", "DSSM-3.1.6.7.2.2-c", "DSSM-3.1.6.11.2-j")
 def test_which_queue_is_written(domain: Domain) -> None:
     item = domain.queue(domain.queue_manager().attributes["computer_name"])
     found = read(domain, ObjectClass.QUEUE, item.identifier)

@@ -10,7 +10,7 @@ from uuid import UUID
 from msmq.directory import filters, names
 from msmq.directory.connection import OWNER_GROUP_DACL, SEARCH_TIME_LIMIT_S, CachedConnection, Entry
 from msmq.directory.names import Names
-from msmq.directory.results import DirectoryFailure
+from msmq.directory.results import DirectoryFailure, generic
 from msmq.errors import DecodeError
 from msmq.manager.directory import DirectoryResult
 from msmq.security.descriptor import SecurityDescriptor
@@ -70,8 +70,7 @@ class Objects:
         with self.connection.use():
             self.connection.search(parent, attributes=_EXISTS)
             self.connection.add(dn, ldap_class, attributes)
-            (made,) = self.connection.search(dn, attributes=["objectGUID"])
-            return made.get("objectGUID")[0]
+            return _readable(self.connection.search(dn, attributes=["objectGUID"])).get("objectGUID")[0]
 
     def delete(self, dn: str = "", guid: bytes = b"") -> None:
         """Delete Object Using LDAP; the identifier counts more than the name."""
@@ -88,10 +87,8 @@ class Objects:
         self.check()
         wanted = _with_keys(attributes)
         with self.connection.use():
-            found = self.connection.search(by_guid(guid) if guid else dn, attributes=wanted)
-            if not found:
-                raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
-            return {name: self._all_values(found[0], name) for name in wanted}
+            found = _readable(self.connection.search(by_guid(guid) if guid else dn, attributes=wanted))
+            return {name: self._all_values(found, name) for name in wanted}
 
     def search(
         self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str]
@@ -149,7 +146,7 @@ class Objects:
         found = self.connection.search(by_guid(guid), attributes=["distinguishedName"])
         if not found:
             raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
-        return found[0].get("distinguishedName")[0].decode()
+        return found[0].dn
 
     def own_sid(self) -> bytes:
         """The security identifier of the account the directory knows us as, or nothing. The root tells it first,
@@ -170,13 +167,25 @@ class Objects:
             values += given
             if last == "*":
                 return values
-            (entry,) = self.connection.search(entry.dn, attributes=[f"{name};range={int(last) + 1}-*"])
+            more = self.connection.search(entry.dn, attributes=[f"{name};range={int(last) + 1}-*"])
+            if not more:
+                raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
+            entry = more[0]
         return values
 
 
 def by_guid(guid: bytes) -> str:
     """The search base that is an object by its GUID (MS-ADTS 3.1.1.3.1.2.4)."""
     return f"<GUID={UUID(bytes_le=guid)}>"
+
+
+def _readable(found: Sequence[Entry]) -> Entry:
+    """The one object that was found; one that shows not even its identifier may be seen and not be read."""
+    if not found:
+        raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
+    if not found[0].get("objectGUID"):
+        raise generic(f"{found[0].dn} may not be read")
+    return found[0]
 
 
 def _only(entry: Entry, name: str) -> str:

@@ -400,6 +400,22 @@ def test_the_descriptor_of_a_queue_manager_knows_its_computer(domain: Domain) ->
     assert entries[1] == (0xF00F7, machine)
 
 
+def test_the_descriptor_of_a_foreign_queue_manager(domain: Domain) -> None:
+    alice, bob = (
+        Sid.decode(domain.look(f"CN={name},CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0])
+        for name in ("alice", "bob")
+    )
+    supplied = SecurityDescriptor(owner=alice, dacl=Acl.of(Ace(AceType.ACCESS_ALLOWED, 0x20, bob))).encode()
+    item = domain.queue_manager(foreign_system=True, security=supplied)
+    _, read = domain.directory.read(ObjectClass.QUEUE_MANAGER, by_identifier(item.identifier), ["security"])
+    assert read is not None
+    dacl = SecurityDescriptor.decode(read.attributes["security"]).dacl
+    assert dacl is not None
+    entries = {(ace.mask, ace.sid) for ace in dacl.aces}
+    assert {(0x20024, EVERYONE), (0xF00F7, alice)} <= entries
+    assert bob not in {sid for _, sid in entries}
+
+
 # --- queues -------------------------------------------------------------------------------------------------
 
 TYPE = uuid4().bytes_le

@@ -296,6 +296,7 @@ def test_the_first_site(domain: Domain) -> None:
 @pytest.mark.spec(
     "DSSM-3.1.6.11.5.1-a", "DSSM-3.1.6.11.5.2-a", "DSSM-3.1.6.11.5.3-a", "DSSM-2.2.2-g", "DSSM-2.2.2-m"
 )
+@pytest.mark.spec("DSSM-3.1.6.11.5.3-b")
 def test_a_link_made_by_hand(domain: Domain) -> None:
     """A gate that was deleted is skipped (ruling A4)."""
     kind = ObjectClass.ROUTING_LINK

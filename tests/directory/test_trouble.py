@@ -280,7 +280,7 @@ def sockets_to(port: int) -> int:
     return sum(line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "01" for line in lines)
 
 
-@pytest.mark.spec("DSSM-3.1-a", "DSSM-3.1.1.6-a", "DSSM-2.1-a")
+@pytest.mark.spec("DSSM-3.1-a", "DSSM-3.1.1.6-a")
 def test_several_threads(own_domain_controller: DomainController) -> None:
     domain = Domain(own_domain_controller)
     host = domain.queue_manager().attributes["computer_name"]
@@ -344,3 +344,10 @@ def test_an_attribute_the_server_does_not_know(domain: Domain, refuse: Refuse) -
     refuse("replace", item.attributes["full_path"], code=16)
     change = DirectoryObject(ObjectClass.QUEUE, {"identifier": item.identifier, "label": "x"})
     assert domain.directory.write(change, None, None) is DirectoryResult.ATTRIBUTE_NOT_FOUND
+
+
+@pytest.mark.spec("DSSM-3.1.6.7.3.2-e")
+def test_an_enterprise_that_is_not_there(domain: Domain, refuse: Refuse) -> None:
+    refuse("search", ENTERPRISE_DN, code=32)
+    change = DirectoryObject(ObjectClass.ENTERPRISE, {"default_time_to_live_s": 1})
+    assert domain.directory.write(change, None, None) is NOT_FOUND

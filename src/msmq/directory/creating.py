@@ -99,7 +99,8 @@ class Creating:
             self.objects.set(path, b"", certificate_attributes(item.attributes["public_signing_key_list"]))
         if any(item.attributes.get(flag) for flag in SERVER_FLAGS):
             for site in item.attributes["site_identifier_list"]:
-                self.settings.create(computer, site, {**attributes, "objectGUID": [guid]})
+                configuration = {**attributes, "objectGUID": [guid]}
+                self.settings.create(computer, site, configuration, replace_old=True)
         return guid
 
     def _queue_manager_security(

@@ -24,8 +24,15 @@ class SettingsObjects:
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
 
-    def create(self, computer: str, site: bytes, configuration: Mapping[str, Sequence[bytes]]) -> None:
-        """Make one, in place of an old one if need be."""
+    def create(
+        self,
+        computer: str,
+        site: bytes,
+        configuration: Mapping[str, Sequence[bytes]],
+        *,
+        replace_old: bool = False,
+    ) -> None:
+        """Make one; that of an earlier life is in the way unless it may be replaced."""
         name = self._site_name(site)
         if name is None:
             return
@@ -35,7 +42,7 @@ class SettingsObjects:
         try:
             self.objects.create(parent, _NAME, "mSMQSettings", attributes)
         except DirectoryFailure as failure:
-            if failure.result is not DirectoryResult.OBJECT_ALREADY_EXISTS:
+            if failure.result is not DirectoryResult.OBJECT_ALREADY_EXISTS or not replace_old:
                 raise
             self.objects.delete(places.settings(computer, name))
             self.objects.create(parent, _NAME, "mSMQSettings", attributes)

@@ -113,7 +113,7 @@ class Writing:
                 computer, b"", certificate_attributes(item.attributes["public_signing_key_list"])
             )
         if given:
-            self._follow(before, after, path, guid)
+            self._follow(before, after, attributes, path, guid)
 
     def _computer_path(self, item: DirectoryObject, path: str, guid: bytes) -> str:
         if populated(item, "computer_name"):
@@ -128,7 +128,14 @@ class Writing:
         found = self.objects.get(path, guid, list(dict.fromkeys(ldap for _, ldap in _ldap_names())))
         return self.converter.element(QUEUE_MANAGER, wanted, found, {}).attributes
 
-    def _follow(self, before: dict[str, Any], after: dict[str, Any], path: str, guid: bytes) -> None:
+    def _follow(
+        self,
+        before: dict[str, Any],
+        after: dict[str, Any],
+        written: dict[str, list[bytes]],
+        path: str,
+        guid: bytes,
+    ) -> None:
         """mSMQSettings Objects (3.1.6.7.1.9)."""
         old = _sites_served(before)
         new = _sites_served(after)
@@ -138,7 +145,7 @@ class Writing:
         computer = names.first_value(names.parent(configuration["distinguishedName"][0].decode()))
         for site in new:
             if site in old:
-                self.settings.update(computer, site, configuration)
+                self.settings.update(computer, site, written)
             else:
                 self.settings.create(computer, site, configuration)
         for site in old:

@@ -57,6 +57,7 @@ class Process:
         timers = self.data.parent / "quick.toml"
         timers.write_text(self.config)
         command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.data), "--name", self.name]
+        command += ["--api", "none"]
         command += ["--listen", self.address, "--port", str(self.port), "--config", str(timers)]
         command += ["--ping-port", str(self.ping_port)]
         with (self.data.parent / f"{self.name}.log").open("ab") as log:

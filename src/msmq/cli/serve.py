@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from msmq.server.config import Config
+    from msmq.server.config import ApiConfig, Config
     from msmq.server.daemon import Daemon
 
 FAILED = 1
@@ -37,6 +37,14 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="TCP port of sessions, 1801; 0 for none.")] = None,
     ping_port: Annotated[int | None, typer.Option(help="UDP port of pings, 3527; 0 for none.")] = None,
+    api: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDR",
+            help="Where applications connect: unix:PATH, HOST:PORT or tls:HOST:PORT; may be repeated; none for "
+            "nowhere. The usual socket when not given.",
+        ),
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
 ) -> None:
     import asyncio
@@ -44,7 +52,7 @@ def serve(
     from msmq.errors import MsmqError
 
     def settings() -> Config:
-        return _settings(config, data, name, listen, port, ping_port)
+        return _settings(config, data, name, listen, port, ping_port, api)
 
     try:
         with asyncio.Runner(loop_factory=_quick_loop()) as runner:
@@ -71,6 +79,7 @@ def _settings(
     listen: list[str] | None,
     port: int | None,
     ping_port: int | None,
+    api: list[str] | None,
 ) -> Config:
     """The file, and on top of it what the command line says."""
     from dataclasses import replace
@@ -85,7 +94,38 @@ def _settings(
         "ping_port": ping_port,
     }
     base = load(file) if file is not None else Config()
+    base = replace(base, api=_channel(base.api, api))
     return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _channel(config: ApiConfig, given: list[str] | None) -> ApiConfig:
+    """Where applications connect: as the command line says, else as the file says, else the usual socket."""
+    from dataclasses import replace
+
+    from msmq.api.addresses import usual_address
+
+    if given == ["none"]:
+        return replace(config, enabled=False)
+    if given:
+        return replace(config, enabled=True, listen=tuple(given))
+    return config if config.listen else replace(config, listen=(usual_address(),))
+
+
+def _without_taken_socket(config: Config) -> Config:
+    """The usual socket belongs to the first queue manager of this user; another one runs without."""
+    from dataclasses import replace
+
+    from msmq.api.addresses import own_socket, usual_address
+    from msmq.api.relay import is_served
+
+    if not config.api.enabled or config.api.listen != (usual_address(),) or not is_served(own_socket()):
+        return config
+    print(
+        f"msmq serve: another queue manager serves {own_socket()}; applications cannot reach this one. Give it a "
+        "socket of its own with --api unix:PATH.",
+        file=sys.stderr,
+    )
+    return replace(config, api=replace(config.api, enabled=False))
 
 
 async def _run(settings: Callable[[], Config]) -> bool:
@@ -97,7 +137,7 @@ async def _run(settings: Callable[[], Config]) -> bool:
     from msmq.server.logs import set_up
     from msmq.server.readiness import notify
 
-    config = settings()
+    config = _without_taken_socket(settings())
     set_up(config.log_level, config.log_format)
     spare_the_collector()
     daemon = Daemon(config)
@@ -107,7 +147,8 @@ async def _run(settings: Callable[[], Config]) -> bool:
         loop.add_signal_handler(number, daemon.stopping.set)
     loop.add_signal_handler(signal.SIGHUP, _reload, daemon, settings)
     doors = ", ".join(config.listen)
-    print(f"ready {config.name}: {doors} port {config.port}", flush=True)
+    channel = "".join(f", {address}" for address in (daemon.door.addresses if daemon.door else ()))
+    print(f"ready {config.name}: {doors} port {config.port}{channel}", flush=True)
     notify("READY=1")
     await daemon.stopping.wait()
     notify("STOPPING=1")

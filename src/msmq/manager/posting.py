@@ -98,24 +98,37 @@ class Posting:
         if queue is None:
             raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
         address = queue_manager_of(self.core, queue)
-        complete = self._complete(message, descriptor.format_name, address, transaction, caller)
+        complete = self.complete(message, descriptor.format_name, address, transaction, caller)
         complete = self.credentials.sign(complete, signer, as_manager=caller is None)
-        stored = StoredMessage(serialize(complete), self._local(complete))
+        stored = StoredMessage(serialize(complete), self.local(complete))
+        if stored.local.private and not is_destination(queue):
+            self._check_privacy(complete)
+        self.place(descriptor.format_name, queue, stored, transaction, caller)
+        return stored
+
+    def place(
+        self,
+        name: str,
+        queue: Queue,
+        stored: StoredMessage,
+        transaction: Transaction | None = None,
+        caller: Token | None = None,
+        *,
+        unsigned: bool = False,
+    ) -> None:
+        """Put a completed message into the queue that ``name`` stands for here, or tell why it is refused.
+        ``unsigned`` says that it certainly has no signature, so that nobody need look for one."""
         if not is_destination(queue):
-            if stored.local.private:
-                self._check_privacy(complete)
             status, _ = self.sending.enqueue(queue, stored, transaction)
             if status:
-                raise InsufficientResourcesError(
-                    f"{descriptor.format_name} takes no more messages: {status.name}."
-                )
-            return stored
-        fate = self._deliver(queue, stored, caller, transaction)
+                raise InsufficientResourcesError(f"{name} takes no more messages: {status.name}.")
+            return
+        deliver = self.sending.deliver if unsigned else self._deliver
+        fate = deliver(queue, stored, caller, transaction)
         self._journal(queue, stored, fate, transaction)
         if fate is not MessageClass.ACK_REACH_QUEUE:
             refused = _REFUSED.get(fate, InvalidHandleError)
-            raise refused(f"{descriptor.format_name} refuses this message: {fate.name}.")
-        return stored
+            raise refused(f"{name} refuses this message: {fate.name}.")
 
     def _deliver(
         self, queue: Queue, stored: StoredMessage, caller: Token | None, transaction: Transaction | None
@@ -137,7 +150,7 @@ class Posting:
             )
         self.credentials.check_privacy(message)
 
-    def _complete(
+    def complete(
         self,
         message: Message,
         destination: str,
@@ -170,7 +183,8 @@ class Posting:
         return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
 
     @staticmethod
-    def _local(message: Message) -> LocalAttributes:
+    def local(message: Message) -> LocalAttributes:
+        """What no header carries."""
         return LocalAttributes(
             allow_peek_when_locked=message.allow_peek_when_locked,
             private=message.privacy_level != PrivacyLevel.NONE,

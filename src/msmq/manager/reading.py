@@ -38,6 +38,7 @@ from msmq.manager.queue import (
     WaitingRead,
 )
 from msmq.manager.seek import next_readable, seek_by_id
+from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction, Transactions
 from msmq.wire.classes import MessageClass
 
@@ -143,10 +144,11 @@ class Reading:
         *,
         delete_message: bool,
         transactional: bool = False,
+        message: StoredMessage | None = None,
     ) -> None:
         """Dequeue Message End: the reader keeps the message or gives it back. A purge meanwhile has the last
         word, and a message read in a transaction waits for that to end. Only the descriptor that began a read
-        can end it, and only once."""
+        can end it, and only once. Who still has the ``message`` saves reading it again."""
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
         queue, lookup_id = position
@@ -161,7 +163,7 @@ class Reading:
             if state is PositionState.PURGE_PENDING:
                 self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
             elif delete_message:
-                self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE)
+                self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE, message)
             else:
                 self.placing.give_back(queue, lookup_id)
         except MQError:

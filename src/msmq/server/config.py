@@ -14,8 +14,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
-from msmq.errors import MsmqError
+from msmq.api.callers import Rules
+from msmq.api.door import Doorplate
+from msmq.errors import DecodeError, EncodeError, MsmqError
 from msmq.security.policy import CryptoPolicy
+from msmq.security.sid import Sid
 from msmq.security.signing import HashPolicy
 from msmq.server.logs import FORMATS
 from msmq.transfer.timers import TimerSettings
@@ -62,6 +65,62 @@ class DirectorySettings:
 
     file: str = ""
     """The directory of a workgroup; empty for none. A relative path starts at the configuration file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """The channel of applications."""
+
+    enabled: Annotated[bool, "Whether there is one."] = True
+    listen: Annotated[
+        tuple[str, ...],
+        "Where applications connect: unix:PATH, HOST:PORT of this computer, or tls:HOST:PORT. Empty: `msmq serve` "
+        "takes the usual socket of its user, other programs open none.",
+    ] = ()
+    socket_mode: Annotated[str, "Who may connect to unix sockets, as an octal mode."] = "0666"
+    certificate: Annotated[str, "PEM file with the certificates of this server, for tls:."] = ""
+    private_key: Annotated[str, "PEM file with its private key."] = ""
+    client_authorities: Annotated[
+        str, "PEM file with the authorities of client certificates; clients need one then."
+    ] = ""
+    administrators: Annotated[tuple[str, ...], "Users, @groups and SIDs beside root and the server's user."] = ()
+    users: Annotated[dict[str, str], "Users of this computer, by name or number, and their SIDs."] = field(
+        default_factory=dict
+    )
+    tokens: Annotated[dict[str, str], "SHA-256 of bearer tokens, in hexadecimal, and their SIDs."] = field(
+        default_factory=dict
+    )
+    certificates: Annotated[dict[str, str], "Names in client certificates and their SIDs."] = field(
+        default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        for table in (self.users, self.tokens, self.certificates):
+            for name, sid in table.items():
+                try:
+                    Sid.parse(sid)
+                except (DecodeError, EncodeError, ValueError):
+                    raise ConfigError(f"api: {name} = {sid!r} is no SID, which looks like S-1-5-21-1-2-3-1000.") from None
+        try:
+            int(self.socket_mode, 8)
+        except ValueError:
+            raise ConfigError(f"api: socket_mode is {self.socket_mode!r}; write it like 0660.") from None
+
+    @property
+    def plate(self) -> Doorplate:
+        """What the door needs of it."""
+
+        def path(text: str) -> Path | None:
+            return Path(text) if text else None
+
+        return Doorplate(
+            self.listen if self.enabled else (),
+            int(self.socket_mode, 8),
+            path(self.certificate),
+            path(self.private_key),
+            path(self.client_authorities),
+            Rules(self.users, self.administrators, self.tokens, self.certificates),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +219,7 @@ class Config:
     timers: Annotated[TimerSettings, "Times of the protocol, named as in MS-MQQB 3.1.2."] = field(
         default_factory=TimerSettings
     )
+    api: Annotated[ApiConfig, "The channel of applications."] = field(default_factory=ApiConfig)
 
     def __post_init__(self) -> None:
         for name in ("port", "ping_port"):
@@ -279,6 +339,9 @@ def _read(defaults: Any, name: str, value: Any, prefix: str = "") -> Any:
         texts = [value] if isinstance(value, str) else value
         if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
             return tuple(texts)
+    elif isinstance(default, dict):
+        if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+            return dict(value)
     elif type(value) is type(default):
         if isinstance(value, int) and value < 0:
             raise ConfigError(f"{prefix}{name} is {value}; it cannot be negative.")
@@ -304,6 +367,8 @@ def show(config: Config) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(text)}" for key, text in value.items()) + "}"
     if isinstance(value, tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, int):

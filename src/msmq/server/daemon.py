@@ -12,8 +12,12 @@ import gc
 import logging
 import os
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from msmq.api.desk import Session as PeerSession
+from msmq.api.door import Door
 from msmq.directory.local import LocalDirectory
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
@@ -38,6 +42,7 @@ from msmq.store import RealDisk, Store
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
 from msmq.transfer.ping import PingResponder
 from msmq.transfer.session import SessionConfig
+from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
 _log = logging.getLogger(__name__)
@@ -67,6 +72,11 @@ class Daemon:
         self.stopping = asyncio.Event()
         """Set when the daemon cannot go on."""
         self._ping_doors: list[asyncio.DatagramTransport] = []
+        self.door: Door | None = None
+        """The channel of applications, if there is one."""
+        self._in_session: dict[Connection, None] = {}
+        self.recovered: Mapping[str, Any] = {}
+        """What the ledger had of users."""
 
     async def start(self) -> None:
         """Open the store, start the queue manager, open the doors."""
@@ -79,8 +89,13 @@ class Daemon:
         try:
             self._start_manager()
             await self._open_doors()
+            if self.config.api.plate.listen:
+                self.door = Door(self.config.api.plate, self)
+                await self.door.open()
         except BaseException:
             self._shut_doors()
+            if self.door is not None:
+                await self.door.close()
             self.store.close()
             raise
         self._housekeeping = Alarm(self._keep_house)
@@ -112,6 +127,7 @@ class Daemon:
         self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
+        self.recovered = {key: value for key, value in found.values.items() if key.startswith("user/")}
         self.store.commit()  # who we are, before anybody is told
         self.commit = GroupCommit(self.store, self._store_failed)
         own_guid = self.manager.core.record.identifier
@@ -168,9 +184,23 @@ class Daemon:
                 )
                 self._ping_doors.append(transport)
 
+    # What the channel of applications asks for
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        self.commit.when_durable(action)
+
+    def sessions(self) -> list[PeerSession]:
+        return [
+            PeerSession(connection.peer, connection.session.role is Role.ACCEPTOR)
+            for connection in self._in_session
+            if connection.is_open
+        ]
+
     def _shut_doors(self) -> None:
         if hasattr(self, "listener"):
             self.listener.stop_accepting()
+        if self.door is not None:
+            self.door.stop_accepting()
         for door in self._ping_doors:
             door.close()
         self._ping_doors.clear()
@@ -179,6 +209,8 @@ class Daemon:
         """Stop in an orderly way; nothing that was promised is lost."""
         self._shut_doors()
         self._housekeeping.stop()
+        if self.door is not None:
+            await self.door.close()
         if self.failure is None:
             await self.commit.drain()
         self.outgoing.stop()
@@ -217,6 +249,7 @@ class Daemon:
                 self._room_again(connection)
             elif isinstance(event, Established):
                 connection.was_open = True
+                self._in_session[connection] = None
                 _log.info("session with %s open", connection.peer)
                 self.outgoing.established(connection)
             elif isinstance(event, Closed):
@@ -225,6 +258,7 @@ class Daemon:
                 _log.log(
                     level, "session with %s closed: %s %s", connection.peer, event.reason.value, event.detail
                 )
+                self._in_session.pop(connection, None)
                 self.arrivals.closed(connection)
                 self.outgoing.closed(connection, event.returned)
 

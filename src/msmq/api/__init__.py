@@ -1,0 +1,5 @@
+"""The channel of applications: gRPC, as ``msmq.proto`` says it, in front of the queue manager.
+
+:mod:`msmq.api.door` opens it, :mod:`msmq.api.callers` says who calls, :mod:`msmq.api.status` how errors travel. The
+other modules are the calls themselves, a module for each group of them.
+"""

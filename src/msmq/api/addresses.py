@@ -1,0 +1,34 @@
+"""Where the channel is when nobody says otherwise. Server and clients ask the same two questions."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+SYSTEM_SOCKET: Final = Path("/run/msmq/api.sock")
+"""The socket of a queue manager that root runs."""
+
+
+def own_socket() -> Path:
+    """The socket of a queue manager that this user runs."""
+    if os.geteuid() == 0:
+        return SYSTEM_SOCKET
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(runtime) / "msmq" / "api.sock" if runtime else Path.home() / ".msmq" / "api.sock"
+
+
+def usual_address() -> str:
+    """Where a server listens that was told nothing."""
+    return f"unix:{own_socket()}"
+
+
+def server_address(given: str | None = None) -> str:
+    """Where a client connects: what it was told, ``MSMQ_SERVER``, the user's own server, that of the system."""
+    if given:
+        return given
+    named = os.environ.get("MSMQ_SERVER")
+    if named:
+        return named
+    own = own_socket()
+    return f"unix:{own if own.exists() or not SYSTEM_SOCKET.exists() else SYSTEM_SOCKET}"

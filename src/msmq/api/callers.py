@@ -1,0 +1,136 @@
+"""Who calls: from a process, a token or a certificate to the token of the access check.
+
+* A process on the unix socket is known by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its user
+  is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way Samba
+  writes both. Root and the user that runs the queue manager are administrators.
+* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to.
+* Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
+* Everybody else is anonymous.
+"""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from msmq.errors import AccessDeniedError
+from msmq.security.access import Privilege, Token
+from msmq.security.sid import ADMINISTRATORS, Sid
+
+UNIX_USER: Final = Sid.parse("S-1-22-1")
+UNIX_GROUP: Final = Sid.parse("S-1-22-2")
+_BEARER: Final = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the operator decided about identities."""
+
+    users: Mapping[str, str] = field(default_factory=dict)
+    """Users of this computer, by name or number, to SIDs."""
+    administrators: tuple[str, ...] = ()
+    """Users, groups (``@name``) and SIDs that are administrators of the queue manager."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of bearer tokens, in hexadecimal, to SIDs."""
+    certificates: Mapping[str, str] = field(default_factory=dict)
+    """Names in verified client certificates to SIDs."""
+
+
+class Context(Protocol):
+    """What is asked of a gRPC context."""
+
+    def peer(self) -> str: ...
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]: ...
+
+
+def token_digest(token: str) -> str:
+    """How the configuration knows a bearer token: it keeps no token, so it can tell none."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Callers:
+    """Finds the caller of each call."""
+
+    def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
+        self.rules = rules
+        self.own_uid = os.geteuid() if own_uid is None else own_uid
+        self._connections: dict[str, Token] = {}
+        self._tokens = {digest.lower(): sid for digest, sid in rules.tokens.items()}
+
+    # --- connections of the relay -------------------------------------------------------------------------------
+
+    def register(self, peer: str, token: Token) -> None:
+        """A connection whose other end is known; ``peer`` is how gRPC will call it."""
+        self._connections[peer] = token
+
+    def forget(self, peer: str) -> None:
+        self._connections.pop(peer, None)
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def caller(self, context: Context) -> Token:
+        """Whose rights count for a call."""
+        peer = context.peer()
+        if peer.startswith("unix"):
+            known = self._connections.get(peer)
+            if known is None:  # nobody but the relay has business at the inner socket
+                raise AccessDeniedError("This connection did not come through the door.")
+            return known
+        for key, value in context.invocation_metadata() or ():
+            if key == "authorization" and isinstance(value, str):
+                return self._of_bearer(value)
+        return self._of_certificate(context.auth_context()) or Token.anonymous()
+
+    def _of_bearer(self, value: str) -> Token:
+        digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""
+        sid = self._tokens.get(digest)
+        if sid is None:
+            raise AccessDeniedError("The bearer token is not known here.")
+        return self._with_rights(Sid.parse(sid), ())
+
+    def _of_certificate(self, properties: Mapping[str, Iterable[bytes]]) -> Token | None:
+        for kind in ("x509_subject_alternative_name", "x509_common_name"):
+            for name in properties.get(kind, ()):
+                sid = self.rules.certificates.get(name.decode("utf-8", "replace"))
+                if sid is not None:
+                    return self._with_rights(Sid.parse(sid), ())
+        return None
+
+    def of_process(self, uid: int, gid: int) -> Token:
+        """The user behind a process of this computer."""
+        name = _user_name(uid)
+        mapped = self.rules.users.get(str(uid)) or (self.rules.users.get(name) if name else None)
+        user = Sid.parse(mapped) if mapped else UNIX_USER.child(uid)
+        gids = {gid, *(os.getgrouplist(name, gid) if name else ())}
+        named = {str(uid), *([name] if name else []), *(f"@{group}" for group in map(_group_name, gids) if group)}
+        administrator = uid in (0, self.own_uid) or bool(named & set(self.rules.administrators))
+        return self._with_rights(user, map(UNIX_GROUP.child, gids), administrator=administrator)
+
+    def _with_rights(self, user: Sid, groups: Iterable[Sid], *, administrator: bool = False) -> Token:
+        token = Token.authenticated(user, groups)
+        if not administrator and str(user) not in self.rules.administrators and user != ADMINISTRATORS:
+            return token
+        privileges = frozenset({Privilege.SECURITY, Privilege.TAKE_OWNERSHIP})
+        return Token(user, token.groups | {ADMINISTRATORS}, privileges)
+
+
+def _user_name(uid: int) -> str | None:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
+def _group_name(gid: int) -> str | None:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None

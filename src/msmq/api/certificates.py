@@ -1,0 +1,141 @@
+"""Certificates of users: registered with the queue manager, kept in its ledger, one internal one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from msmq.api.desk import Desk
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.errors import AccessDeniedError, InvalidCertificateError, InvalidParameterError
+from msmq.manager.certificates import INTERNAL_KEY_BITS, make_internal_certificate, register_certificate
+from msmq.manager.model import InternalCertificate, User
+from msmq.security.access import Token
+from msmq.security.sid import ADMINISTRATORS, ANONYMOUS, Sid
+from msmq.wire.certificates import UserSignCerts, certificate_digest
+
+_KEY: Final = "user/"
+_MOST_CERTIFICATES: Final = 64
+
+
+class CertificateCalls:
+    """The calls about certificates."""
+
+    def __init__(self, desk: Desk, recovered: Mapping[str, Any]) -> None:
+        self._desk = desk
+        self._core = desk.manager.core
+        self._users: dict[str, User] = {}
+        for key, value in recovered.items():
+            if key.startswith(_KEY):
+                self._restore(key.removeprefix(_KEY), value)
+
+    def _restore(self, sid: str, value: dict[str, Any]) -> None:
+        user = User(
+            identifier=bytes.fromhex(value["identifier"]),
+            security_identifier=Sid.parse(sid).encode(),
+            certificate_digest_list=tuple(map(bytes.fromhex, value["digests"])),
+            certificates=bytes.fromhex(value["certificates"]),
+        )
+        self._users[sid] = user
+        if value["internal"]:
+            internal = InternalCertificate(bytes.fromhex(value["internal"]), user)
+            self._core.internal_certificates[user.security_identifier] = internal
+
+    def _write(self, user: User) -> None:
+        internal = self._core.internal_certificates.get(user.security_identifier)
+        value = {
+            "identifier": user.identifier.hex(),
+            "digests": [digest.hex() for digest in user.certificate_digest_list],
+            "certificates": user.certificates.hex(),
+            "internal": internal.certificate.hex() if internal else "",
+        }
+        self._core.ledger.put_value(f"{_KEY}{Sid.decode(user.security_identifier)}", value)
+
+    def _user_of(self, caller: Token) -> User:
+        if caller.user == ANONYMOUS:
+            raise AccessDeniedError("Certificates belong to a user; this connection is anonymous.")
+        sid = str(caller.user)
+        if sid not in self._users:
+            identifier = self._core.environment.random_bytes(16)
+            self._users[sid] = User(identifier, caller.user.encode())
+        return self._users[sid]
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    async def list_certificates(
+        self, request: pb.ListCertificatesRequest, caller: Token
+    ) -> pb.ListCertificatesReply:
+        sid = request.sid or str(caller.user)
+        if sid != str(caller.user) and not caller.has(ADMINISTRATORS):
+            raise AccessDeniedError("The certificates of others are for administrators.")
+        user = self._users.get(sid)
+        if user is None:
+            return pb.ListCertificatesReply()
+        found = [_describe(entry.certificate, sid) for entry in _registered(user).certificates]
+        internal = self._core.internal_certificates.get(user.security_identifier)
+        if internal is not None:
+            found.append(_describe(internal.certificate, sid, internal=True))
+        return pb.ListCertificatesReply(certificates=found)
+
+    async def register_certificate(self, request: pb.RegisterCertificateRequest, caller: Token) -> pb.Certificate:
+        described = _describe(request.certificate, str(caller.user))
+        user = self._user_of(caller)
+        if described.digest in user.certificate_digest_list:
+            return described
+        if len(user.certificate_digest_list) >= _MOST_CERTIFICATES:
+            raise InvalidParameterError(f"A user has {_MOST_CERTIFICATES} certificates at most; remove one.")
+        register_certificate(user, request.certificate, self._core.environment.random_bytes(16))
+        self._write(user)
+        await self._desk.durable()
+        return described
+
+    async def remove_certificate(self, request: pb.RemoveCertificateRequest, caller: Token) -> pb.Done:
+        user = self._user_of(caller)
+        kept = tuple(entry for entry in _registered(user).certificates if entry.digest != request.digest)
+        internal = self._core.internal_certificates.get(user.security_identifier)
+        if internal is not None and certificate_digest(internal.certificate) == request.digest:
+            del self._core.internal_certificates[user.security_identifier]
+        elif len(kept) == len(_registered(user).certificates):
+            raise InvalidCertificateError("No certificate with this digest is registered for the caller.")
+        user.certificates = UserSignCerts(kept).encode()
+        user.certificate_digest_list = tuple(entry.digest for entry in kept)
+        self._write(user)
+        await self._desk.durable()
+        return pb.Done()
+
+    async def renew_internal_certificate(
+        self, request: pb.RenewInternalCertificateRequest, caller: Token
+    ) -> pb.InternalCertificate:
+        user = self._user_of(caller)
+        key = rsa.generate_private_key(65_537, INTERNAL_KEY_BITS)
+        made = make_internal_certificate(self._core, user, key)
+        self._write(user)
+        await self._desk.durable()
+        return pb.InternalCertificate(
+            certificate=_describe(made.certificate, str(caller.user), internal=True),
+            private_key=key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
+        )
+
+
+def _registered(user: User) -> UserSignCerts:
+    return UserSignCerts.decode(user.certificates) if user.certificates else UserSignCerts()
+
+
+def _describe(certificate: bytes, sid: str, *, internal: bool = False) -> pb.Certificate:
+    try:
+        read = x509.load_der_x509_certificate(certificate)
+        return pb.Certificate(
+            certificate=certificate,
+            digest=certificate_digest(certificate),
+            sid=sid,
+            subject=read.subject.rfc4514_string(),
+            issuer=read.issuer.rfc4514_string(),
+            expires_time=int(read.not_valid_after_utc.timestamp()),
+            internal=internal,
+        )
+    except ValueError as error:
+        raise InvalidCertificateError(f"This is no X.509 certificate in DER: {error}") from None

@@ -1,0 +1,164 @@
+"""What all calls share: the queue manager, its durability, and the transactions of applications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+import grpc
+
+from msmq.api.names import Names
+from msmq.errors import MQError, TransactionSequenceError
+from msmq.manager.model import QueueAccessType
+from msmq.manager.queue import OutgoingQueue
+from msmq.manager.queue_manager import QueueManager
+from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
+from msmq.security.sid import Sid
+from msmq.wire.names import parse_format_name
+
+_MAX_UNSENT: Final = 64
+"""Answers that may wait for a slow reader before no more requests of it are read."""
+
+
+class Session(NamedTuple):
+    """A session with another host."""
+
+    peer: str
+    incoming: bool
+
+
+class Host(Protocol):
+    """What the channel needs of the daemon it is a door of."""
+
+    @property
+    def manager(self) -> QueueManager: ...
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Call ``action`` once everything done so far will survive."""
+
+    def sessions(self) -> list[Session]:
+        """Sessions that are open."""
+
+    @property
+    def recovered(self) -> Mapping[str, Any]:
+        """The named values that were in the ledger at the start."""
+
+
+@dataclass(slots=True)
+class _OpenTransaction:
+    transaction: Transaction
+    owner: Sid
+
+
+class Desk:
+    """The queue manager as calls see it."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.manager = host.manager
+        self.names = Names(host.manager)
+        self.incarnation = host.manager.core.environment.random_bytes(16)
+        self._transactions: dict[bytes, _OpenTransaction] = {}
+
+    async def durable(self) -> None:
+        """Wait until everything done so far will survive."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def finish() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        self.host.when_durable(finish)
+        await done
+
+    # --- transactions -------------------------------------------------------------------------------------------
+
+    def begin(self, caller: Token) -> Transaction:
+        transaction = self.manager.transactions.create()
+        self._transactions[transaction.identifier] = _OpenTransaction(transaction, caller.user)
+        return transaction
+
+    def transaction(self, identifier: bytes, caller: Token) -> Transaction | None:
+        """The open transaction that a call names; None when it names none. That of somebody else does not exist."""
+        if not identifier:
+            return None
+        found = self._transactions.get(identifier)
+        if found is None or found.owner != caller.user:
+            raise TransactionSequenceError("This transaction has ended, or was never begun here.")
+        return found.transaction
+
+    def commit(self, transaction: Transaction) -> None:
+        self._transactions.pop(transaction.identifier, None)
+        try:
+            self.manager.transactions.commit(transaction.identifier)
+        except MQError:  # there was no room for it, and nothing has happened
+            self.abort(transaction)
+            raise
+
+    def abort(self, transaction: Transaction) -> None:
+        """End a transaction, if nobody has, as if it had never been."""
+        self._transactions.pop(transaction.identifier, None)
+        if transaction.identifier in self.manager.transactions.collection:
+            self.manager.transactions.abort(transaction.identifier)
+
+    # --- names --------------------------------------------------------------------------------------------------
+
+    def reading_access(self, name: str, *, receive: bool) -> QueueAccessType:
+        """How a queue is opened for reading: messages on their way out are the administrator's to read."""
+        outgoing = isinstance(self.manager.naming.find(parse_format_name(name)), OutgoingQueue)
+        if receive:
+            return QueueAccessType.RECEIVE_ADMIN if outgoing else QueueAccessType.RECEIVE
+        return QueueAccessType.PEEK_ADMIN if outgoing else QueueAccessType.PEEK
+
+
+class Outbox:
+    """Answers of a stream, in order. Whoever has one puts it in; one task writes."""
+
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        self._context = context
+        self._replies: deque[Any] = deque()
+        self._something = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._error: MQError | None = None
+        self._closed = False
+
+    def put(self, reply: Any) -> None:
+        self._replies.append(reply)
+        self._something.set()
+        if len(self._replies) >= _MAX_UNSENT:
+            self._room.clear()
+
+    def fail(self, error: MQError) -> None:
+        """End the stream with an error, after what is in here already."""
+        self._error = self._error or error
+        self._something.set()
+
+    def close(self) -> None:
+        """End the stream after what is in here already."""
+        self._closed = True
+        self._something.set()
+
+    async def room(self) -> None:
+        """Wait until the reader keeps up."""
+        await self._room.wait()
+
+    async def run(self) -> None:
+        """Write until closed or failed."""
+        replies, write = self._replies, self._context.write
+        while True:
+            while replies:
+                await write(replies.popleft())
+                if len(replies) < _MAX_UNSENT and not self._room.is_set():
+                    self._room.set()
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                return
+            self._something.clear()
+            await self._something.wait()

@@ -1,0 +1,1 @@
+"""Made by ``make proto`` from ``msmq.proto``; do not edit."""

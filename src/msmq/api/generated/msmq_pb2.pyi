@@ -1,0 +1,808 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Delivery(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DELIVERY_DEFAULT: _ClassVar[Delivery]
+    EXPRESS: _ClassVar[Delivery]
+    RECOVERABLE: _ClassVar[Delivery]
+    TRANSACTIONAL: _ClassVar[Delivery]
+
+class Acknowledgements(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACKNOWLEDGE_NOTHING: _ClassVar[Acknowledgements]
+    ACKNOWLEDGE_ARRIVAL: _ClassVar[Acknowledgements]
+    ACKNOWLEDGE_RECEIVE: _ClassVar[Acknowledgements]
+    ACKNOWLEDGE_NO_ARRIVAL: _ClassVar[Acknowledgements]
+    ACKNOWLEDGE_NO_RECEIVE: _ClassVar[Acknowledgements]
+
+class Form(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROPERTIES: _ClassVar[Form]
+    PACKET: _ClassVar[Form]
+
+class ReceiveMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HOLD: _ClassVar[ReceiveMode]
+    TAKE: _ClassVar[ReceiveMode]
+    PEEK: _ClassVar[ReceiveMode]
+
+class Seek(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SEEK_CURRENT: _ClassVar[Seek]
+    SEEK_NEXT: _ClassVar[Seek]
+    SEEK_PREVIOUS: _ClassVar[Seek]
+    SEEK_FIRST: _ClassVar[Seek]
+    SEEK_LAST: _ClassVar[Seek]
+
+class QueueKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PRIVATE: _ClassVar[QueueKind]
+    PUBLIC: _ClassVar[QueueKind]
+    SYSTEM: _ClassVar[QueueKind]
+    CONNECTOR: _ClassVar[QueueKind]
+    JOURNAL: _ClassVar[QueueKind]
+    SUBQUEUE: _ClassVar[QueueKind]
+DELIVERY_DEFAULT: Delivery
+EXPRESS: Delivery
+RECOVERABLE: Delivery
+TRANSACTIONAL: Delivery
+ACKNOWLEDGE_NOTHING: Acknowledgements
+ACKNOWLEDGE_ARRIVAL: Acknowledgements
+ACKNOWLEDGE_RECEIVE: Acknowledgements
+ACKNOWLEDGE_NO_ARRIVAL: Acknowledgements
+ACKNOWLEDGE_NO_RECEIVE: Acknowledgements
+PROPERTIES: Form
+PACKET: Form
+HOLD: ReceiveMode
+TAKE: ReceiveMode
+PEEK: ReceiveMode
+SEEK_CURRENT: Seek
+SEEK_NEXT: Seek
+SEEK_PREVIOUS: Seek
+SEEK_FIRST: Seek
+SEEK_LAST: Seek
+PRIVATE: QueueKind
+PUBLIC: QueueKind
+SYSTEM: QueueKind
+CONNECTOR: QueueKind
+JOURNAL: QueueKind
+SUBQUEUE: QueueKind
+
+class Error(_message.Message):
+    __slots__ = ("code", "name", "description", "detail", "advice")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    name: str
+    description: str
+    detail: str
+    advice: str
+    def __init__(self, code: _Optional[int] = ..., name: _Optional[str] = ..., description: _Optional[str] = ..., detail: _Optional[str] = ..., advice: _Optional[str] = ...) -> None: ...
+
+class Done(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Message(_message.Message):
+    __slots__ = ("body", "body_type", "label", "extension", "application_tag", "correlation_id", "priority", "delivery", "time_to_reach_queue_s", "time_to_be_received_s", "acknowledgements", "journal", "dead_letter", "dead_letter_queue", "admin_queue", "response_queue", "trace", "message_class", "authenticate", "privacy_level", "peekable_when_locked", "sender_certificate", "connector_type")
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    BODY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_TAG_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_REACH_QUEUE_S_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_BE_RECEIVED_S_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ADMIN_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_CLASS_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATE_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PEEKABLE_WHEN_LOCKED_FIELD_NUMBER: _ClassVar[int]
+    SENDER_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_TYPE_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    body_type: int
+    label: str
+    extension: bytes
+    application_tag: int
+    correlation_id: bytes
+    priority: int
+    delivery: Delivery
+    time_to_reach_queue_s: int
+    time_to_be_received_s: int
+    acknowledgements: int
+    journal: bool
+    dead_letter: bool
+    dead_letter_queue: str
+    admin_queue: str
+    response_queue: str
+    trace: bool
+    message_class: int
+    authenticate: bool
+    privacy_level: int
+    peekable_when_locked: bool
+    sender_certificate: bytes
+    connector_type: bytes
+    def __init__(self, body: _Optional[bytes] = ..., body_type: _Optional[int] = ..., label: _Optional[str] = ..., extension: _Optional[bytes] = ..., application_tag: _Optional[int] = ..., correlation_id: _Optional[bytes] = ..., priority: _Optional[int] = ..., delivery: _Optional[_Union[Delivery, str]] = ..., time_to_reach_queue_s: _Optional[int] = ..., time_to_be_received_s: _Optional[int] = ..., acknowledgements: _Optional[int] = ..., journal: _Optional[bool] = ..., dead_letter: _Optional[bool] = ..., dead_letter_queue: _Optional[str] = ..., admin_queue: _Optional[str] = ..., response_queue: _Optional[str] = ..., trace: _Optional[bool] = ..., message_class: _Optional[int] = ..., authenticate: _Optional[bool] = ..., privacy_level: _Optional[int] = ..., peekable_when_locked: _Optional[bool] = ..., sender_certificate: _Optional[bytes] = ..., connector_type: _Optional[bytes] = ...) -> None: ...
+
+class Delivered(_message.Message):
+    __slots__ = ("lookup_id", "arrived_time", "returned_count", "packet", "message", "message_id", "sent_time", "sender", "authenticated", "destination", "transactional", "first_in_transaction", "last_in_transaction")
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PACKET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    SENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    DESTINATION_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
+    FIRST_IN_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    LAST_IN_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    lookup_id: int
+    arrived_time: int
+    returned_count: int
+    packet: bytes
+    message: Message
+    message_id: bytes
+    sent_time: int
+    sender: str
+    authenticated: bool
+    destination: str
+    transactional: bool
+    first_in_transaction: bool
+    last_in_transaction: bool
+    def __init__(self, lookup_id: _Optional[int] = ..., arrived_time: _Optional[int] = ..., returned_count: _Optional[int] = ..., packet: _Optional[bytes] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., message_id: _Optional[bytes] = ..., sent_time: _Optional[int] = ..., sender: _Optional[str] = ..., authenticated: _Optional[bool] = ..., destination: _Optional[str] = ..., transactional: _Optional[bool] = ..., first_in_transaction: _Optional[bool] = ..., last_in_transaction: _Optional[bool] = ...) -> None: ...
+
+class QueueName(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    def __init__(self, queue: _Optional[str] = ...) -> None: ...
+
+class SendRequest(_message.Message):
+    __slots__ = ("queue", "messages", "transaction")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    transaction: bytes
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+
+class SendReply(_message.Message):
+    __slots__ = ("queue_manager", "ordinals", "lookup_ids", "failures")
+    QUEUE_MANAGER_FIELD_NUMBER: _ClassVar[int]
+    ORDINALS_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    queue_manager: bytes
+    ordinals: _containers.RepeatedScalarFieldContainer[int]
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    failures: _containers.RepeatedCompositeFieldContainer[SendFailure]
+    def __init__(self, queue_manager: _Optional[bytes] = ..., ordinals: _Optional[_Iterable[int]] = ..., lookup_ids: _Optional[_Iterable[int]] = ..., failures: _Optional[_Iterable[_Union[SendFailure, _Mapping]]] = ...) -> None: ...
+
+class SendFailure(_message.Message):
+    __slots__ = ("index", "error")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    error: Error
+    def __init__(self, index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class SendStreamRequest(_message.Message):
+    __slots__ = ("open", "batch")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    open: OpenToSend
+    batch: SendBatch
+    def __init__(self, open: _Optional[_Union[OpenToSend, _Mapping]] = ..., batch: _Optional[_Union[SendBatch, _Mapping]] = ...) -> None: ...
+
+class OpenToSend(_message.Message):
+    __slots__ = ("queue", "resume_token")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    RESUME_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    resume_token: bytes
+    def __init__(self, queue: _Optional[str] = ..., resume_token: _Optional[bytes] = ...) -> None: ...
+
+class SendBatch(_message.Message):
+    __slots__ = ("number", "messages", "transaction")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    transaction: bytes
+    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+
+class SendStreamReply(_message.Message):
+    __slots__ = ("opened", "confirmed")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    opened: Opened
+    confirmed: BatchConfirmed
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., confirmed: _Optional[_Union[BatchConfirmed, _Mapping]] = ...) -> None: ...
+
+class BatchConfirmed(_message.Message):
+    __slots__ = ("number", "result")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    result: SendReply
+    def __init__(self, number: _Optional[int] = ..., result: _Optional[_Union[SendReply, _Mapping]] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("format_name", "last_batch", "transactional", "incarnation")
+    FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
+    LAST_BATCH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    format_name: str
+    last_batch: int
+    transactional: bool
+    incarnation: bytes
+    def __init__(self, format_name: _Optional[str] = ..., last_batch: _Optional[int] = ..., transactional: _Optional[bool] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+
+class ReceiveRequest(_message.Message):
+    __slots__ = ("open", "credit", "acknowledge", "reject")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
+    REJECT_FIELD_NUMBER: _ClassVar[int]
+    open: OpenToReceive
+    credit: Credit
+    acknowledge: Acknowledge
+    reject: Reject
+    def __init__(self, open: _Optional[_Union[OpenToReceive, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., acknowledge: _Optional[_Union[Acknowledge, _Mapping]] = ..., reject: _Optional[_Union[Reject, _Mapping]] = ...) -> None: ...
+
+class OpenToReceive(_message.Message):
+    __slots__ = ("queue", "mode", "form", "exclusive")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    mode: ReceiveMode
+    form: Form
+    exclusive: bool
+    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("messages", "timeout_ms", "transaction")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    timeout_ms: int
+    transaction: bytes
+    def __init__(self, messages: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+
+class Acknowledge(_message.Message):
+    __slots__ = ("lookup_ids",)
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Reject(_message.Message):
+    __slots__ = ("lookup_ids", "subqueue")
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    SUBQUEUE_FIELD_NUMBER: _ClassVar[int]
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    subqueue: str
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., subqueue: _Optional[str] = ...) -> None: ...
+
+class ReceiveReply(_message.Message):
+    __slots__ = ("opened", "deliveries", "settled", "timed_out")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    opened: Opened
+    deliveries: Deliveries
+    settled: Settled
+    timed_out: TimedOut
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., timed_out: _Optional[_Union[TimedOut, _Mapping]] = ...) -> None: ...
+
+class Deliveries(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[Delivered]
+    def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ...) -> None: ...
+
+class Settled(_message.Message):
+    __slots__ = ("messages", "unknown", "error")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    unknown: _containers.RepeatedScalarFieldContainer[int]
+    error: Error
+    def __init__(self, messages: _Optional[int] = ..., unknown: _Optional[_Iterable[int]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class TimedOut(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BrowseRequest(_message.Message):
+    __slots__ = ("open", "step")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    open: OpenToBrowse
+    step: Step
+    def __init__(self, open: _Optional[_Union[OpenToBrowse, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+
+class OpenToBrowse(_message.Message):
+    __slots__ = ("queue", "receive", "form")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    receive: bool
+    form: Form
+    def __init__(self, queue: _Optional[str] = ..., receive: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("action", "timeout_ms", "count", "transaction")
+    class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CURRENT: _ClassVar[Step.Action]
+        NEXT: _ClassVar[Step.Action]
+        TAKE_CURRENT: _ClassVar[Step.Action]
+        RESTART: _ClassVar[Step.Action]
+    CURRENT: Step.Action
+    NEXT: Step.Action
+    TAKE_CURRENT: Step.Action
+    RESTART: Step.Action
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    action: Step.Action
+    timeout_ms: int
+    count: int
+    transaction: bytes
+    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+
+class BrowseReply(_message.Message):
+    __slots__ = ("opened", "deliveries", "error")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    opened: Opened
+    deliveries: Deliveries
+    error: Error
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class LookupRequest(_message.Message):
+    __slots__ = ("queue", "lookup_id", "seek", "receive", "transaction", "form")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEK_FIELD_NUMBER: _ClassVar[int]
+    RECEIVE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    lookup_id: int
+    seek: Seek
+    receive: bool
+    transaction: bytes
+    form: Form
+    def __init__(self, queue: _Optional[str] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ..., receive: _Optional[bool] = ..., transaction: _Optional[bytes] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class PurgeReply(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    def __init__(self, messages: _Optional[int] = ...) -> None: ...
+
+class MoveRequest(_message.Message):
+    __slots__ = ("queue", "target", "lookup_ids", "transaction")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    target: str
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    transaction: bytes
+    def __init__(self, queue: _Optional[str] = ..., target: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+
+class MoveReply(_message.Message):
+    __slots__ = ("messages", "not_found")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    not_found: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TransactRequest(_message.Message):
+    __slots__ = ("begin", "commit", "abort")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ABORT_FIELD_NUMBER: _ClassVar[int]
+    begin: Begin
+    commit: Commit
+    abort: Abort
+    def __init__(self, begin: _Optional[_Union[Begin, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., abort: _Optional[_Union[Abort, _Mapping]] = ...) -> None: ...
+
+class Begin(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Commit(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Abort(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TransactReply(_message.Message):
+    __slots__ = ("transaction", "committed", "aborted")
+    TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_FIELD_NUMBER: _ClassVar[int]
+    transaction: bytes
+    committed: Done
+    aborted: Done
+    def __init__(self, transaction: _Optional[bytes] = ..., committed: _Optional[_Union[Done, _Mapping]] = ..., aborted: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
+
+class QueueSettings(_message.Message):
+    __slots__ = ("label", "type", "journaling", "quota_kb", "journal_quota_kb", "authenticated_only", "privacy_level", "base_priority", "multicast_address")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    JOURNALING_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_ONLY_FIELD_NUMBER: _ClassVar[int]
+    PRIVACY_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BASE_PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MULTICAST_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    type: str
+    journaling: bool
+    quota_kb: int
+    journal_quota_kb: int
+    authenticated_only: bool
+    privacy_level: int
+    base_priority: int
+    multicast_address: str
+    def __init__(self, label: _Optional[str] = ..., type: _Optional[str] = ..., journaling: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., authenticated_only: _Optional[bool] = ..., privacy_level: _Optional[int] = ..., base_priority: _Optional[int] = ..., multicast_address: _Optional[str] = ...) -> None: ...
+
+class CreateQueueRequest(_message.Message):
+    __slots__ = ("path", "transactional", "settings", "sddl")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SDDL_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    transactional: bool
+    settings: QueueSettings
+    sddl: str
+    def __init__(self, path: _Optional[str] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., sddl: _Optional[str] = ...) -> None: ...
+
+class QueueInfo(_message.Message):
+    __slots__ = ("path", "format_name", "kind", "transactional", "settings", "identifier", "created_time", "modified_time", "messages", "bytes", "journal_messages", "journal_bytes", "subqueues", "open_handles")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SUBQUEUES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_HANDLES_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    format_name: str
+    kind: QueueKind
+    transactional: bool
+    settings: QueueSettings
+    identifier: str
+    created_time: int
+    modified_time: int
+    messages: int
+    bytes: int
+    journal_messages: int
+    journal_bytes: int
+    subqueues: _containers.RepeatedScalarFieldContainer[str]
+    open_handles: int
+    def __init__(self, path: _Optional[str] = ..., format_name: _Optional[str] = ..., kind: _Optional[_Union[QueueKind, str]] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., identifier: _Optional[str] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., subqueues: _Optional[_Iterable[str]] = ..., open_handles: _Optional[int] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ("system", "journals", "subqueues")
+    SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    JOURNALS_FIELD_NUMBER: _ClassVar[int]
+    SUBQUEUES_FIELD_NUMBER: _ClassVar[int]
+    system: bool
+    journals: bool
+    subqueues: bool
+    def __init__(self, system: _Optional[bool] = ..., journals: _Optional[bool] = ..., subqueues: _Optional[bool] = ...) -> None: ...
+
+class ListQueuesReply(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
+    def __init__(self, queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ...) -> None: ...
+
+class SetQueueRequest(_message.Message):
+    __slots__ = ("queue", "settings")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    settings: QueueSettings
+    def __init__(self, queue: _Optional[str] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ...) -> None: ...
+
+class AccessEntry(_message.Message):
+    __slots__ = ("allow", "sid", "name", "rights")
+    ALLOW_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_FIELD_NUMBER: _ClassVar[int]
+    allow: bool
+    sid: str
+    name: str
+    rights: int
+    def __init__(self, allow: _Optional[bool] = ..., sid: _Optional[str] = ..., name: _Optional[str] = ..., rights: _Optional[int] = ...) -> None: ...
+
+class Security(_message.Message):
+    __slots__ = ("owner", "entries", "sddl")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SDDL_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    entries: _containers.RepeatedCompositeFieldContainer[AccessEntry]
+    sddl: str
+    def __init__(self, owner: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[AccessEntry, _Mapping]]] = ..., sddl: _Optional[str] = ...) -> None: ...
+
+class SetSecurityRequest(_message.Message):
+    __slots__ = ("queue", "owner", "entries", "sddl")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SDDL_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    owner: str
+    entries: AccessList
+    sddl: str
+    def __init__(self, queue: _Optional[str] = ..., owner: _Optional[str] = ..., entries: _Optional[_Union[AccessList, _Mapping]] = ..., sddl: _Optional[str] = ...) -> None: ...
+
+class AccessList(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[AccessEntry]
+    def __init__(self, entries: _Optional[_Iterable[_Union[AccessEntry, _Mapping]]] = ...) -> None: ...
+
+class ListOutgoingRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListOutgoingReply(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[OutgoingInfo]
+    def __init__(self, queues: _Optional[_Iterable[_Union[OutgoingInfo, _Mapping]]] = ...) -> None: ...
+
+class OutgoingInfo(_message.Message):
+    __slots__ = ("format_name", "state", "explanation", "next_hops", "messages", "bytes", "unacknowledged", "unreceived", "attempts")
+    FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_HOPS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    UNRECEIVED_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    format_name: str
+    state: str
+    explanation: str
+    next_hops: _containers.RepeatedScalarFieldContainer[str]
+    messages: int
+    bytes: int
+    unacknowledged: int
+    unreceived: int
+    attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
+    def __init__(self, format_name: _Optional[str] = ..., state: _Optional[str] = ..., explanation: _Optional[str] = ..., next_hops: _Optional[_Iterable[str]] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., unacknowledged: _Optional[int] = ..., unreceived: _Optional[int] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("time", "status", "error", "addresses")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    time: int
+    status: str
+    error: int
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, time: _Optional[int] = ..., status: _Optional[str] = ..., error: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetManagerRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ManagerInfo(_message.Message):
+    __slots__ = ("computer_name", "identifier", "product", "online", "directory_integrated", "quota_kb", "journal_quota_kb", "bytes", "messages", "dead_letter_queue", "transactional_dead_letter_queue", "journal_queue", "caller", "caller_groups", "losses")
+    COMPUTER_NAME_FIELD_NUMBER: _ClassVar[int]
+    IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
+    PRODUCT_FIELD_NUMBER: _ClassVar[int]
+    ONLINE_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_INTEGRATED_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONAL_DEAD_LETTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    CALLER_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    computer_name: str
+    identifier: str
+    product: str
+    online: bool
+    directory_integrated: bool
+    quota_kb: int
+    journal_quota_kb: int
+    bytes: int
+    messages: int
+    dead_letter_queue: str
+    transactional_dead_letter_queue: str
+    journal_queue: str
+    caller: str
+    caller_groups: _containers.RepeatedScalarFieldContainer[str]
+    losses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, computer_name: _Optional[str] = ..., identifier: _Optional[str] = ..., product: _Optional[str] = ..., online: _Optional[bool] = ..., directory_integrated: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., bytes: _Optional[int] = ..., messages: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ..., transactional_dead_letter_queue: _Optional[str] = ..., journal_queue: _Optional[str] = ..., caller: _Optional[str] = ..., caller_groups: _Optional[_Iterable[str]] = ..., losses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SetManagerRequest(_message.Message):
+    __slots__ = ("quota_kb", "journal_quota_kb")
+    QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_QUOTA_KB_FIELD_NUMBER: _ClassVar[int]
+    quota_kb: int
+    journal_quota_kb: int
+    def __init__(self, quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ...) -> None: ...
+
+class SetOnlineRequest(_message.Message):
+    __slots__ = ("online",)
+    ONLINE_FIELD_NUMBER: _ClassVar[int]
+    online: bool
+    def __init__(self, online: _Optional[bool] = ...) -> None: ...
+
+class Certificate(_message.Message):
+    __slots__ = ("certificate", "digest", "sid", "subject", "issuer", "expires_time", "internal")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_TIME_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    certificate: bytes
+    digest: bytes
+    sid: str
+    subject: str
+    issuer: str
+    expires_time: int
+    internal: bool
+    def __init__(self, certificate: _Optional[bytes] = ..., digest: _Optional[bytes] = ..., sid: _Optional[str] = ..., subject: _Optional[str] = ..., issuer: _Optional[str] = ..., expires_time: _Optional[int] = ..., internal: _Optional[bool] = ...) -> None: ...
+
+class ListCertificatesRequest(_message.Message):
+    __slots__ = ("sid",)
+    SID_FIELD_NUMBER: _ClassVar[int]
+    sid: str
+    def __init__(self, sid: _Optional[str] = ...) -> None: ...
+
+class ListCertificatesReply(_message.Message):
+    __slots__ = ("certificates",)
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    certificates: _containers.RepeatedCompositeFieldContainer[Certificate]
+    def __init__(self, certificates: _Optional[_Iterable[_Union[Certificate, _Mapping]]] = ...) -> None: ...
+
+class RegisterCertificateRequest(_message.Message):
+    __slots__ = ("certificate",)
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    certificate: bytes
+    def __init__(self, certificate: _Optional[bytes] = ...) -> None: ...
+
+class RemoveCertificateRequest(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: bytes
+    def __init__(self, digest: _Optional[bytes] = ...) -> None: ...
+
+class RenewInternalCertificateRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class InternalCertificate(_message.Message):
+    __slots__ = ("certificate", "private_key")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_KEY_FIELD_NUMBER: _ClassVar[int]
+    certificate: Certificate
+    private_key: bytes
+    def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ..., private_key: _Optional[bytes] = ...) -> None: ...
+
+class WatchStatisticsRequest(_message.Message):
+    __slots__ = ("interval_ms", "count")
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    interval_ms: int
+    count: int
+    def __init__(self, interval_ms: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Statistics(_message.Message):
+    __slots__ = ("time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "sessions", "queues", "outgoing", "transactions")
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXPRESS_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    OUTGOING_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    time_ms: int
+    started_ms: int
+    messages: int
+    bytes: int
+    express_bytes: int
+    arrived_total: int
+    removed_total: int
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionInfo]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueStatistics]
+    outgoing: _containers.RepeatedCompositeFieldContainer[OutgoingInfo]
+    transactions: int
+    def __init__(self, time_ms: _Optional[int] = ..., started_ms: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., express_bytes: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[SessionInfo, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[QueueStatistics, _Mapping]]] = ..., outgoing: _Optional[_Iterable[_Union[OutgoingInfo, _Mapping]]] = ..., transactions: _Optional[int] = ...) -> None: ...
+
+class SessionInfo(_message.Message):
+    __slots__ = ("peer", "incoming")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    INCOMING_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    incoming: bool
+    def __init__(self, peer: _Optional[str] = ..., incoming: _Optional[bool] = ...) -> None: ...
+
+class QueueStatistics(_message.Message):
+    __slots__ = ("path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    WAITING_READERS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    messages: int
+    bytes: int
+    journal_messages: int
+    arrived_total: int
+    removed_total: int
+    waiting_readers: int
+    def __init__(self, path: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., waiting_readers: _Optional[int] = ...) -> None: ...

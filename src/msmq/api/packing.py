@@ -1,0 +1,224 @@
+"""Between messages of the channel and packets.
+
+Whoever sends many messages to a queue says the same about nearly all of them. Everything in front of
+MessagePropertiesHeader follows from what is the same: it is written once, kept as a :class:`Template`, and each
+message fills in its own number, the time and its properties. A received message goes out as the packet it is, or as
+properties for clients that cannot read one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.names import format_name
+from msmq.errors import (
+    IllegalPropertySizeError,
+    IllegalPropertyValueError,
+    InsufficientResourcesError,
+    LabelTooLongError,
+    UnsupportedOperationError,
+)
+from msmq.manager.message import (
+    MAX_LABEL_CHARACTERS,
+    AcknowledgementsRequested,
+    DeliveryGuarantee,
+    Message,
+    SenderIdentifierType,
+)
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
+from msmq.manager.serialize import deserialize, serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.security.sid import Sid
+from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm
+from msmq.wire.classes import is_application_class
+from msmq.wire.declare import bytes_of
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
+from msmq.wire.message import MAX_PACKET_SIZE, UserMessage
+
+_PROPERTIES: Final = struct.Struct("<BBH20s8I")  # MessagePropertiesHeader (MS-MQMQ 2.2.19.3)
+_PACKET_SIZE_OFFSET: Final = 8
+_SENT_TIME_OFFSET: Final = 52
+_U32: Final = struct.Struct("<I")
+_TWO_U32: Final = struct.Struct("<II")
+_NO_CORRELATION: Final = bytes(20)
+
+
+# --- sending ------------------------------------------------------------------------------------------------------
+
+
+def to_message(given: pb.Message, computer: str) -> Message:
+    """A message of the channel as the queue manager has it; names become format names."""
+    if given.authenticate or given.privacy_level:
+        raise UnsupportedOperationError(
+            "The queue manager neither signs nor encrypts messages of applications; send them as they are."
+        )
+    return Message(
+        body=given.body,
+        body_type=given.body_type,
+        label=given.label,
+        extension=given.extension,
+        application_tag=given.application_tag,
+        correlation_identifier=given.correlation_id or _NO_CORRELATION,
+        message_class=given.message_class,
+        priority=given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
+        delivery_guarantee=DeliveryGuarantee(given.delivery != pb.EXPRESS),
+        time_to_reach_queue_s=given.time_to_reach_queue_s
+        if given.HasField("time_to_reach_queue_s")
+        else DEFAULT_TIME_TO_REACH_QUEUE_S,
+        time_to_be_received_s=given.time_to_be_received_s if given.HasField("time_to_be_received_s") else INFINITE,
+        acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & 0xF),
+        positive_journaling_requested=given.journal,
+        negative_journaling_requested=given.dead_letter,
+        application_deadletter_queue=_own_path(given.dead_letter_queue, computer),
+        tracing_requested=given.trace,
+        administration_queue_format_name=_name(given.admin_queue, computer),
+        response_queue_format_name=_name(given.response_queue, computer),
+        sender_certificate=given.sender_certificate,
+        connector_type_identifier=given.connector_type or NULL_GUID,
+        allow_peek_when_locked=given.peekable_when_locked,
+    )
+
+
+def _name(text: str, computer: str) -> str:
+    return format_name(text, computer) if text else ""
+
+
+def _own_path(text: str, computer: str) -> str:
+    """The dead-letter queue of an application is found by its path."""
+    return _name(text, computer).partition(":")[2]
+
+
+def kind_of(given: pb.Message) -> tuple[object, ...]:
+    """What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
+    return (
+        given.delivery,
+        given.priority if given.HasField("priority") else None,
+        given.time_to_reach_queue_s if given.HasField("time_to_reach_queue_s") else None,
+        given.time_to_be_received_s if given.HasField("time_to_be_received_s") else None,
+        given.journal,
+        given.dead_letter,
+        given.dead_letter_queue,
+        given.admin_queue,
+        given.response_queue,
+        given.sender_certificate,
+        given.connector_type,
+        given.peekable_when_locked,
+        given.authenticate,
+        given.privacy_level,
+    )
+
+
+class Template:
+    """The beginning of packets that differ in number, time and properties only."""
+
+    __slots__ = ("_head", "local")
+
+    def __init__(self, complete: Message, local: LocalAttributes) -> None:
+        """``complete`` is a message to the last attribute, whose properties are left empty."""
+        packet = serialize(complete)
+        self._head = packet.data[: packet.properties_offset]
+        self.local = local
+
+    def fill(self, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
+        """The message in its packet."""
+        label, extension, body = given.label, given.extension, given.body
+        text = bytes_of(label + "\0") if label else b""
+        correlation = given.correlation_id or _NO_CORRELATION
+        _check(given, text, correlation)
+        size = len(self._head) + _PROPERTIES.size + len(text) + len(extension) + len(body)
+        padding = -size % 4
+        if size + padding > MAX_PACKET_SIZE:
+            raise InsufficientResourcesError(
+                f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
+            )
+        head = bytearray(self._head)
+        _U32.pack_into(head, _PACKET_SIZE_OFFSET, size + padding)
+        _TWO_U32.pack_into(head, _SENT_TIME_OFFSET, sent_time, ordinal)
+        properties = _PROPERTIES.pack(
+            given.acknowledgements & 0xF, len(text) // 2, given.message_class, correlation, given.body_type,
+            given.application_tag, len(body), len(body), 0, HashAlgorithm.SHA1, EncryptionAlgorithm.RC4, len(extension),
+        )  # fmt: skip
+        data = b"".join((head, properties, text, extension, body, bytes(padding)))
+        return StoredMessage(UserMessage.route(data), self.local)
+
+
+def _check(given: pb.Message, text: bytes, correlation: bytes) -> None:
+    """What Message.check says of the properties that a template leaves open."""
+    if text and (len(text) > 2 * MAX_LABEL_CHARACTERS + 2 or "\0" in given.label):
+        if "\0" in given.label:
+            raise IllegalPropertyValueError("A label holds no null character.")
+        raise LabelTooLongError
+    if given.message_class and not is_application_class(given.message_class):
+        raise IllegalPropertyValueError(f"The class {given.message_class:#06x} uses bits outside 0xe1ff.")
+    if len(correlation) != len(_NO_CORRELATION):
+        raise IllegalPropertySizeError("correlation_id is 20 bytes long.")
+
+
+# --- receiving ----------------------------------------------------------------------------------------------------
+
+
+def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
+    """A message as a reader gets it."""
+    if form == pb.PACKET:
+        return pb.Delivered(
+            lookup_id=stored.lookup_id,
+            arrived_time=stored.arrival_time,
+            returned_count=returned,
+            packet=stored.packet.data,
+            authenticated=bool(stored.local.authentication_level),
+        )
+    message = deserialize(stored.packet)
+    return pb.Delivered(
+        lookup_id=stored.lookup_id,
+        arrived_time=stored.arrival_time,
+        returned_count=returned,
+        message=_properties(message, stored),
+        message_id=message.identifier.encode(),
+        sent_time=message.sent_time,
+        sender=_sender(message),
+        authenticated=bool(stored.local.authentication_level),
+        destination=message.destination_queue_format_name,
+        transactional=bool(stored.packet.user.flags & USER_TH),
+        first_in_transaction=message.first_in_transaction,
+        last_in_transaction=message.last_in_transaction,
+    )
+
+
+def _sender(message: Message) -> str:
+    if message.sender_identifier_type != SenderIdentifierType.SID or not message.sender_identifier:
+        return ""
+    return str(Sid.decode(message.sender_identifier))
+
+
+def _properties(message: Message, stored: StoredMessage) -> pb.Message:
+    transactional = stored.packet.transactional
+    recoverable = pb.TRANSACTIONAL if transactional else pb.RECOVERABLE
+    return pb.Message(
+        body=message.body,
+        body_type=message.body_type,
+        label=message.label,
+        extension=message.extension,
+        application_tag=message.application_tag,
+        correlation_id=message.correlation_identifier,
+        priority=message.priority,
+        delivery=recoverable if message.delivery_guarantee else pb.EXPRESS,
+        time_to_reach_queue_s=message.time_to_reach_queue_s,
+        time_to_be_received_s=message.time_to_be_received_s,
+        acknowledgements=int(message.acknowledgements_requested),
+        journal=message.positive_journaling_requested,
+        dead_letter=message.negative_journaling_requested,
+        dead_letter_queue=stored.local.application_deadletter_queue,
+        admin_queue=message.administration_queue_format_name,
+        response_queue=message.response_queue_format_name,
+        trace=message.tracing_requested,
+        message_class=message.message_class,
+        authenticate=bool(message.signature),
+        privacy_level=message.privacy_level,
+        peekable_when_locked=stored.local.allow_peek_when_locked,
+        sender_certificate=message.sender_certificate,
+        connector_type=message.connector_type_identifier
+        if message.connector_type_identifier != NULL_GUID
+        else b"",
+    )

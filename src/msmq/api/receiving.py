@@ -1,0 +1,272 @@
+"""Receive: messages out of queues, or a look at them, as long as there is credit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+import grpc
+
+from msmq.api.desk import Desk, Outbox
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packing import to_delivered
+from msmq.api.status import to_message as error_message
+from msmq.errors import (
+    InvalidParameterError,
+    IoTimeoutError,
+    MQError,
+    QueueNotAvailableError,
+    TransactionSequenceError,
+    error_for,
+)
+from msmq.manager.cursor import CursorState
+from msmq.manager.model import QueueShareMode
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import Queue, ReadResult
+from msmq.manager.reading import INFINITE
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
+
+_TURN_MESSAGES: Final = 256
+_TURN_BYTES: Final = 1 << 20
+"""What is read in one turn of the loop, and goes out in one answer."""
+_TAG: Final = 1
+_NO_MORE: Final = frozenset({IoTimeoutError.code, TransactionSequenceError.code})
+"""How a wait ends without harm: the time is up, or the transaction it was part of."""
+
+
+class Receiver:
+    """A queue that is open for receiving, and what its reader may still get."""
+
+    def __init__(self, desk: Desk, request: pb.OpenToReceive, outbox: Outbox, caller: Token) -> None:
+        self._desk = desk
+        self._outbox = outbox
+        self._caller = caller
+        self._mode, self._form = request.mode, request.form
+        manager = desk.manager
+        self._reading = manager.reading
+        name = desk.names.format_name(request.queue)
+        access = desk.reading_access(name, receive=self._mode != pb.PEEK)
+        share = QueueShareMode.DENY_RECEIVE if request.exclusive else QueueShareMode.DENY_NONE
+        self.descriptor = manager.queues.open(name, access, share, caller)
+        self._cursor = self._reading.open_cursor(self.descriptor) if self._mode == pb.PEEK else None
+        self._loop = asyncio.get_running_loop()
+        self._credit = 0
+        self._transaction: Transaction | None = None
+        self._timeout_s = INFINITE
+        self._waited_since = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
+        self._under_way = False
+        self._turn: list[pb.Delivered] = []
+        self._turn_bytes = 0
+        self._flush_planned = False
+        self._held: dict[int, StoredMessage] = {}
+        self._closed = False
+
+    @property
+    def opened(self) -> pb.Opened:
+        queue = self.descriptor.queue
+        return pb.Opened(
+            format_name=self.descriptor.format_name, transactional=queue is not None and queue.transactional
+        )
+
+    def close(self) -> None:
+        """What was not settled goes back to its place."""
+        self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._desk.manager.queues.close(self.descriptor)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def credit(self, request: pb.Credit) -> None:
+        self._transaction = self._desk.transaction(request.transaction, self._caller)
+        if self._transaction is not None and self._mode == pb.PEEK:
+            raise InvalidParameterError("Looking at messages takes no part in a transaction.")
+        self._credit += request.messages
+        self._timeout_s = request.timeout_ms / 1000 if request.HasField("timeout_ms") else INFINITE
+        self._waited_since = self._loop.time()
+        self._set_alarm()
+        if self._under_way and self._timeout_s == 0:
+            self._time_is_up()
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Ask for messages until credit or turn are used up, or a read has to wait."""
+        while (
+            self._credit
+            and not self._under_way
+            and not self._closed
+            and len(self._turn) < _TURN_MESSAGES
+            and self._turn_bytes < _TURN_BYTES
+        ):
+            self._under_way = True
+            self._read()
+        if self._turn and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush)
+
+    def _read(self) -> None:
+        timeout_s = 0.0 if self._timeout_s == 0 else INFINITE
+        cursor = self._cursor
+        if cursor is not None:
+            if cursor.state is CursorState.UNREAD:
+                self._reading.peek(self.descriptor, self._done, timeout_s=timeout_s, cursor=cursor, tag=_TAG)
+            else:
+                self._reading.peek_next(self.descriptor, self._done, cursor, timeout_s=timeout_s, tag=_TAG)
+        else:
+            self._reading.dequeue(
+                self.descriptor,
+                self._done,
+                timeout_s=timeout_s,
+                transaction=self._transaction,
+                tag=_TAG,
+                two_phase_read=self._mode == pb.HOLD,
+            )
+
+    def _done(self, result: ReadResult) -> None:
+        self._under_way = False
+        if self._closed:
+            return
+        message = result.message
+        if message is None:
+            self._ended(result.status)
+            return
+        assert result.position is not None
+        queue, lookup_id = result.position
+        self._credit -= 1
+        if self._mode == pb.HOLD and self._transaction is None:
+            self._held[lookup_id] = message
+        self._turn.append(to_delivered(message, self._form, queue.aborts.get(lookup_id, 0)))
+        self._turn_bytes += message.size
+        self._read_on()
+
+    def _ended(self, status: int) -> None:
+        """A read that brought nothing: the time is up, or there is no queue any more."""
+        if status not in _NO_MORE:
+            self._desk.host.when_durable(lambda: self._outbox.fail(error_for(status)))
+            return
+        self._credit = 0
+        self._flush_now()
+        self._put(pb.ReceiveReply(timed_out=pb.TimedOut()))
+
+    def _flush(self) -> None:
+        self._flush_planned = False
+        self._flush_now()
+        self._read_on()
+
+    def _flush_now(self) -> None:
+        if self._turn and not self._closed:
+            self._put(pb.ReceiveReply(deliveries=pb.Deliveries(messages=self._turn)))
+            self._turn, self._turn_bytes = [], 0
+            self._waited_since = self._loop.time()
+
+    def _put(self, reply: pb.ReceiveReply) -> None:
+        self._desk.host.when_durable(lambda: self._outbox.put(reply))
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if 0 < self._timeout_s < INFINITE:
+            self._alarm = self._loop.call_at(self._waited_since + self._timeout_s, self._alarm_rings)
+
+    def _alarm_rings(self) -> None:
+        self._alarm = None
+        if self._loop.time() < self._waited_since + self._timeout_s:  # messages came meanwhile
+            self._set_alarm()
+        elif self._credit:
+            self._time_is_up()
+
+    def _time_is_up(self) -> None:
+        """End the wait, if one is under way."""
+        self._reading.cancel(self.descriptor, _TAG, IoTimeoutError.code)
+
+    # --- settling -----------------------------------------------------------------------------------------------
+
+    def acknowledge(self, lookup_ids: Iterable[int]) -> None:
+        queue = self._queue()
+        ids = list(lookup_ids)
+        with self._desk.manager.core.event(0, 2 * len(ids), freeing=True):
+            self._settle(ids, lambda lookup_id, message: self._end(queue, lookup_id, message, delete=True))
+
+    def reject(self, lookup_ids: Iterable[int], subqueue: str) -> None:
+        queue = self._queue()
+        if not subqueue:
+            self._settle(
+                list(lookup_ids), lambda lookup_id, message: self._end(queue, lookup_id, message, delete=False)
+            )
+            return
+        target = self._desk.manager.queues.subqueue(queue.root, subqueue)
+        self._settle(list(lookup_ids), lambda lookup_id, _: self._move(queue, lookup_id, target))
+
+    def _queue(self) -> Queue:
+        queue = self.descriptor.queue
+        if queue is None:
+            raise QueueNotAvailableError("The queue was deleted.")
+        return queue
+
+    def _end(self, queue: Queue, lookup_id: int, message: StoredMessage, *, delete: bool) -> None:
+        self._reading.dequeue_end(
+            self.descriptor, queue.position(lookup_id), delete_message=delete, message=message
+        )
+
+    def _move(self, queue: Queue, lookup_id: int, target: Queue) -> None:
+        position = queue.position(lookup_id)
+        if position.state is PositionState.PURGE_PENDING:
+            self._reading.dequeue_end(self.descriptor, position, delete_message=False)
+            return
+        self._desk.manager.placing.relocate(queue, lookup_id, target)
+        self.descriptor.begun.discard(lookup_id)
+
+    def _settle(self, lookup_ids: list[int], act: Any) -> None:
+        settled, unknown = 0, []
+        failure: pb.Error | None = None
+        for lookup_id in lookup_ids:
+            message = self._held.pop(lookup_id, None)
+            if message is None:
+                unknown.append(lookup_id)
+                continue
+            try:
+                act(lookup_id, message)
+                settled += 1
+            except MQError as error:
+                failure = error_message(error)
+        reply = pb.Settled(messages=settled, unknown=unknown, error=failure)
+        self._put(pb.ReceiveReply(settled=reply))
+
+
+class ReceiveCalls:
+    """The call that receives and watches."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def receive(
+        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
+    ) -> None:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            return
+        if first.WhichOneof("request") != "open":
+            raise InvalidParameterError("The first message of a stream opens the queue.")
+        receiver = Receiver(self._desk, first.open, outbox, caller)
+        try:
+            outbox.put(pb.ReceiveReply(opened=receiver.opened))
+            while (request := await context.read()) is not grpc.aio.EOF:
+                kind = request.WhichOneof("request")
+                if kind == "credit":
+                    receiver.credit(request.credit)
+                elif kind == "acknowledge":
+                    receiver.acknowledge(request.acknowledge.lookup_ids)
+                elif kind == "reject":
+                    receiver.reject(request.reject.lookup_ids, request.reject.subqueue)
+                await outbox.room()
+            await self._desk.durable()
+        finally:
+            receiver.close()

@@ -1,0 +1,198 @@
+"""The unix socket that applications connect to.
+
+gRPC for Python does not tell who is at the other end of a unix socket. So this socket is ours: for each connection we
+ask the kernel for the peer's credentials, connect to gRPC's own socket from an address made up for this one
+connection, and hand bytes to and fro. gRPC tells us that address with every call, and the address tells the caller.
+
+gRPC's socket lies in a directory that only this user can enter, and a connection from an address that we did not make
+up has no rights at all. The addresses are in the abstract name space, 128 random bits each, and bound as long as the
+connection lives: nobody can take one over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, cast
+
+from msmq.api.callers import Callers
+from msmq.errors import MsmqError
+
+_CREDENTIALS: Final = struct.Struct("3i")
+_BACKLOG: Final = 128
+_log = logging.getLogger(__name__)
+
+
+class SocketInUseError(MsmqError):
+    """Somebody listens on the socket already."""
+
+
+def is_served(path: Path) -> bool:
+    """Whether somebody listens on a unix socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # it is there and not for us to look at
+            return True
+    return True
+
+
+class _Half(asyncio.Protocol):
+    """One side of a connection: what it receives goes out on the other."""
+
+    def __init__(self, lost: Callable[[], None]) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: _Half | None = None
+        self._lost = lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.write(data)
+
+    def pause_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other is not None and self.other.transport is not None:
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        other, self.other = self.other, None
+        if other is not None and other.transport is not None:
+            other.other = None
+            other.transport.close()
+        self._lost()
+
+
+class Relay:
+    """Accepts connections on ``path`` and hands them to gRPC at ``inner``, each with its caller's name on it."""
+
+    def __init__(self, path: Path, inner: Path, callers: Callers, mode: int) -> None:
+        self.path = path
+        self._inner = inner
+        self._callers = callers
+        self._mode = mode
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[_Half] = set()
+
+    async def start(self) -> None:
+        """Listen; a socket that a dead process left behind is replaced."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        listening = socket.socket(socket.AF_UNIX)
+        try:
+            self._remove_dead()
+            # Nobody may connect before the mode is right, which the umask sees to.
+            old = os.umask(0o777 & ~self._mode)
+            try:
+                listening.bind(str(self.path))
+            finally:
+                os.umask(old)
+        except OSError as error:
+            listening.close()
+            raise SocketInUseError(f"The socket {self.path} cannot be opened: {error}.") from error
+        except BaseException:
+            listening.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(self._accept, sock=listening, backlog=_BACKLOG)
+
+    def _remove_dead(self) -> None:
+        if is_served(self.path):
+            raise SocketInUseError(
+                f"Another queue manager serves {self.path}; give this one a socket of its own with --api unix:PATH."
+            )
+        if self.path.is_socket():
+            self.path.unlink(missing_ok=True)
+
+    def _accept(self) -> asyncio.Protocol:
+        return _Outer(self)
+
+    def take(self, outer: _Half) -> None:
+        """A connection was accepted: nothing of it is read until it has its other half."""
+        assert outer.transport is not None
+        outer.transport.pause_reading()
+        self._open.add(outer)
+        task = asyncio.get_running_loop().create_task(self._join(outer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _join(self, outer: _Half) -> None:
+        transport = outer.transport
+        assert transport is not None
+        name = f"msmq-{secrets.token_hex(16)}"
+        peer = f"unix-abstract:{name}"
+        try:
+            own = transport.get_extra_info("socket")
+            credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            _, uid, gid = _CREDENTIALS.unpack(credentials)
+            self._callers.register(peer, self._callers.of_process(uid, gid))
+            inner = await self._connect(name, lambda: self._callers.forget(peer))
+        except OSError as error:
+            _log.warning("a connection to %s failed: %s", self.path, error)
+            self._callers.forget(peer)
+            transport.close()
+            return
+        if transport.is_closing():
+            assert inner.transport is not None
+            inner.transport.close()
+            return
+        outer.other, inner.other = inner, outer
+        transport.resume_reading()
+
+    async def _connect(self, name: str, lost: Callable[[], None]) -> _Half:
+        loop = asyncio.get_running_loop()
+        ours = socket.socket(socket.AF_UNIX)
+        try:
+            ours.setblocking(False)
+            ours.bind(f"\0{name}")
+            await loop.sock_connect(ours, str(self._inner))
+            _, half = await loop.create_unix_connection(lambda: _Half(lost), sock=ours)
+        except BaseException:
+            ours.close()
+            raise
+        return half
+
+    def gone(self, outer: _Half) -> None:
+        self._open.discard(outer)
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Break all connections."""
+        self.stop_accepting()
+        for task in self._tasks:
+            task.cancel()
+        for half in list(self._open):
+            if half.transport is not None:
+                half.transport.close()
+
+
+class _Outer(_Half):
+    """The side of the application."""
+
+    def __init__(self, relay: Relay) -> None:
+        super().__init__(lambda: relay.gone(self))
+        self._relay = relay
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._relay.take(self)

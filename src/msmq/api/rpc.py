@@ -1,0 +1,90 @@
+"""The calls of ``msmq.proto`` as tables, read from its descriptor: what a server offers and a client calls.
+
+A method's handler is the attribute of the same name in snake case. So there is nothing to generate beside the
+messages, and a method without a handler is found when the server is made, not when it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+
+from msmq.api.generated import msmq_pb2
+
+SERVICES: Final = ("Messages", "Administration")
+MAX_MESSAGE_BYTES: Final = 64 << 20
+"""A batch may be larger than gRPC's own limit of four megabytes, which one message can reach."""
+
+CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One call."""
+
+    service: str
+    name: str
+    attribute: str
+    client_streaming: bool
+    server_streaming: bool
+    serialize_request: Callable[[Any], bytes]
+    deserialize_request: Callable[[bytes], Any]
+    serialize_reply: Callable[[Any], bytes]
+    deserialize_reply: Callable[[bytes], Any]
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+    @property
+    def kind(self) -> str:
+        """``unary_unary`` and so on, as gRPC names its functions."""
+        return "_".join("stream" if side else "unary" for side in (self.client_streaming, self.server_streaming))
+
+
+def _method(descriptor: MethodDescriptor) -> Method:
+    request, reply = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
+    return Method(
+        descriptor.containing_service.full_name,
+        descriptor.name,
+        re.sub(r"(?<!^)([A-Z])", r"_\1", descriptor.name).lower(),
+        descriptor.client_streaming,
+        descriptor.server_streaming,
+        request.SerializeToString,
+        request.FromString,
+        reply.SerializeToString,
+        reply.FromString,
+    )
+
+
+def methods() -> Iterator[Method]:
+    """Every call there is."""
+    for service in SERVICES:
+        for descriptor in msmq_pb2.DESCRIPTOR.services_by_name[service].methods:
+            yield _method(descriptor)
+
+
+def service_names() -> list[str]:
+    return [msmq_pb2.DESCRIPTOR.services_by_name[service].full_name for service in SERVICES]
+
+
+def handlers(find: Callable[[Method], Callable[..., Any]]) -> list[grpc.GenericRpcHandler]:
+    """What a server serves; ``find`` gives the coroutine function of a method."""
+    tables: dict[str, dict[str, grpc.RpcMethodHandler]] = {name: {} for name in service_names()}
+    for method in methods():
+        make = getattr(grpc, f"{method.kind}_rpc_method_handler")
+        tables[method.service][method.name] = make(
+            find(method),
+            request_deserializer=method.deserialize_request,
+            response_serializer=method.serialize_reply,
+        )
+    return [grpc.method_handlers_generic_handler(service, table) for service, table in tables.items()]

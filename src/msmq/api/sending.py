@@ -1,0 +1,242 @@
+"""Send: messages into queues, a batch at a time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import grpc
+
+from msmq.api.desk import Desk, Outbox
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packing import Template, kind_of, to_message
+from msmq.api.status import to_message as error_message
+from msmq.api.status import to_mq_error
+from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
+from msmq.manager.model import QueueAccessType
+from msmq.manager.placing import is_destination
+from msmq.manager.queue import Queue
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
+from msmq.security.sid import Sid
+
+_MOST_TEMPLATES: Final = 64
+_MOST_TOKENS: Final = 1_000
+MOST_BATCHES: Final = 64
+"""How many batches of a token are remembered: the most that may be under way."""
+_LONGEST_TOKEN: Final = 64
+_EVENT_BYTES: Final = 1 << 20
+_RECORD_BYTES: Final = 1024
+"""What a message may take beside its body, label and extension, generously."""
+
+
+class Sender:
+    """A queue that is open for sending."""
+
+    def __init__(self, desk: Desk, queue: str, caller: Token) -> None:
+        self._desk = desk
+        self._caller = caller
+        self._manager = manager = desk.manager
+        self._computer = manager.core.record.computer_name
+        name = desk.names.format_name(queue)
+        self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
+        self._templates: dict[tuple[object, ...], Template] = {}
+        self._granted = b""
+        """The security descriptor that was last seen to let the caller send."""
+
+    def close(self) -> None:
+        self._manager.queues.close(self.descriptor)
+
+    @property
+    def transactional(self) -> bool:
+        queue = self.descriptor.queue
+        return queue is not None and is_destination(queue) and queue.transactional
+
+    def send(self, messages: Iterable[pb.Message], transaction: Transaction | None) -> pb.SendReply:
+        """Send a batch. It is one event, so that it is on disk whole or not at all, unless it is too large for one."""
+        batch = list(messages)
+        size = sum(len(member.body) + len(member.extension) for member in batch) + _RECORD_BYTES * len(batch)
+        if size > _EVENT_BYTES or len(batch) < 2:
+            return self._send(batch, transaction)
+        with self._manager.core.event(size, 4 * len(batch)):
+            return self._send(batch, transaction)
+
+    def _send(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply:
+        ordinals: list[int] = []
+        lookup_ids: list[int] = []
+        failures: list[pb.SendFailure] = []
+        for index, given in enumerate(batch):
+            try:
+                stored = self._send_one(given, transaction)
+            except MsmqError as error:
+                failures.append(pb.SendFailure(index=index, error=error_message(to_mq_error(error))))
+                ordinals.append(0)
+                lookup_ids.append(0)
+            else:
+                ordinals.append(stored.packet.user.message_id)
+                lookup_ids.append(stored.lookup_id)
+        return pb.SendReply(
+            queue_manager=self._manager.core.record.identifier,
+            ordinals=ordinals,
+            lookup_ids=lookup_ids,
+            failures=failures,
+        )
+
+    def _send_one(self, given: pb.Message, transaction: Transaction | None) -> StoredMessage:
+        descriptor = self.descriptor
+        delivery = given.delivery
+        if transaction is None and (
+            delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
+        ):
+            return self._send_alone(given)
+        if transaction is None and not descriptor.multiple and not given.trace:
+            return self._send_quickly(given)
+        message = to_message(given, self._computer)
+        return self._manager.posting.send(descriptor, message, transaction, self._caller)[0]
+
+    def _send_alone(self, given: pb.Message) -> StoredMessage:
+        """In a transaction of its own."""
+        transactions = self._manager.transactions
+        transaction = transactions.create()
+        try:
+            message = to_message(given, self._computer)
+            stored = self._manager.posting.send(self.descriptor, message, transaction, self._caller)[0]
+            transactions.commit(transaction.identifier)
+        except MsmqError:
+            if transaction.identifier in transactions.collection:
+                transactions.abort(transaction.identifier)
+            raise
+        return stored
+
+    def _send_quickly(self, given: pb.Message) -> StoredMessage:
+        """The usual case: one destination, no transaction. What posting.send does, with a template."""
+        queue = self.descriptor.queue
+        if queue is None:
+            raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
+        kind = kind_of(given)
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._templates[kind] = self._template(given)
+        core = self._manager.core
+        stored = template.fill(given, core.next_message_ordinal(), core.now_s)
+        self._check_access(queue)
+        self._manager.posting.place(self.descriptor.format_name, queue, stored)
+        return stored
+
+    def _template(self, given: pb.Message) -> Template:
+        posting = self._manager.posting
+        message = to_message(given, self._computer)
+        message.check()
+        message.label, message.body, message.extension = "", b"", b""
+        complete = posting.complete(message, self.descriptor.format_name, None, self._caller)
+        if len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        return Template(complete, posting.local(complete))
+
+    def _check_access(self, queue: Queue) -> None:
+        """Each message is sent with the caller's rights of that moment; they change with the queue's descriptor."""
+        security = queue.root.security
+        if security is not self._granted:
+            self._manager.guard.check_open(self._caller, queue, QueueAccessType.SEND)
+            self._granted = security
+
+
+class Resumed:
+    """The last batches of each resume token, for clients that come back and do not know whether they were taken."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[tuple[Sid, bytes], OrderedDict[int, pb.SendReply]] = OrderedDict()
+
+    def of(self, caller: Token, token: bytes) -> OrderedDict[int, pb.SendReply]:
+        """What became of the last batches, by number. Without a token nothing is remembered."""
+        if not token:
+            return OrderedDict()
+        if len(token) > _LONGEST_TOKEN:
+            raise InvalidParameterError(f"A resume_token has {_LONGEST_TOKEN} bytes at most.")
+        key = caller.user, token
+        batches = self._tokens.setdefault(key, OrderedDict())
+        self._tokens.move_to_end(key)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._tokens.popitem(last=False)
+        return batches
+
+    def forget(self, caller: Token, token: bytes) -> None:
+        self._tokens.pop((caller.user, token), None)
+
+
+class SendCalls:
+    """The calls that send."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._resumed = Resumed()
+
+    async def send(self, request: pb.SendRequest, caller: Token) -> pb.SendReply:
+        sender = Sender(self._desk, request.queue, caller)
+        try:
+            reply = sender.send(request.messages, self._desk.transaction(request.transaction, caller))
+        finally:
+            sender.close()
+        await self._desk.durable()
+        return reply
+
+    async def send_stream(
+        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
+    ) -> None:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            return
+        if first.WhichOneof("request") != "open":
+            raise InvalidParameterError("The first message of a stream opens the queue.")
+        sender = Sender(self._desk, first.open.queue, caller)
+        try:
+            token = first.open.resume_token
+            taken = self._resumed.of(caller, token)
+            opened = pb.Opened(
+                format_name=sender.descriptor.format_name,
+                last_batch=max(taken, default=0),
+                transactional=sender.transactional,
+                incarnation=self._desk.incarnation,
+            )
+            self._put_when_durable(outbox, pb.SendStreamReply(opened=opened))
+            while (request := await context.read()) is not grpc.aio.EOF:
+                self._take(request.batch, sender, taken, outbox, caller)
+                await outbox.room()
+            await self._desk.durable()  # the answers to what was read are in the outbox then
+            self._resumed.forget(caller, token)  # the client has taken its leave
+        finally:
+            sender.close()
+
+    def _take(
+        self,
+        batch: pb.SendBatch,
+        sender: Sender,
+        taken: OrderedDict[int, pb.SendReply],
+        outbox: Outbox,
+        caller: Token,
+    ) -> None:
+        reply = taken.get(batch.number)
+        if reply is None:
+            reply = self._send(batch, sender, caller)
+            taken[batch.number] = reply
+            if len(taken) > MOST_BATCHES:
+                taken.popitem(last=False)
+        confirmed = pb.BatchConfirmed(number=batch.number, result=reply)
+        self._put_when_durable(outbox, pb.SendStreamReply(confirmed=confirmed))
+
+    def _send(self, batch: pb.SendBatch, sender: Sender, caller: Token) -> pb.SendReply:
+        try:
+            return sender.send(batch.messages, self._desk.transaction(batch.transaction, caller))
+        except MQError as error:  # of the batch as a whole: none of it was sent
+            failed = error_message(error)
+            count = len(batch.messages)
+            return pb.SendReply(
+                ordinals=[0] * count,
+                lookup_ids=[0] * count,
+                failures=[pb.SendFailure(index=index, error=failed) for index in range(count)],
+            )
+
+    def _put_when_durable(self, outbox: Outbox, reply: pb.SendStreamReply) -> None:
+        self._desk.host.when_durable(lambda: outbox.put(reply))

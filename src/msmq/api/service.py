@@ -1,0 +1,114 @@
+"""All calls together: each gets its caller, and each error its form."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+
+from msmq.api import rpc
+from msmq.api.administration import AdministrationCalls
+from msmq.api.browsing import BrowseCalls
+from msmq.api.callers import Callers
+from msmq.api.certificates import CertificateCalls
+from msmq.api.desk import Desk, Host, Outbox
+from msmq.api.receiving import ReceiveCalls
+from msmq.api.sending import SendCalls
+from msmq.api.statistics import StatisticsCalls
+from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
+from msmq.api.transacting import TransactCalls
+from msmq.errors import MQError, MsmqError
+
+_log = logging.getLogger(__name__)
+
+_Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Service:
+    """The handlers of every method of ``msmq.proto``."""
+
+    def __init__(self, host: Host, callers: Callers) -> None:
+        self._callers = callers
+        self.desk = desk = Desk(host)
+        self._calls = (
+            SendCalls(desk),
+            ReceiveCalls(desk),
+            BrowseCalls(desk),
+            TransactCalls(desk),
+            AdministrationCalls(desk),
+            CertificateCalls(desk, host.recovered),
+            StatisticsCalls(desk),
+        )
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        return rpc.handlers(self._handler)
+
+    def _handler(self, method: rpc.Method) -> Callable[..., Any]:
+        call = next(
+            getattr(calls, method.attribute) for calls in self._calls if hasattr(calls, method.attribute)
+        )
+        make = {
+            "unary_unary": self._unary,
+            "unary_stream": self._server_stream,
+            "stream_stream": self._both_streams,
+        }
+        return make[method.kind](call)
+
+    def _unary(self, call: Callable[..., Any]) -> Callable[[Any, _Context], Any]:
+        async def handler(request: Any, context: _Context) -> Any:
+            try:
+                return await call(request, self._callers.caller(context))
+            except MsmqError as error:
+                await _abort(context, to_mq_error(error))
+
+        return handler
+
+    def _server_stream(self, call: Callable[..., Any]) -> Callable[[Any, _Context], AsyncIterator[Any]]:
+        async def handler(request: Any, context: _Context) -> AsyncIterator[Any]:
+            try:
+                async for reply in call(request, self._callers.caller(context)):
+                    yield reply
+            except MsmqError as error:
+                await _abort(context, to_mq_error(error))
+
+        return handler
+
+    def _both_streams(self, call: Callable[..., Any]) -> Callable[[Any, _Context], Any]:
+        async def handler(_: Any, context: _Context) -> None:
+            try:
+                await _converse(call, context, self._callers)
+            except MsmqError as error:
+                await _abort(context, to_mq_error(error))
+
+        return handler
+
+
+async def _converse(call: Callable[..., Any], context: _Context, callers: Callers) -> None:
+    """Run a call and the writer of its answers; whichever fails first ends both."""
+    outbox = Outbox(context)
+    writer = asyncio.ensure_future(outbox.run())
+    reader = asyncio.ensure_future(call(context, outbox, callers.caller(context)))
+    try:
+        await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+        if not writer.done():
+            error = reader.exception()
+            if isinstance(error, MsmqError):
+                outbox.fail(to_mq_error(error))
+            else:
+                outbox.close()
+            await writer
+        else:
+            writer.result()  # only an error ends it before the reader
+        if reader.done():
+            reader.result()
+    finally:
+        for task in (reader, writer):
+            task.cancel()
+        await asyncio.gather(reader, writer, return_exceptions=True)
+
+
+async def _abort(context: _Context, error: MQError) -> None:
+    await context.abort(grpc_code(error), str(error), trailing_metadata(error))

@@ -1,0 +1,93 @@
+"""Live figures: what queues hold and what went through them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+from msmq.api.administration import outgoing_info
+from msmq.api.desk import Desk
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.manager.core import Subscriber
+from msmq.manager.queue import OutgoingQueue, Queue
+from msmq.manager.stored import StoredMessage
+from msmq.security.access import QueueManagerOperation, Token
+from msmq.wire.classes import MessageClass
+
+_SHORTEST_MS: Final = 100
+_USUAL_MS: Final = 1_000
+
+
+class Counting(Subscriber):
+    """Counts arrivals and departures of each queue since the start."""
+
+    def __init__(self) -> None:
+        self.arrived: Counter[int] = Counter()
+        self.removed: Counter[int] = Counter()
+
+    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
+        if fate == MessageClass.ACK_REACH_QUEUE:
+            self.arrived[queue.number] += 1
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        self.removed[queue.number] += 1
+
+
+class StatisticsCalls:
+    """The call that watches."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._core = desk.manager.core
+        self._counting = Counting()
+        desk.manager.subscribe(self._counting)
+        self._started_ms = self._now_ms()
+
+    def _now_ms(self) -> int:
+        return int(self._core.environment.now() * 1000)
+
+    async def watch_statistics(
+        self, request: pb.WatchStatisticsRequest, caller: Token
+    ) -> AsyncIterator[pb.Statistics]:
+        self._desk.manager.guard.check_manager(caller, QueueManagerOperation.GET_PROPERTIES)
+        interval_s = max(request.interval_ms or _USUAL_MS, _SHORTEST_MS) / 1000
+        reports = 0
+        while True:
+            yield self._report()
+            reports += 1
+            if reports == request.count:
+                return
+            await asyncio.sleep(interval_s)
+
+    def _report(self) -> pb.Statistics:
+        core, counting = self._core, self._counting
+        local = [queue for queue in core.by_path.values() if not isinstance(queue, OutgoingQueue)]
+        return pb.Statistics(
+            time_ms=self._now_ms(),
+            started_ms=self._started_ms,
+            messages=sum(len(queue.positions) for queue in core.queues.values()),
+            bytes=core.total_bytes,
+            express_bytes=core.express_bytes,
+            arrived_total=counting.arrived.total(),
+            removed_total=counting.removed.total(),
+            sessions=[
+                pb.SessionInfo(peer=session.peer, incoming=session.incoming)
+                for session in self._desk.host.sessions()
+            ],
+            queues=[
+                pb.QueueStatistics(
+                    path=queue.pathname,
+                    messages=len(queue.positions),
+                    bytes=queue.total_bytes,
+                    journal_messages=len(queue.journal.positions) if queue.journal else 0,
+                    arrived_total=counting.arrived[queue.number],
+                    removed_total=counting.removed[queue.number],
+                    waiting_readers=len(queue.waiting),
+                )
+                for queue in sorted(local, key=lambda queue: queue.pathname.lower())
+            ],
+            outgoing=[outgoing_info(queue) for _, queue in sorted(core.outgoing.items())],
+            transactions=len(self._desk.manager.transactions.collection),
+        )

@@ -1,0 +1,60 @@
+"""What applications import: connections, queues, messages and transactions, asynchronous or not."""
+
+from msmq.client.bodies import Body
+from msmq.client.connection import Connection, Tls, connect
+from msmq.client.cursor import Cursor
+from msmq.client.info import (
+    AccessEntry,
+    Certificate,
+    ManagerInfo,
+    OutgoingInfo,
+    QueueInfo,
+    QueueKind,
+    QueueStatistics,
+    Security,
+    Statistics,
+)
+from msmq.client.message import Acknowledge, Delivery, Message, Privacy, ReceivedMessage, Receipt
+from msmq.client.problems import (
+    ClientError,
+    ConnectionLostError,
+    OutcomeUnknownError,
+    SendError,
+    ServerNotAvailableError,
+)
+from msmq.client.queue import Queue, Seek
+from msmq.client.receiver import Mode, Receiver
+from msmq.client.transaction import Transaction
+
+__all__ = [
+    "AccessEntry",
+    "Acknowledge",
+    "Body",
+    "Certificate",
+    "ClientError",
+    "Connection",
+    "ConnectionLostError",
+    "Cursor",
+    "Delivery",
+    "ManagerInfo",
+    "Message",
+    "Mode",
+    "OutcomeUnknownError",
+    "OutgoingInfo",
+    "Privacy",
+    "Queue",
+    "QueueInfo",
+    "QueueKind",
+    "QueueStatistics",
+    "Receipt",
+    "ReceivedMessage",
+    "Receiver",
+    "Security",
+    "Seek",
+    "SendError",
+    "ServerNotAvailableError",
+    "Statistics",
+    "Tls",
+    "Transaction",
+    "connect",
+]

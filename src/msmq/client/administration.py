@@ -1,0 +1,170 @@
+"""What administrators do, as methods of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.info import (
+    AccessEntry,
+    Certificate,
+    ManagerInfo,
+    OutgoingInfo,
+    QueueInfo,
+    Security,
+    Statistics,
+)
+from msmq.client.queue import Queue
+from msmq.errors import QueueNotFoundError
+
+
+class Administration:
+    """The administrative half of a connection; a queue may be given by name or as a :class:`Queue`."""
+
+    async def call(self, name: str, request: Any, *, safe: bool = False) -> Any:
+        raise NotImplementedError
+
+    def server_stream(self, name: str, request: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+    def queue(self, name: str) -> Queue:
+        raise NotImplementedError
+
+    # --- queues -------------------------------------------------------------------------------------------------
+
+    async def create_queue(
+        self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
+    ) -> Queue:
+        """Make a queue. ``settings`` are fields of QueueSettings: label, journaling, quota_kb, journal_quota_kb,
+        authenticated_only, privacy_level, base_priority, multicast_address, type."""
+        await self.call(
+            "CreateQueue",
+            pb.CreateQueueRequest(
+                path=path, transactional=transactional, settings=pb.QueueSettings(**settings), sddl=sddl
+            ),
+        )
+        return self.queue(path)
+
+    async def delete_queue(self, queue: Queue | str) -> None:
+        """Delete a queue with everything in it."""
+        await self.call("DeleteQueue", _named(queue))
+
+    async def queues(
+        self, *, system: bool = False, journals: bool = False, subqueues: bool = False
+    ) -> list[QueueInfo]:
+        """The queues of the server's computer; with its own, journals and subqueues if asked for."""
+        request = pb.ListQueuesRequest(system=system, journals=journals, subqueues=subqueues)
+        reply: pb.ListQueuesReply = await self.call("ListQueues", request, safe=True)
+        return [QueueInfo.of(info) for info in reply.queues]
+
+    async def queue_info(self, queue: Queue | str) -> QueueInfo:
+        """One queue."""
+        return QueueInfo.of(await self.call("GetQueue", _named(queue), safe=True))
+
+    async def queue_exists(self, queue: Queue | str) -> bool:
+        """Whether there is such a queue on the server's computer."""
+        try:
+            await self.queue_info(queue)
+        except QueueNotFoundError:
+            return False
+        return True
+
+    async def set_queue(self, queue: Queue | str, **settings: Any) -> QueueInfo:
+        """Change properties of a queue; see :meth:`create_queue`."""
+        request = pb.SetQueueRequest(queue=_name(queue), settings=pb.QueueSettings(**settings))
+        return QueueInfo.of(await self.call("SetQueue", request, safe=True))
+
+    async def security(self, queue: Queue | str | None = None) -> Security:
+        """Who may do what with a queue, or with the queue manager."""
+        return Security.of(await self.call("GetSecurity", _named(queue), safe=True))
+
+    async def set_security(
+        self,
+        queue: Queue | str | None = None,
+        *,
+        owner: str = "",
+        entries: Sequence[AccessEntry] | None = None,
+        sddl: str = "",
+    ) -> Security:
+        """Change the owner, the access list, or both at once in SDDL."""
+        request = pb.SetSecurityRequest(queue=_name(queue), owner=owner, sddl=sddl)
+        if entries is not None:
+            request.entries.CopyFrom(pb.AccessList(entries=[entry.to_proto() for entry in entries]))
+        return Security.of(await self.call("SetSecurity", request, safe=True))
+
+    # --- outgoing queues ----------------------------------------------------------------------------------------
+
+    async def outgoing_queues(self) -> list[OutgoingInfo]:
+        """Queues of messages on their way to other hosts."""
+        reply: pb.ListOutgoingReply = await self.call("ListOutgoing", pb.ListOutgoingRequest(), safe=True)
+        return [OutgoingInfo.of(info) for info in reply.queues]
+
+    async def pause_outgoing(self, queue: Queue | str) -> OutgoingInfo:
+        """Stop sending to a destination."""
+        return OutgoingInfo.of(await self.call("PauseOutgoing", _named(queue), safe=True))
+
+    async def resume_outgoing(self, queue: Queue | str) -> OutgoingInfo:
+        """Go on sending."""
+        return OutgoingInfo.of(await self.call("ResumeOutgoing", _named(queue), safe=True))
+
+    async def purge_outgoing(self, queue: Queue | str) -> int:
+        """Remove everything that waits for a destination; gives how many messages it was."""
+        reply: pb.PurgeReply = await self.call("PurgeOutgoing", _named(queue))
+        return reply.messages
+
+    # --- the queue manager --------------------------------------------------------------------------------------
+
+    async def manager(self) -> ManagerInfo:
+        """The queue manager, and who the caller is to it."""
+        return ManagerInfo.of(await self.call("GetManager", pb.GetManagerRequest(), safe=True))
+
+    async def set_manager(
+        self, *, quota_kb: int | None = None, journal_quota_kb: int | None = None
+    ) -> ManagerInfo:
+        """Change its quotas."""
+        request = pb.SetManagerRequest(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb)
+        return ManagerInfo.of(await self.call("SetManager", request, safe=True))
+
+    async def set_online(self, online: bool) -> ManagerInfo:
+        """Bring it to the network, or take it off."""
+        return ManagerInfo.of(await self.call("SetOnline", pb.SetOnlineRequest(online=online), safe=True))
+
+    # --- certificates -------------------------------------------------------------------------------------------
+
+    async def certificates(self, sid: str = "") -> list[Certificate]:
+        """The caller's certificates, or for administrators those of somebody else."""
+        request = pb.ListCertificatesRequest(sid=sid)
+        reply: pb.ListCertificatesReply = await self.call("ListCertificates", request, safe=True)
+        return [Certificate.of(given) for given in reply.certificates]
+
+    async def register_certificate(self, certificate: bytes) -> Certificate:
+        """Register a certificate (X.509 in DER) of the caller."""
+        request = pb.RegisterCertificateRequest(certificate=certificate)
+        return Certificate.of(await self.call("RegisterCertificate", request, safe=True))
+
+    async def remove_certificate(self, digest: bytes) -> None:
+        """Take a certificate back."""
+        await self.call("RemoveCertificate", pb.RemoveCertificateRequest(digest=digest))
+
+    async def renew_internal_certificate(self) -> tuple[Certificate, bytes]:
+        """A new internal certificate of the caller and its private key (PKCS #8 in DER)."""
+        request = pb.RenewInternalCertificateRequest()
+        reply: pb.InternalCertificate = await self.call("RenewInternalCertificate", request)
+        return Certificate.of(reply.certificate), reply.private_key
+
+    # --- figures ------------------------------------------------------------------------------------------------
+
+    async def statistics(self, interval: float = 1.0, count: int = 0) -> AsyncIterator[Statistics]:
+        """Figures now and every ``interval`` seconds, ``count`` times or for ever."""
+        request = pb.WatchStatisticsRequest(interval_ms=int(interval * 1000), count=count)
+        async for report in self.server_stream("WatchStatistics", request):
+            yield Statistics.of(report)
+
+
+def _name(queue: Queue | str | None) -> str:
+    return queue.name if isinstance(queue, Queue) else queue or ""
+
+
+def _named(queue: Queue | str | None) -> pb.QueueName:
+    return pb.QueueName(queue=_name(queue))

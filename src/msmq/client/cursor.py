@@ -1,0 +1,107 @@
+"""A cursor: one's own place in a queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from msmq.api import status
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.message import ReceivedMessage
+from msmq.client.stream import Stream
+from msmq.errors import IoTimeoutError, MsmqError
+
+if TYPE_CHECKING:
+    from msmq.client.connection import Connection
+    from msmq.client.transaction import Transaction
+
+
+class Cursor:
+    """Walks over the messages of a queue: ``async with queue.cursor() as cursor: async for message in cursor: ...``,
+    which ends at the end of the queue. A cursor lives as long as its connection."""
+
+    def __init__(self, connection: Connection, queue: str, *, receive: bool) -> None:
+        self._connection = connection
+        self.queue = queue
+        self._receive = receive
+        self._stream: Stream | None = None
+        self._answers: deque[asyncio.Future[pb.BrowseReply]] = deque()
+
+    async def __aenter__(self) -> Self:
+        self._stream = await self._connection.stream("Browse", self._received, self._lost)
+        request = pb.OpenToBrowse(queue=self.queue, receive=self._receive, form=pb.PACKET)
+        await self._ask(pb.BrowseRequest(open=request))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            await self._stream.close()
+
+    def _received(self, reply: pb.BrowseReply) -> None:
+        answer = self._answers.popleft()
+        if not answer.done():
+            answer.set_result(reply)
+
+    def _lost(self, error: MsmqError) -> None:
+        self._error = error
+        while self._answers:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_exception(error)
+
+    async def _ask(self, request: pb.BrowseRequest) -> pb.BrowseReply:
+        if self._stream is None:
+            raise RuntimeError("A cursor is opened by `async with`.")
+        if self._stream.over:
+            raise self._error
+        answer: asyncio.Future[pb.BrowseReply] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        self._stream.put(request)
+        return await answer
+
+    async def _step(
+        self, action: pb.Step.Action, timeout: float | None, count: int = 1, transaction: bytes = b""
+    ) -> list[ReceivedMessage]:
+        step = pb.Step(action=action, count=count, transaction=transaction)
+        if timeout is not None:
+            step.timeout_ms = int(timeout * 1000)
+        reply = await self._ask(pb.BrowseRequest(step=step))
+        if reply.HasField("error"):
+            raise status.from_message(reply.error)
+        return [ReceivedMessage(delivered, self.queue) for delivered in reply.deliveries.messages]
+
+    async def next(self, timeout: float | None = 0) -> ReceivedMessage:
+        """The next message, which becomes the current one. IoTimeoutError when none comes in time; None waits for
+        ever."""
+        return (await self._step(pb.Step.NEXT, timeout))[0]
+
+    async def next_many(self, count: int, timeout: float | None = 0) -> list[ReceivedMessage]:
+        """Up to so many next ones; only the first is waited for."""
+        return await self._step(pb.Step.NEXT, timeout, count)
+
+    async def current(self, timeout: float | None = 0) -> ReceivedMessage:
+        """The current message again, if it is still there."""
+        return (await self._step(pb.Step.CURRENT, timeout))[0]
+
+    async def take(self, transaction: Transaction | None = None) -> ReceivedMessage:
+        """Take the current message out of the queue."""
+        named = transaction.identifier if transaction is not None else b""
+        return (await self._step(pb.Step.TAKE_CURRENT, 0, transaction=named))[0]
+
+    async def restart(self) -> None:
+        """Go back in front of the queue."""
+        await self._step(pb.Step.RESTART, 0)
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        while True:
+            try:
+                found = await self.next_many(100 if not self._receive else 1)
+            except IoTimeoutError:
+                return
+            for message in found:
+                yield message

@@ -1,0 +1,290 @@
+"""What a queue manager tells of itself, its queues and their figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Final
+
+from msmq.api.generated import msmq_pb2 as pb
+
+UNLIMITED: Final = 0xFFFFFFFF
+"""As a quota: none."""
+
+
+class QueueKind(IntEnum):
+    """What a queue is."""
+
+    PRIVATE = 0
+    PUBLIC = 1
+    SYSTEM = 2
+    CONNECTOR = 3
+    JOURNAL = 4
+    SUBQUEUE = 5
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue of the server's computer."""
+
+    path: str
+    format_name: str
+    kind: QueueKind
+    transactional: bool
+    label: str
+    type: str
+    journaling: bool
+    quota_kb: int
+    journal_quota_kb: int
+    authenticated_only: bool
+    privacy_level: int
+    base_priority: int
+    multicast_address: str
+    identifier: str
+    created_time: datetime
+    modified_time: datetime
+    messages: int
+    bytes: int
+    journal_messages: int
+    journal_bytes: int
+    subqueues: tuple[str, ...]
+    open_handles: int
+
+    @classmethod
+    def of(cls, info: pb.QueueInfo) -> QueueInfo:
+        settings = info.settings
+        return cls(
+            path=info.path,
+            format_name=info.format_name,
+            kind=QueueKind(info.kind),
+            transactional=info.transactional,
+            label=settings.label,
+            type=settings.type,
+            journaling=settings.journaling,
+            quota_kb=settings.quota_kb,
+            journal_quota_kb=settings.journal_quota_kb,
+            authenticated_only=settings.authenticated_only,
+            privacy_level=settings.privacy_level,
+            base_priority=settings.base_priority,
+            multicast_address=settings.multicast_address,
+            identifier=info.identifier,
+            created_time=_time(info.created_time),
+            modified_time=_time(info.modified_time),
+            messages=info.messages,
+            bytes=info.bytes,
+            journal_messages=info.journal_messages,
+            journal_bytes=info.journal_bytes,
+            subqueues=tuple(info.subqueues),
+            open_handles=info.open_handles,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt to connect to another host."""
+
+    time: datetime
+    status: str
+    error: int
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingInfo:
+    """Messages on their way to one destination."""
+
+    format_name: str
+    state: str
+    explanation: str
+    next_hops: tuple[str, ...]
+    messages: int
+    bytes: int
+    unacknowledged: int
+    unreceived: int
+    attempts: tuple[Attempt, ...]
+
+    @classmethod
+    def of(cls, info: pb.OutgoingInfo) -> OutgoingInfo:
+        return cls(
+            format_name=info.format_name,
+            state=info.state,
+            explanation=info.explanation,
+            next_hops=tuple(info.next_hops),
+            messages=info.messages,
+            bytes=info.bytes,
+            unacknowledged=info.unacknowledged,
+            unreceived=info.unreceived,
+            attempts=tuple(
+                Attempt(_time(entry.time), entry.status, entry.error, tuple(entry.addresses))
+                for entry in info.attempts
+            ),
+        )
+
+    @property
+    def last_error(self) -> str:
+        """How the last attempt to connect failed; empty if it did not."""
+        last = self.attempts[-1].status if self.attempts else ""
+        return "" if last in ("Established", "InProcess", "EstablishPacketReceived") else last
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerInfo:
+    """The queue manager."""
+
+    computer_name: str
+    identifier: str
+    product: str
+    online: bool
+    directory_integrated: bool
+    quota_kb: int
+    journal_quota_kb: int
+    bytes: int
+    messages: int
+    dead_letter_queue: str
+    transactional_dead_letter_queue: str
+    journal_queue: str
+    caller: str
+    caller_groups: tuple[str, ...]
+    losses: tuple[str, ...]
+
+    @classmethod
+    def of(cls, info: pb.ManagerInfo) -> ManagerInfo:
+        return cls(
+            info.computer_name,
+            info.identifier,
+            info.product,
+            info.online,
+            info.directory_integrated,
+            info.quota_kb,
+            info.journal_quota_kb,
+            info.bytes,
+            info.messages,
+            info.dead_letter_queue,
+            info.transactional_dead_letter_queue,
+            info.journal_queue,
+            info.caller,
+            tuple(info.caller_groups),
+            tuple(info.losses),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AccessEntry:
+    """One entry of an access list. ``rights`` are bits of :mod:`msmq.wire.access_masks`."""
+
+    sid: str
+    rights: int
+    allow: bool = True
+    name: str = ""
+
+    def to_proto(self) -> pb.AccessEntry:
+        return pb.AccessEntry(allow=self.allow, sid=self.sid, rights=self.rights)
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Who owns an object and who may do what with it."""
+
+    owner: str
+    entries: tuple[AccessEntry, ...]
+    sddl: str
+
+    @classmethod
+    def of(cls, security: pb.Security) -> Security:
+        entries = (AccessEntry(entry.sid, entry.rights, entry.allow, entry.name) for entry in security.entries)
+        return cls(security.owner, tuple(entries), security.sddl)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A certificate by which a user's messages are known."""
+
+    certificate: bytes
+    digest: bytes
+    sid: str
+    subject: str
+    issuer: str
+    expires_time: datetime
+    internal: bool
+
+    @classmethod
+    def of(cls, given: pb.Certificate) -> Certificate:
+        return cls(
+            given.certificate,
+            given.digest,
+            given.sid,
+            given.subject,
+            given.issuer,
+            _time(given.expires_time),
+            given.internal,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """Figures of one queue."""
+
+    path: str
+    messages: int
+    bytes: int
+    journal_messages: int
+    arrived_total: int
+    removed_total: int
+    waiting_readers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session with another host."""
+
+    peer: str
+    incoming: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Figures of one moment; totals count since the queue manager started."""
+
+    time: datetime
+    started_time: datetime
+    messages: int
+    bytes: int
+    express_bytes: int
+    arrived_total: int
+    removed_total: int
+    transactions: int
+    sessions: tuple[Session, ...]
+    queues: tuple[QueueStatistics, ...]
+    outgoing: tuple[OutgoingInfo, ...]
+
+    @classmethod
+    def of(cls, given: pb.Statistics) -> Statistics:
+        return cls(
+            time=datetime.fromtimestamp(given.time_ms / 1000, UTC),
+            started_time=datetime.fromtimestamp(given.started_ms / 1000, UTC),
+            messages=given.messages,
+            bytes=given.bytes,
+            express_bytes=given.express_bytes,
+            arrived_total=given.arrived_total,
+            removed_total=given.removed_total,
+            transactions=given.transactions,
+            sessions=tuple(Session(entry.peer, entry.incoming) for entry in given.sessions),
+            queues=tuple(
+                QueueStatistics(
+                    entry.path,
+                    entry.messages,
+                    entry.bytes,
+                    entry.journal_messages,
+                    entry.arrived_total,
+                    entry.removed_total,
+                    entry.waiting_readers,
+                )
+                for entry in given.queues
+            ),
+            outgoing=tuple(map(OutgoingInfo.of, given.outgoing)),
+        )

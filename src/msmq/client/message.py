@@ -1,0 +1,382 @@
+"""Messages as applications write and read them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.bodies import Body, decode_body, decode_text, encode_body
+from msmq.manager.message import Message as Properties
+from msmq.manager.message import SenderIdentifierType
+from msmq.manager.serialize import deserialize
+from msmq.security.sid import Sid
+from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
+from msmq.wire.message import UserMessage
+
+if TYPE_CHECKING:
+    from msmq.client.receiver import Receiver
+
+
+class Delivery(IntEnum):
+    """How safe a message is."""
+
+    DEFAULT = 0
+    """Recoverable, and in a transaction of its own where the queue is a transactional one of this computer."""
+    EXPRESS = 1
+    """In memory: quick, and lost when the queue manager stops."""
+    RECOVERABLE = 2
+    """On disk."""
+    TRANSACTIONAL = 3
+    """On disk, exactly once and in order; a transaction of its own unless it is sent in one."""
+
+
+class Acknowledge(IntFlag):
+    """Which acknowledgments a sender wants in its administration queue."""
+
+    NONE = 0
+    ARRIVAL = 1
+    RECEIVE = 2
+    NO_ARRIVAL = 4
+    NO_RECEIVE = 8
+    FULL_REACH_QUEUE = ARRIVAL | NO_ARRIVAL
+    FULL_RECEIVE = RECEIVE | NO_ARRIVAL | NO_RECEIVE
+    NACK_REACH_QUEUE = NO_ARRIVAL
+    NACK_RECEIVE = NO_ARRIVAL | NO_RECEIVE
+
+
+class Privacy(IntEnum):
+    """How the body is encrypted on its way."""
+
+    NONE = 0
+    BASE = 1
+    ENHANCED = 3
+    AES = 5
+
+
+def id_text(message_id: bytes) -> str:
+    """A message identifier the way MSMQ shows it: GUID, backslash, number."""
+    return f"{guid_text(message_id[:16])}\\{int.from_bytes(message_id[16:20], 'little')}"
+
+
+class Receipt(NamedTuple):
+    """A message was sent: it is in its queue, or on its way to it, and will not be lost."""
+
+    queue_manager: bytes
+    ordinal: int
+    lookup_id: int
+    """Its place in a queue of this computer, or in the outgoing queue."""
+
+    @property
+    def message_id(self) -> bytes:
+        """Twenty bytes; an answer has them as its correlation_id."""
+        return self.queue_manager + self.ordinal.to_bytes(4, "little")
+
+    @property
+    def id(self) -> str:
+        """The same as text."""
+        return id_text(self.message_id)
+
+
+@dataclass(slots=True)
+class Message:
+    """A message to send.
+
+    A body may be bytes, text, a number, a truth value, a UUID, or a dict or list, which becomes JSON. Unless told
+    otherwise a message is kept on disk, and goes to the dead-letter queue of this computer if it cannot be delivered.
+    """
+
+    body: Body = b""
+    label: str = ""
+    body_type: int | None = None
+    """A VARTYPE; None takes the usual one of the body."""
+    delivery: Delivery = Delivery.DEFAULT
+    priority: int | None = None
+    """0 to 7, 3 when None; the highest is received first."""
+    correlation_id: bytes = b""
+    """Twenty bytes, usually the ``message_id`` of the message that this one answers."""
+    response_queue: str = ""
+    admin_queue: str = ""
+    acknowledgements: Acknowledge = Acknowledge.NONE
+    time_to_reach_queue: timedelta | float | None = None
+    """Seconds in which it must have reached its queue."""
+    time_to_be_received: timedelta | float | None = None
+    """Seconds in which it must have been received."""
+    journal: bool = False
+    """Keep a copy in the journal of this computer."""
+    dead_letter: bool = True
+    """Keep it in the dead-letter queue of this computer if it cannot be delivered."""
+    dead_letter_queue: str = ""
+    """A queue of the application's own instead."""
+    extension: bytes = b""
+    application_tag: int = 0
+    message_class: int = 0
+    trace: bool = False
+    authenticate: bool = False
+    privacy: Privacy = Privacy.NONE
+    peekable_when_locked: bool = False
+    sender_certificate: bytes = b""
+    connector_type: bytes = b""
+
+    def with_(self, **changes: Any) -> Message:
+        """The same message with other properties."""
+        return replace(self, **changes)
+
+    def to_proto(self) -> pb.Message:
+        """As it goes over the channel."""
+        body, body_type = encode_body(self.body, self.body_type)
+        made = pb.Message(body=body, body_type=body_type, label=self.label, dead_letter=self.dead_letter)
+        if self.delivery:
+            made.delivery = int(self.delivery)  # type: ignore[assignment]  # the numbers are the same
+        if self.priority is not None:
+            made.priority = self.priority
+        if self.correlation_id:
+            made.correlation_id = self.correlation_id
+        if self.response_queue:
+            made.response_queue = self.response_queue
+        if self.extension:
+            made.extension = self.extension
+        if self.application_tag:
+            made.application_tag = self.application_tag
+        if self._is_plain:
+            return made
+        return self._rarities(made)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing is asked that few ask."""
+        return not (
+            self.admin_queue
+            or self.acknowledgements
+            or self.time_to_reach_queue is not None
+            or self.time_to_be_received is not None
+            or self.journal
+            or self.dead_letter_queue
+            or self.message_class
+            or self.trace
+            or self.authenticate
+            or self.privacy
+            or self.peekable_when_locked
+            or self.sender_certificate
+            or self.connector_type
+        )
+
+    def _rarities(self, made: pb.Message) -> pb.Message:
+        made.admin_queue = self.admin_queue
+        made.acknowledgements = int(self.acknowledgements)
+        if self.time_to_reach_queue is not None:
+            made.time_to_reach_queue_s = _seconds(self.time_to_reach_queue)
+        if self.time_to_be_received is not None:
+            made.time_to_be_received_s = _seconds(self.time_to_be_received)
+        made.journal = self.journal
+        made.dead_letter_queue = self.dead_letter_queue
+        made.message_class = self.message_class
+        made.trace = self.trace
+        made.authenticate = self.authenticate
+        made.privacy_level = int(self.privacy)
+        made.peekable_when_locked = self.peekable_when_locked
+        made.sender_certificate = self.sender_certificate
+        made.connector_type = self.connector_type
+        return made
+
+
+def _seconds(time: timedelta | float) -> int:
+    return int(time.total_seconds() if isinstance(time, timedelta) else time)
+
+
+class ReceivedMessage:
+    """A message from a queue. Its packet is read when something of it is asked for."""
+
+    __slots__ = ("_delivered", "_packet", "_properties", "_receiver", "queue")
+
+    def __init__(self, delivered: pb.Delivered, queue: str, receiver: Receiver | None = None) -> None:
+        self._delivered = delivered
+        self._receiver = receiver
+        self._packet: UserMessage | None = None
+        self._properties: Properties | None = None
+        self.queue = queue
+        """Where it was."""
+
+    def __repr__(self) -> str:
+        return f"<ReceivedMessage {self.id} {self.label!r} from {self.queue}>"
+
+    @property
+    def packet(self) -> UserMessage:
+        """The message as it travelled."""
+        if self._packet is None:
+            self._packet = UserMessage.route(self._delivered.packet)
+        return self._packet
+
+    @property
+    def properties(self) -> Properties:
+        """Everything the packet says, by the names of MS-MQDMPR 3.1.1.12."""
+        if self._properties is None:
+            self._properties = deserialize(self.packet)
+        return self._properties
+
+    # --- what the sender said -----------------------------------------------------------------------------------
+
+    @property
+    def body(self) -> bytes:
+        return self.packet.body
+
+    @property
+    def body_type(self) -> int:
+        """A VARTYPE, as far as the sender said it."""
+        return self.packet.properties.body_type
+
+    @property
+    def value(self) -> Any:
+        """The body as its type says: text, a number, a UUID; bytes when it does not say."""
+        return decode_body(self.body, self.body_type)
+
+    @property
+    def text(self) -> str:
+        """The body as text; ValueError when it is none."""
+        return decode_text(self.body, self.body_type)
+
+    def json(self) -> Any:
+        """The body read as JSON."""
+        return json.loads(self.text)
+
+    @property
+    def label(self) -> str:
+        return self.packet.label
+
+    @property
+    def priority(self) -> int:
+        return self.packet.priority
+
+    @property
+    def delivery(self) -> Delivery:
+        if self.transactional:
+            return Delivery.TRANSACTIONAL
+        return Delivery.RECOVERABLE if self.packet.recoverable else Delivery.EXPRESS
+
+    @property
+    def transactional(self) -> bool:
+        return self.packet.transactional
+
+    @property
+    def correlation_id(self) -> bytes:
+        return self.packet.properties.correlation_id
+
+    @property
+    def extension(self) -> bytes:
+        return self.packet.extension
+
+    @property
+    def application_tag(self) -> int:
+        return self.packet.properties.application_tag
+
+    @property
+    def message_class(self) -> int:
+        return self.packet.properties.message_class
+
+    @property
+    def class_name(self) -> str:
+        """The class by name: NORMAL, or what an acknowledgment acknowledges."""
+        try:
+            return MessageClass(self.message_class).name
+        except ValueError:
+            return f"{self.message_class:#06x}"
+
+    @property
+    def response_queue(self) -> str:
+        """Where answers go, as a format name; empty if nowhere."""
+        return self.properties.response_queue_format_name
+
+    @property
+    def admin_queue(self) -> str:
+        return self.properties.administration_queue_format_name
+
+    @property
+    def acknowledgements(self) -> Acknowledge:
+        return Acknowledge(int(self.properties.acknowledgements_requested))
+
+    @property
+    def destination(self) -> str:
+        """The format name it was sent to."""
+        return self.properties.destination_queue_format_name
+
+    @property
+    def journal(self) -> bool:
+        return self.properties.positive_journaling_requested
+
+    @property
+    def dead_letter(self) -> bool:
+        return self.properties.negative_journaling_requested
+
+    @property
+    def first_in_transaction(self) -> bool:
+        return self.properties.first_in_transaction
+
+    @property
+    def last_in_transaction(self) -> bool:
+        return self.properties.last_in_transaction
+
+    # --- what queue managers said -------------------------------------------------------------------------------
+
+    @property
+    def lookup_id(self) -> int:
+        """Its place in the queue."""
+        return self._delivered.lookup_id
+
+    @property
+    def message_id(self) -> bytes:
+        """Twenty bytes; an answer has them as its correlation_id."""
+        return self.packet.identifier.encode()
+
+    @property
+    def id(self) -> str:
+        """The same as text."""
+        return id_text(self.message_id)
+
+    @property
+    def sent_time(self) -> datetime:
+        return datetime.fromtimestamp(self.packet.user.sent_time, UTC)
+
+    @property
+    def arrived_time(self) -> datetime:
+        return datetime.fromtimestamp(self._delivered.arrived_time, UTC)
+
+    @property
+    def returned_count(self) -> int:
+        """How often somebody gave it back: a message that returns again and again is poison."""
+        return self._delivered.returned_count
+
+    @property
+    def sender(self) -> str:
+        """The SID of the sender, as the message says; believe it when it is ``authenticated``."""
+        properties = self.properties
+        if properties.sender_identifier_type != SenderIdentifierType.SID or not properties.sender_identifier:
+            return ""
+        return str(Sid.decode(properties.sender_identifier))
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether the queue manager has verified a signature."""
+        return self._delivered.authenticated
+
+    # --- what to do with it -------------------------------------------------------------------------------------
+
+    async def acknowledge(self) -> None:
+        """It is done: the message leaves the queue. Returns when that is durable."""
+        await self._held_by().acknowledge(self)
+
+    async def reject(self, subqueue: str = "") -> None:
+        """It is not done: the message goes back to its place, or to a subqueue."""
+        await self._held_by().reject(self, subqueue=subqueue)
+
+    def _held_by(self) -> Receiver:
+        if self._receiver is None:
+            raise RuntimeError("This message is not waiting for an acknowledgment.")
+        return self._receiver
+
+    def reply(self, body: Body = b"", **properties: Any) -> Message:
+        """An answer, for its ``response_queue``."""
+        return Message(body, correlation_id=self.message_id, **properties)

@@ -1,0 +1,209 @@
+"""A queue, as an application sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from enum import IntEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.bodies import Body
+from msmq.client.cursor import Cursor
+from msmq.client.message import Message, ReceivedMessage, Receipt
+from msmq.client.problems import OutcomeUnknownError, SendError
+from msmq.client.receiver import Mode, Receiver
+from msmq.errors import MQError
+
+if TYPE_CHECKING:
+    from msmq.client.connection import Connection
+    from msmq.client.transaction import Transaction
+
+_CHUNK: Final = 128
+
+
+class Seek(IntEnum):
+    """Where to look from a lookup identifier."""
+
+    CURRENT = 0
+    NEXT = 1
+    PREVIOUS = 2
+    FIRST = 3
+    LAST = 4
+
+
+def as_message(message: Message | Body, properties: dict[str, Any]) -> Message:
+    """A message, or a body and the properties it is to have."""
+    if isinstance(message, Message):
+        return message.with_(**properties) if properties else message
+    return Message(message, **properties)
+
+
+class Queue:
+    """A queue by its path or format name, here or on another host. Nothing is asked of the server until it is used."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    # --- sending ------------------------------------------------------------------------------------------------
+
+    async def send(
+        self, message: Message | Body, *, transaction: Transaction | None = None, **properties: Any
+    ) -> Receipt:
+        """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
+        outgoing queue on its way elsewhere. Sends of several tasks travel together."""
+        made = as_message(message, properties)
+        sender = self._connection.sender(self.name)
+        (outcome,) = await sender.send((made,), transaction.identifier if transaction is not None else b"")
+        if isinstance(outcome, MQError):
+            raise outcome
+        return outcome
+
+    async def send_many(
+        self,
+        messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
+        *,
+        transaction: Transaction | None = None,
+        **properties: Any,
+    ) -> list[Receipt]:
+        """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
+        sender = self._connection.sender(self.name)
+        named = transaction.identifier if transaction is not None else b""
+        pending = []
+        outcomes: list[Receipt | MQError] = []
+        async for chunk in _chunks(messages):
+            pending.append(sender.send([as_message(member, properties) for member in chunk], named))
+            while len(pending) > self._connection.window // _CHUNK + 2:
+                outcomes += await pending.pop(0)
+        for future in pending:
+            outcomes += await future
+        receipts = [outcome for outcome in outcomes if not isinstance(outcome, MQError)]
+        if len(receipts) != len(outcomes):
+            raise SendError(outcomes)
+        return receipts
+
+    # --- receiving ----------------------------------------------------------------------------------------------
+
+    def receiver(
+        self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
+    ) -> Receiver:
+        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead."""
+        return Receiver(self._connection, self.name, mode=mode, prefetch=prefetch, exclusive=exclusive)
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to
+        the queue when the loop is left."""
+        async with self.receiver() as receiver:
+            async for message in receiver:
+                yield message
+
+    async def receive(
+        self, timeout: float | None = None, *, transaction: Transaction | None = None
+    ) -> ReceivedMessage:
+        """Take one message out of the queue. IoTimeoutError when none comes in ``timeout`` seconds. It is held until
+        it has reached this program, so that a broken connection does not lose it."""
+        named = transaction.identifier if transaction is not None else b""
+        async with Receiver(self._connection, self.name, prefetch=1, transaction=named) as receiver:
+            message = await receiver.receive(timeout)
+            if transaction is None:
+                try:
+                    await receiver.acknowledge(message)
+                except OutcomeUnknownError:
+                    pass  # it is here; at worst it comes once more
+            return message
+
+    async def peek(self, timeout: float | None = 0) -> ReceivedMessage:
+        """Look at the first message and leave it there. IoTimeoutError when none comes in time."""
+        async with Receiver(self._connection, self.name, mode=Mode.PEEK, prefetch=1) as receiver:
+            return await receiver.receive(timeout)
+
+    def cursor(self, *, receive: bool = False) -> Cursor:
+        """A place of one's own in the queue; ``receive`` if messages are to be taken from there."""
+        return Cursor(self._connection, self.name, receive=receive)
+
+    async def browse(self) -> AsyncIterator[ReceivedMessage]:
+        """Everything that is in the queue now, in order, left where it is."""
+        async with self.cursor() as cursor:
+            async for message in cursor:
+                yield message
+
+    async def watch(self) -> AsyncIterator[ReceivedMessage]:
+        """Everything in the queue and everything that comes, in order, left where it is."""
+        async with self.receiver(mode=Mode.PEEK) as receiver:
+            async for message in receiver:
+                yield message
+
+    async def lookup(
+        self,
+        lookup_id: int = 0,
+        seek: Seek = Seek.CURRENT,
+        *,
+        receive: bool = False,
+        transaction: Transaction | None = None,
+    ) -> ReceivedMessage:
+        """The message of a lookup identifier, or the one before or behind it, or the first or last one of the queue;
+        with ``receive`` it leaves the queue. MessageNotFoundError when there is none."""
+        request = pb.LookupRequest(
+            queue=self.name,
+            lookup_id=lookup_id,
+            seek=int(seek),  # type: ignore[arg-type]  # the numbers are the same
+            receive=receive,
+            transaction=transaction.identifier if transaction is not None else b"",
+            form=pb.PACKET,
+        )
+        return ReceivedMessage(await self._connection.call("Lookup", request, safe=not receive), self.name)
+
+    async def purge(self) -> int:
+        """Remove all messages; gives how many there were."""
+        reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
+        return reply.messages
+
+    async def move(
+        self,
+        messages: Iterable[ReceivedMessage | int],
+        target: str,
+        *,
+        transaction: Transaction | None = None,
+    ) -> int:
+        """Move messages, or those of these lookup identifiers, to the queue or subqueue ``target`` of the same queue;
+        gives how many were still there."""
+        ids = [member if isinstance(member, int) else member.lookup_id for member in messages]
+        request = pb.MoveRequest(
+            queue=self.name,
+            target=target,
+            lookup_ids=ids,
+            transaction=transaction.identifier if transaction is not None else b"",
+        )
+        reply: pb.MoveReply = await self._connection.call("Move", request)
+        return reply.messages
+
+    def subqueue(self, name: str) -> Queue:
+        """A subqueue; it is made when it is first used."""
+        return Queue(self._connection, f"{self.name};{name}")
+
+    @property
+    def journal(self) -> Queue:
+        """The queue's journal."""
+        return Queue(self._connection, f"{self.name};journal")
+
+
+async def _chunks(
+    messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
+) -> AsyncIterator[list[Message | Body]]:
+    if isinstance(messages, AsyncIterable):
+        chunk: list[Message | Body] = []
+        async for message in messages:
+            chunk.append(message)
+            if len(chunk) == _CHUNK:
+                yield chunk
+                chunk = []
+        if chunk:
+            yield chunk
+        return
+    given = iter(messages)
+    while chunk := list(islice(given, _CHUNK)):
+        yield chunk

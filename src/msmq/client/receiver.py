@@ -1,0 +1,261 @@
+"""Receiving from one queue: messages come ahead of being asked for, and are held until they are settled.
+
+A connection that breaks gives everything that was held back to the queue. The receiver opens the queue again and goes
+on; what it had fetched and not handed out is forgotten, for it will come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from enum import IntEnum
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from msmq.api import status
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.message import ReceivedMessage
+from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
+from msmq.client.stream import Stream
+from msmq.errors import IoTimeoutError, MessageNotFoundError, MsmqError
+
+if TYPE_CHECKING:
+    from msmq.client.connection import Connection
+
+_PAUSE_S: Final = 0.05
+
+
+class Mode(IntEnum):
+    """What receiving does to the queue."""
+
+    HOLD = 0
+    """A message is held until it is acknowledged or rejected."""
+    TAKE = 1
+    """A message leaves the queue when it is read; one that gets lost on its way to this program is lost."""
+    PEEK = 2
+    """Messages are shown and stay."""
+
+
+class Receiver:
+    """Messages of one queue: ``async with queue.receiver() as receiver: async for message in receiver: ...``."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        queue: str,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        transaction: bytes = b"",
+    ) -> None:
+        self._connection = connection
+        self.queue = queue
+        self._mode = mode
+        self._prefetch = prefetch
+        self._exclusive = exclusive
+        self._transaction = transaction
+        self._stream: Stream | None = None
+        self._opened: asyncio.Future[None] | None = None
+        self._ready: deque[ReceivedMessage] = deque()
+        self._arrived = asyncio.Event()
+        self._credit = 0
+        self._timed_out = False
+        self._error: MsmqError | None = None
+        self._life = 0
+        self._settling: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._to_acknowledge: list[int] = []
+        self._acknowledging: asyncio.Future[None] | None = None
+        self._lives: dict[int, int] = {}
+        """In which life of the stream a held message came."""
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Messages that were not settled go back to their places."""
+        if self._stream is not None:
+            await self._stream.close()
+
+    async def _open(self) -> None:
+        """Open the queue, waiting for the connection if need be; raises what the queue manager says."""
+        if self._stream is not None and not self._stream.over:
+            return
+        while True:
+            self._error = None
+            self._life += 1
+            self._credit = 0
+            self._ready.clear()
+            self._opened = asyncio.get_running_loop().create_future()
+            self._stream = await self._connection.stream("Receive", self._received, self._lost)
+            self._stream.put(
+                pb.ReceiveRequest(
+                    open=pb.OpenToReceive(
+                        queue=self.queue,
+                        mode=int(self._mode),  # type: ignore[arg-type]  # the numbers are the same
+                        form=pb.PACKET,
+                        exclusive=self._exclusive,
+                    )
+                )
+            )
+            try:
+                await self._opened
+            except ConnectionLostError:
+                await asyncio.sleep(_PAUSE_S)
+            else:
+                return
+
+    # --- what comes ---------------------------------------------------------------------------------------------
+
+    def _received(self, reply: pb.ReceiveReply) -> None:
+        kind = reply.WhichOneof("reply")
+        if kind == "deliveries":
+            queue, holder = self.queue, self if self._mode is Mode.HOLD and not self._transaction else None
+            for delivered in reply.deliveries.messages:
+                self._ready.append(ReceivedMessage(delivered, queue, holder))
+                if holder is not None:
+                    self._lives[delivered.lookup_id] = self._life
+            self._credit -= len(reply.deliveries.messages)
+            self._arrived.set()
+        elif kind == "settled":
+            self._settled(reply.settled)
+        elif kind == "timed_out":
+            self._credit = 0
+            self._timed_out = True
+            self._arrived.set()
+        elif self._opened is not None and not self._opened.done():
+            self._opened.set_result(None)
+
+    def _settled(self, settled: pb.Settled) -> None:
+        _, done = self._settling.popleft()
+        if done.done():
+            return
+        if settled.HasField("error"):
+            done.set_exception(status.from_message(settled.error))
+        elif settled.unknown:
+            done.set_exception(MessageNotFoundError("The message is not held by this receiver any more."))
+        else:
+            done.set_result(None)
+
+    def _lost(self, error: MsmqError) -> None:
+        self._error = error
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_exception(error)
+            self._opened.exception()
+        while self._settling:
+            count, done = self._settling.popleft()
+            if not done.done():
+                done.set_exception(
+                    OutcomeUnknownError(
+                        f"The connection broke before {count} acknowledgments were confirmed; these messages may be "
+                        "delivered again."
+                    )
+                )
+        self._arrived.set()
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    async def receive(self, timeout: float | None = None) -> ReceivedMessage:
+        """The next message. Raises :class:`~msmq.errors.IoTimeoutError` when none comes in ``timeout`` seconds; with 0
+        only what is there already."""
+        while True:
+            if self._ready:
+                return self._pop()
+            await self._reopen_if_lost()
+            self._timed_out = False
+            self._give_credit(timeout)
+            await self._wait()
+            if self._timed_out and not self._ready:
+                raise IoTimeoutError(f"No message came to {self.queue}.")
+
+    def _pop(self) -> ReceivedMessage:
+        message = self._ready.popleft()
+        if len(self._ready) + self._credit <= self._prefetch // 2 and self._prefetch > 1:
+            self._give_credit(None)
+        return message
+
+    async def _reopen_if_lost(self) -> None:
+        if self._stream is None or self._stream.over:
+            if self._error is not None and not isinstance(self._error, ConnectionLostError):
+                raise self._error
+            if self._transaction and self._life:
+                raise ConnectionLostError("The connection broke, and the transaction with it.")
+            await self._open()
+
+    def _give_credit(self, timeout: float | None) -> None:
+        """Let so many messages come that the prefetch is full; one at least, if somebody waits for one."""
+        if self._stream is None or self._stream.over:
+            return
+        wanted = max(self._prefetch - len(self._ready) - self._credit, 0)
+        if not wanted and timeout is None:
+            return
+        credit = pb.Credit(messages=wanted, transaction=self._transaction)
+        if timeout is not None:
+            credit.timeout_ms = int(timeout * 1000)
+        self._credit += wanted
+        self._stream.put(pb.ReceiveRequest(credit=credit))
+
+    async def _wait(self) -> None:
+        while not self._ready and not self._timed_out and self._error is None:
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        if self._ready:
+            return self._pop()
+        return await self.receive()
+
+    # --- settling -----------------------------------------------------------------------------------------------
+
+    async def acknowledge(self, *messages: ReceivedMessage) -> None:
+        """These are done and leave the queue; returns when that is durable. Those of several tasks go together."""
+        ids = [message.lookup_id for message in messages]
+        self._check_held(ids)
+        self._to_acknowledge += ids
+        if self._acknowledging is None:
+            loop = asyncio.get_running_loop()
+            self._acknowledging = loop.create_future()
+            loop.call_soon(self._flush)
+        await asyncio.shield(self._acknowledging)
+
+    def _flush(self) -> None:
+        done, self._acknowledging = self._acknowledging, None
+        ids, self._to_acknowledge = self._to_acknowledge, []
+        assert done is not None
+        if self._stream is None or self._stream.over:
+            done.set_exception(_gone())
+            return
+        self._settling.append((len(ids), done))
+        self._stream.put(pb.ReceiveRequest(acknowledge=pb.Acknowledge(lookup_ids=ids)))
+
+    async def reject(self, *messages: ReceivedMessage, subqueue: str = "") -> None:
+        """These are not done: they go back to their places, or to a subqueue."""
+        ids = [message.lookup_id for message in messages]
+        self._check_held(ids)
+        assert self._stream is not None
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._settling.append((len(ids), done))
+        self._stream.put(pb.ReceiveRequest(reject=pb.Reject(lookup_ids=ids, subqueue=subqueue)))
+        await done
+
+    def _check_held(self, ids: list[int]) -> None:
+        for lookup_id in ids:
+            if self._lives.pop(lookup_id, None) != self._life or self._stream is None or self._stream.over:
+                raise _gone()
+
+
+def _gone() -> ConnectionLostError:
+    return ConnectionLostError(
+        "The connection broke since this message was received, or it is settled already: if not, it went back to its "
+        "queue and will be delivered again."
+    )

@@ -1,0 +1,237 @@
+"""Sending to one queue: many messages under way at once, each confirmed when it is durable.
+
+Whoever sends puts a parcel in; parcels that come together travel in one batch. A connection that breaks is opened
+again, and batches that were not confirmed go again under the numbers they had: the queue manager knows which it has
+taken. If it was restarted meanwhile it does not, and the sender is told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from msmq.api import status
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.message import Message, Receipt
+from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
+from msmq.client.stream import Stream
+from msmq.errors import MQError, MsmqError
+
+if TYPE_CHECKING:
+    from msmq.client.connection import Connection
+
+_BATCH_MESSAGES: Final = 128
+_BATCH_BYTES: Final = 512 << 10
+_MOST_BATCHES: Final = 48
+"""Batches under way; the queue manager remembers a few more."""
+_PAUSE_S: Final = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class _Parcel:
+    messages: Sequence[Message]
+    encoded: list[pb.Message]
+    size: int
+    transaction: bytes
+    done: asyncio.Future[list[Receipt | MQError]]
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    request: pb.SendStreamRequest
+    parcels: list[_Parcel]
+
+
+class Sender:
+    """Sends to one queue."""
+
+    def __init__(self, connection: Connection, queue: str) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._token = os.urandom(16)
+        self._incarnation = b""
+        self._number = 0
+        self._waiting: deque[_Parcel] = deque()
+        self._under_way: dict[int, _Batch] = {}
+        self._window = connection.window
+        self._messages_under_way = 0
+        self._stream: Stream | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._reopened: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def send(self, messages: Sequence[Message], transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
+        """Put messages on their way; the future has the outcome of each."""
+        encoded = [message.to_proto() for message in messages]
+        size = sum(len(message.body) for message in encoded)
+        parcel = _Parcel(messages, encoded, size, transaction, self._loop.create_future())
+        self._waiting.append(parcel)
+        self._changed.set()
+        if self._task is None or self._task.done():
+            self._task = self._loop.create_task(self._run())
+        return parcel.done
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._under_way
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._stream is not None:
+            await self._stream.close()
+        self._fail_all(ConnectionLostError("The connection was closed."))
+
+    # --- on the way ---------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """Write batches as long as the window has room."""
+        try:
+            while True:
+                if self._stream is None or self._stream.over:
+                    try:
+                        await self._open()
+                    except ConnectionLostError:
+                        await asyncio.sleep(_PAUSE_S)
+                        continue
+                while self._waiting and self._has_room():
+                    self._ship()
+                self._changed.clear()
+                if (self._stream is None or self._stream.over) and self.idle:
+                    return
+                await self._changed.wait()
+        except MsmqError as error:
+            self._fail_all(error)
+
+    def _has_room(self) -> bool:
+        return self._messages_under_way < self._window and len(self._under_way) < _MOST_BATCHES
+
+    def _ship(self) -> None:
+        assert self._stream is not None
+        waiting = self._waiting
+        transaction = waiting[0].transaction
+        parcels: list[_Parcel] = []
+        count = size = 0
+        while waiting and waiting[0].transaction == transaction and (
+            not parcels or (count + len(waiting[0].encoded) <= _BATCH_MESSAGES and size < _BATCH_BYTES)
+        ):
+            parcel = waiting.popleft()
+            parcels.append(parcel)
+            count += len(parcel.encoded)
+            size += parcel.size
+        self._number += 1
+        batch = pb.SendBatch(
+            number=self._number,
+            messages=[message for parcel in parcels for message in parcel.encoded],
+            transaction=transaction,
+        )
+        self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
+        self._messages_under_way += count
+        self._stream.put(self._under_way[self._number].request)
+
+    def _received(self, reply: pb.SendStreamReply) -> None:
+        if reply.WhichOneof("reply") == "opened":
+            self._opened(reply.opened)
+            return
+        batch = self._under_way.pop(reply.confirmed.number, None)
+        if batch is None:
+            return
+        outcomes = _outcomes(reply.confirmed.result)
+        self._messages_under_way -= len(outcomes)
+        given = iter(outcomes)
+        for parcel in batch.parcels:
+            mine = list(islice(given, len(parcel.encoded)))
+            if not parcel.done.done():
+                parcel.done.set_result(mine)
+        if self._waiting or self.idle:
+            self._changed.set()
+
+    # --- breaking and coming back -------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Open the queue; batches that were under way go again once it is known that they may."""
+        again = bool(self._under_way)
+        self._stream = await self._connection.stream("SendStream", self._received, self._lost)
+        request = pb.OpenToSend(queue=self._queue, resume_token=self._token)
+        self._stream.put(pb.SendStreamRequest(open=request))
+        if again:
+            self._reopened = self._loop.create_future()
+            await self._reopened
+            for batch in self._under_way.values():
+                self._stream.put(batch.request)
+
+    def _opened(self, opened: pb.Opened) -> None:
+        known = self._incarnation
+        self._incarnation = opened.incarnation
+        if self._under_way and known and known != opened.incarnation:
+            self._give_up_under_way()
+        if self._reopened is not None and not self._reopened.done():
+            self._reopened.set_result(None)
+
+    def _give_up_under_way(self) -> None:
+        """The queue manager was restarted: nobody knows what it has taken."""
+        for batch in self._under_way.values():
+            for parcel in batch.parcels:
+                self._fail(
+                    parcel,
+                    OutcomeUnknownError(
+                        "The queue manager was restarted before it confirmed these messages.", parcel.messages
+                    ),
+                )
+        self._under_way.clear()
+        self._messages_under_way = 0
+
+    def _lost(self, error: MsmqError) -> None:
+        if isinstance(error, ConnectionLostError):
+            self._abandon_transactions(error)
+            if not self._incarnation and self._under_way:
+                self._give_up_under_way()
+        else:
+            self._fail_all(error)
+        if self._reopened is not None and not self._reopened.done():
+            self._reopened.set_exception(error)
+        self._changed.set()
+
+    def _abandon_transactions(self, error: ConnectionLostError) -> None:
+        """What was sent in a transaction went with it."""
+        for number, batch in list(self._under_way.items()):
+            if batch.request.batch.transaction:
+                del self._under_way[number]
+                for parcel in batch.parcels:
+                    self._messages_under_way -= len(parcel.encoded)
+                    self._fail(parcel, error)
+
+    def _fail_all(self, error: MsmqError) -> None:
+        under_way = [parcel for batch in self._under_way.values() for parcel in batch.parcels]
+        for parcel in under_way:
+            unknown = isinstance(error, ClientError)
+            self._fail(
+                parcel, OutcomeUnknownError(f"{error} It may have been sent.", parcel.messages) if unknown else error
+            )
+        for parcel in self._waiting:
+            self._fail(parcel, error)
+        self._waiting.clear()
+        self._under_way.clear()
+        self._messages_under_way = 0
+
+    @staticmethod
+    def _fail(parcel: _Parcel, error: MsmqError) -> None:
+        if not parcel.done.done():
+            parcel.done.set_exception(error)
+
+
+def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
+    host = result.queue_manager
+    outcomes: list[Receipt | MQError] = [
+        Receipt(host, ordinal, lookup_id)
+        for ordinal, lookup_id in zip(result.ordinals, result.lookup_ids, strict=True)
+    ]
+    for failure in result.failures:
+        outcomes[failure.index] = status.from_message(failure.error)
+    return outcomes

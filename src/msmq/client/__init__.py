@@ -24,6 +24,7 @@ from msmq.client.problems import (
 )
 from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
+from msmq.client.sync import SyncConnection, connect_sync
 from msmq.client.transaction import Transaction
 
 __all__ = [
@@ -54,7 +55,9 @@ __all__ = [
     "SendError",
     "ServerNotAvailableError",
     "Statistics",
+    "SyncConnection",
     "Tls",
     "Transaction",
     "connect",
+    "connect_sync",
 ]

@@ -13,7 +13,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format conformance bench sim fuzz hostile docs docs-serve lock clean
+.PHONY: help setup run test check format conformance bench sim fuzz hostile docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ docs: setup ## Build the documentation into site/
 
 docs-serve: setup ## Serve the documentation while writing it
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs serve
+
+proto: setup ## Generate the messages of the application channel from msmq.proto
+	@$(RUN) scripts.proto
 
 lock: setup ## Resolve requirements/dev.lock anew from pyproject.toml
 	@$(VENV)/bin/python scripts/lock.py

@@ -6,8 +6,8 @@ its own on a directory of its own, this program its client over the unix socket.
 * **Send** with a window: never more than so many messages without their confirmation.
 * **Receive** with acknowledgement: prefetch of the same size, each message acknowledged, every acknowledgement awaited.
 * **One at a time**: a send that is confirmed before the next one begins; p50 and p99.
-* **Bound**: the same bytes in the same batches through a bare gRPC stream that echoes a few bytes for each, in a process
-  of its own: what gRPC for Python alone allows.
+* **Bound**: the same bytes in the same batches through a bare gRPC stream that echoes a few bytes for each, in a
+  process of its own: what gRPC for Python alone allows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,16 @@ class Server:
 
     def __init__(self, directory: Path, *addresses: str) -> None:
         self.address = f"unix:{directory / 'api'}"
-        self.command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "BENCH"]
+        self.command = [
+            sys.executable,
+            "-m",
+            "msmq",
+            "serve",
+            "--data",
+            str(directory / "data"),
+            "--name",
+            "BENCH",
+        ]
         self.command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
 
     def __enter__(self) -> Server:
@@ -169,7 +178,9 @@ async def measure(address: str, messages: int, window: int) -> None:
         await queue.purge()
         print(f"send_many, window {window:4}      {await send(queue, messages):9,.0f} msg/s")
         print(f"receive, acknowledged by {BATCH:3}  {await receive(queue, messages, window):9,.0f} msg/s")
-        print(f"send from {window:4} tasks        {await send_from_tasks(queue, messages, window):9,.0f} msg/s")
+        print(
+            f"send from {window:4} tasks        {await send_from_tasks(queue, messages, window):9,.0f} msg/s"
+        )
         each = await receive_one_by_one(queue, messages // window * window, window)
         print(f"receive, each acknowledged    {each:9,.0f} msg/s")
         p50, p99 = await latency(queue, 1000)
@@ -177,7 +188,9 @@ async def measure(address: str, messages: int, window: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--messages", type=int, default=50_000)
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--directory", type=Path, default=None)

@@ -14,7 +14,13 @@ TARGET = SOURCE / "generated"
 
 def generate(target: Path) -> None:
     """Write the generated modules into ``target``."""
-    arguments = ["protoc", f"-I{SOURCE}", f"--python_out={target}", f"--pyi_out={target}", str(SOURCE / "msmq.proto")]
+    arguments = [
+        "protoc",
+        f"-I{SOURCE}",
+        f"--python_out={target}",
+        f"--pyi_out={target}",
+        str(SOURCE / "msmq.proto"),
+    ]
     if protoc.main(arguments) != 0:
         sys.exit("protoc failed")
 

@@ -71,7 +71,9 @@ class AdministrationCalls:
             type=_guid(settings.type),
             journaling=settings.journaling,
             quota_kb=settings.quota_kb if settings.HasField("quota_kb") else UNLIMITED,
-            journal_quota_kb=settings.journal_quota_kb if settings.HasField("journal_quota_kb") else UNLIMITED,
+            journal_quota_kb=settings.journal_quota_kb
+            if settings.HasField("journal_quota_kb")
+            else UNLIMITED,
             authentication=settings.authenticated_only,
             privacy_level=_privacy_level(settings),
             transactional=request.transactional,
@@ -90,7 +92,7 @@ class AdministrationCalls:
 
     async def list_queues(self, request: pb.ListQueuesRequest, caller: Token) -> pb.ListQueuesReply:
         self._manager.guard.check_manager(caller, QueueManagerOperation.GET_PROPERTIES)
-        found = []
+        found: list[pb.QueueInfo] = []
         for queue in self._manager.core.by_path.values():
             if queue.queue_type is QueueType.SYSTEM and not request.system:
                 continue
@@ -120,7 +122,7 @@ class AdministrationCalls:
         queue = self._desk.names.local(request.queue)
         propids, values = [], []
         for name, propid in _PROPIDS.items():
-            if request.settings.HasField(name):  # type: ignore[arg-type]  # the table has its fields
+            if request.settings.HasField(name):
                 propids.append(propid)
                 values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
         self._manager.administration.set_properties(queue, propids, values, caller)
@@ -237,7 +239,7 @@ class AdministrationCalls:
     async def set_manager(self, request: pb.SetManagerRequest, caller: Token) -> pb.ManagerInfo:
         propids, values = [], []
         for name, propid in _MANAGER_PROPIDS.items():
-            if request.HasField(name):  # type: ignore[arg-type]  # the table has its fields
+            if request.HasField(name):
                 propids.append(propid)
                 values.append(_variant(ObjectType.MACHINE, propid, getattr(request, name)))
         self._manager.administration.set_manager_properties(propids, values, caller)

@@ -110,7 +110,11 @@ class Callers:
         mapped = self.rules.users.get(str(uid)) or (self.rules.users.get(name) if name else None)
         user = Sid.parse(mapped) if mapped else UNIX_USER.child(uid)
         gids = {gid, *(os.getgrouplist(name, gid) if name else ())}
-        named = {str(uid), *([name] if name else []), *(f"@{group}" for group in map(_group_name, gids) if group)}
+        named = {
+            str(uid),
+            *([name] if name else []),
+            *(f"@{group}" for group in map(_group_name, gids) if group),
+        }
         administrator = uid in (0, self.own_uid) or bool(named & set(self.rules.administrators))
         return self._with_rights(user, map(UNIX_GROUP.child, gids), administrator=administrator)
 

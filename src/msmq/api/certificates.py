@@ -81,7 +81,9 @@ class CertificateCalls:
             found.append(_describe(internal.certificate, sid, internal=True))
         return pb.ListCertificatesReply(certificates=found)
 
-    async def register_certificate(self, request: pb.RegisterCertificateRequest, caller: Token) -> pb.Certificate:
+    async def register_certificate(
+        self, request: pb.RegisterCertificateRequest, caller: Token
+    ) -> pb.Certificate:
         described = _describe(request.certificate, str(caller.user))
         user = self._user_of(caller)
         if described.digest in user.certificate_digest_list:

@@ -64,7 +64,11 @@ class Door:
         callers = Callers(self.plate.rules)
         service = Service(self._host, callers)
         self._server = server = grpc.aio.server(
-            options=[*rpc.CHANNEL_OPTIONS, ("grpc.so_reuseport", 0), ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000)]
+            options=[
+                *rpc.CHANNEL_OPTIONS,
+                ("grpc.so_reuseport", 0),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+            ]
         )
         server.add_generic_rpc_handlers(tuple(service.handlers()))
         self._health = health.aio.HealthServicer()
@@ -137,7 +141,9 @@ def _bind(add: object, address: str) -> int:
     try:
         port: int = add(address)
     except RuntimeError as error:
-        raise DoorError(f"api: {address} cannot be opened: it is in use, or no address of this computer.") from error
+        raise DoorError(
+            f"api: {address} cannot be opened: it is in use, or no address of this computer."
+        ) from error
     return port
 
 

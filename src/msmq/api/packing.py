@@ -34,8 +34,8 @@ from msmq.security.sid import Sid
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm
 from msmq.wire.classes import is_application_class
 from msmq.wire.declare import bytes_of
-from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
-from msmq.wire.message import MAX_PACKET_SIZE, UserMessage
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, MAX_PACKET_SIZE, NULL_GUID, USER_TH
+from msmq.wire.message import UserMessage
 
 _PROPERTIES: Final = struct.Struct("<BBH20s8I")  # MessagePropertiesHeader (MS-MQMQ 2.2.19.3)
 _PACKET_SIZE_OFFSET: Final = 8
@@ -67,7 +67,9 @@ def to_message(given: pb.Message, computer: str) -> Message:
         time_to_reach_queue_s=given.time_to_reach_queue_s
         if given.HasField("time_to_reach_queue_s")
         else DEFAULT_TIME_TO_REACH_QUEUE_S,
-        time_to_be_received_s=given.time_to_be_received_s if given.HasField("time_to_be_received_s") else INFINITE,
+        time_to_be_received_s=given.time_to_be_received_s
+        if given.HasField("time_to_be_received_s")
+        else INFINITE,
         acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & 0xF),
         positive_journaling_requested=given.journal,
         negative_journaling_requested=given.dead_letter,

@@ -199,7 +199,8 @@ class Receiver:
         queue = self._queue()
         if not subqueue:
             self._settle(
-                list(lookup_ids), lambda lookup_id, message: self._end(queue, lookup_id, message, delete=False)
+                list(lookup_ids),
+                lambda lookup_id, message: self._end(queue, lookup_id, message, delete=False),
             )
             return
         target = self._desk.manager.queues.subqueue(queue.root, subqueue)

@@ -48,7 +48,9 @@ class Method:
     @property
     def kind(self) -> str:
         """``unary_unary`` and so on, as gRPC names its functions."""
-        return "_".join("stream" if side else "unary" for side in (self.client_streaming, self.server_streaming))
+        return "_".join(
+            "stream" if side else "unary" for side in (self.client_streaming, self.server_streaming)
+        )
 
 
 def _method(descriptor: MethodDescriptor) -> Method:
@@ -79,7 +81,7 @@ def service_names() -> list[str]:
 
 def handlers(find: Callable[[Method], Callable[..., Any]]) -> list[grpc.GenericRpcHandler]:
     """What a server serves; ``find`` gives the coroutine function of a method."""
-    tables: dict[str, dict[str, grpc.RpcMethodHandler]] = {name: {} for name in service_names()}
+    tables: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {name: {} for name in service_names()}
     for method in methods():
         make = getattr(grpc, f"{method.kind}_rpc_method_handler")
         tables[method.service][method.name] = make(

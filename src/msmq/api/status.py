@@ -37,7 +37,9 @@ _CODES: Final[tuple[tuple[type[MQError], grpc.StatusCode], ...]] = (
 
 def grpc_code(error: MQError) -> grpc.StatusCode:
     """The gRPC status that comes nearest."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.FAILED_PRECONDITION)
+    return next(
+        (code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.FAILED_PRECONDITION
+    )
 
 
 def to_mq_error(error: MsmqError) -> MQError:

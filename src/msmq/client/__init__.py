@@ -14,7 +14,7 @@ from msmq.client.info import (
     Security,
     Statistics,
 )
-from msmq.client.message import Acknowledge, Delivery, Message, Privacy, ReceivedMessage, Receipt
+from msmq.client.message import Acknowledge, Delivery, Message, Privacy, Receipt, ReceivedMessage
 from msmq.client.problems import (
     ClientError,
     ConnectionLostError,

@@ -13,7 +13,9 @@ from uuid import UUID
 
 from msmq.wire.bodies import read_text
 
-Body: TypeAlias = "bytes | bytearray | memoryview | str | int | float | bool | UUID | dict[str, Any] | list[Any] | None"
+Body: TypeAlias = (
+    "bytes | bytearray | memoryview | str | int | float | bool | UUID | dict[str, Any] | list[Any] | None"
+)
 
 VT_EMPTY: Final = 0
 VT_I2: Final = 2
@@ -59,7 +61,9 @@ def encode_body(body: Body, body_type: int | None = None) -> tuple[bytes, int]:
         return body.bytes_le, VT_CLSID
     if isinstance(body, dict | list):
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(), body_type or VT_EMPTY
-    raise TypeError(f"A body is bytes, text, a number, a UUID, or something for JSON, not {type(body).__name__}.")
+    raise TypeError(
+        f"A body is bytes, text, a number, a UUID, or something for JSON, not {type(body).__name__}."
+    )
 
 
 def _encode_text(text: str, body_type: int) -> tuple[bytes, int]:

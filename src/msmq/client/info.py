@@ -196,7 +196,9 @@ class Security:
 
     @classmethod
     def of(cls, security: pb.Security) -> Security:
-        entries = (AccessEntry(entry.sid, entry.rights, entry.allow, entry.name) for entry in security.entries)
+        entries = (
+            AccessEntry(entry.sid, entry.rights, entry.allow, entry.name) for entry in security.entries
+        )
         return cls(security.owner, tuple(entries), security.sddl)
 
 

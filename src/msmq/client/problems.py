@@ -45,4 +45,6 @@ class SendError(ClientError):
         ]
         """Index and error of those that were refused."""
         first = self.failures[0][1] if self.failures else ""
-        super().__init__(f"{len(self.failures)} of {len(self.outcomes)} messages were refused. The first: {first}")
+        super().__init__(
+            f"{len(self.failures)} of {len(self.outcomes)} messages were refused. The first: {first}"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from contextlib import suppress
 from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor
-from msmq.client.message import Message, ReceivedMessage, Receipt
+from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import OutcomeUnknownError, SendError
 from msmq.client.receiver import Mode, Receiver
 from msmq.errors import MQError
@@ -88,9 +89,7 @@ class Queue:
 
     # --- receiving ----------------------------------------------------------------------------------------------
 
-    def receiver(
-        self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
-    ) -> Receiver:
+    def receiver(self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False) -> Receiver:
         """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead."""
         return Receiver(self._connection, self.name, mode=mode, prefetch=prefetch, exclusive=exclusive)
 
@@ -110,10 +109,8 @@ class Queue:
         async with Receiver(self._connection, self.name, prefetch=1, transaction=named) as receiver:
             message = await receiver.receive(timeout)
             if transaction is None:
-                try:
+                with suppress(OutcomeUnknownError):  # it is here; at worst it comes once more
                     await receiver.acknowledge(message)
-                except OutcomeUnknownError:
-                    pass  # it is here; at worst it comes once more
             return message
 
     async def peek(self, timeout: float | None = 0) -> ReceivedMessage:

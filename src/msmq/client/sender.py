@@ -66,7 +66,9 @@ class Sender:
         self._reopened: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
-    def send(self, messages: Sequence[Message], transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
+    def send(
+        self, messages: Sequence[Message], transaction: bytes
+    ) -> asyncio.Future[list[Receipt | MQError]]:
         """Put messages on their way; the future has the outcome of each."""
         encoded = [message.to_proto() for message in messages]
         size = sum(len(message.body) for message in encoded)
@@ -118,8 +120,10 @@ class Sender:
         transaction = waiting[0].transaction
         parcels: list[_Parcel] = []
         count = size = 0
-        while waiting and waiting[0].transaction == transaction and (
-            not parcels or (count + len(waiting[0].encoded) <= _BATCH_MESSAGES and size < _BATCH_BYTES)
+        while (
+            waiting
+            and waiting[0].transaction == transaction
+            and (not parcels or (count + len(waiting[0].encoded) <= _BATCH_MESSAGES and size < _BATCH_BYTES))
         ):
             parcel = waiting.popleft()
             parcels.append(parcel)
@@ -212,7 +216,8 @@ class Sender:
         for parcel in under_way:
             unknown = isinstance(error, ClientError)
             self._fail(
-                parcel, OutcomeUnknownError(f"{error} It may have been sent.", parcel.messages) if unknown else error
+                parcel,
+                OutcomeUnknownError(f"{error} It may have been sent.", parcel.messages) if unknown else error,
             )
         for parcel in self._waiting:
             self._fail(parcel, error)

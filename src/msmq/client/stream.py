@@ -31,15 +31,15 @@ def problem(error: grpc.aio.AioRpcError) -> MsmqError:
     told = status.from_metadata(error.trailing_metadata())
     if told is not None:
         return told
-    return ConnectionLostError(f"The connection to the queue manager broke: {error.details() or error.code().name}.")
+    return ConnectionLostError(
+        f"The connection to the queue manager broke: {error.details() or error.code().name}."
+    )
 
 
 class Stream:
     """A call with streams on both sides. ``received`` is called with each reply, ``lost`` once at the end."""
 
-    def __init__(
-        self, call: Any, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
-    ) -> None:
+    def __init__(self, call: Any, received: Callable[[Any], None], lost: Callable[[MsmqError], None]) -> None:
         self._call = call
         self._received = received
         self._lost = lost

@@ -23,7 +23,7 @@ from msmq.client.info import (
     Security,
     Statistics,
 )
-from msmq.client.message import Message, ReceivedMessage, Receipt
+from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import Seek
 from msmq.client.receiver import Mode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
-from msmq.client.message import Message, ReceivedMessage, Receipt
+from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
 from msmq.errors import MsmqError

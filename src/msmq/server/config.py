@@ -83,7 +83,9 @@ class ApiConfig:
     client_authorities: Annotated[
         str, "PEM file with the authorities of client certificates; clients need one then."
     ] = ""
-    administrators: Annotated[tuple[str, ...], "Users, @groups and SIDs beside root and the server's user."] = ()
+    administrators: Annotated[
+        tuple[str, ...], "Users, @groups and SIDs beside root and the server's user."
+    ] = ()
     users: Annotated[dict[str, str], "Users of this computer, by name or number, and their SIDs."] = field(
         default_factory=dict
     )
@@ -100,7 +102,9 @@ class ApiConfig:
                 try:
                     Sid.parse(sid)
                 except (DecodeError, EncodeError, ValueError):
-                    raise ConfigError(f"api: {name} = {sid!r} is no SID, which looks like S-1-5-21-1-2-3-1000.") from None
+                    raise ConfigError(
+                        f"api: {name} = {sid!r} is no SID, which looks like S-1-5-21-1-2-3-1000."
+                    ) from None
         try:
             int(self.socket_mode, 8)
         except ValueError:

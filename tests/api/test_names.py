@@ -1,0 +1,49 @@
+"""Names of queues as applications give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from msmq.api.names import Names, format_name, is_format_name
+from msmq.errors import IllegalQueuePathnameError, QueueNotFoundError
+from tests.api.support import QUEUE, daemon
+from tests.server.support import run
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (".\\private$\\q", "DIRECT=OS:HOST\\private$\\q"),
+        ("OTHER\\private$\\q", "DIRECT=OS:OTHER\\private$\\q"),
+        (".\\private$\\q;sub", "DIRECT=OS:HOST\\private$\\q;sub"),
+        (".\\private$\\q;journal", "DIRECT=OS:HOST\\private$\\q;journal"),
+        (".\\DeadLetter$", "DIRECT=OS:HOST\\SYSTEM$;DEADLETTER"),
+        (".\\XactDeadLetter$", "DIRECT=OS:HOST\\SYSTEM$;DEADXACT"),
+        (".\\journal$", "DIRECT=OS:HOST\\SYSTEM$;JOURNAL"),
+        ("DIRECT=TCP:10.0.0.7\\q", "DIRECT=TCP:10.0.0.7\\q"),
+        ("direct=os:a\\q,direct=os:b\\q", "direct=os:a\\q,direct=os:b\\q"),
+    ],
+)
+def test_paths_become_direct_names(text: str, name: str) -> None:
+    assert format_name(text, "HOST") == name
+
+
+def test_what_is_neither() -> None:
+    assert not is_format_name("HOST\\a=b")
+    with pytest.raises(IllegalQueuePathnameError):
+        format_name("orders", "HOST")
+
+
+def test_queues_behind_names(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running:
+            names = Names(running.manager)
+            with pytest.raises(QueueNotFoundError):
+                names.local(QUEUE)
+            assert names.local(".\\deadletter$") is running.manager.core.dead_letter_queue
+            with pytest.raises(QueueNotFoundError):
+                names.outgoing("FAR\\private$\\q")
+
+    run(test)

@@ -1,0 +1,123 @@
+"""Packets made from templates are those that the queue manager would make, and come back as they were sent."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.packing import Template, kind_of, to_delivered, to_message
+from msmq.errors import (
+    IllegalPropertySizeError,
+    IllegalPropertyValueError,
+    InsufficientResourcesError,
+    LabelTooLongError,
+    UnsupportedOperationError,
+)
+from msmq.manager.message import Message
+from msmq.manager.serialize import serialize
+from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+
+HOST = bytes(range(16))
+QUEUE = "DIRECT=OS:HOST\\private$\\q"
+
+texts = st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=30)
+messages = st.builds(
+    pb.Message,
+    body=st.binary(max_size=200),
+    body_type=st.integers(0, 0xFFFFFFFF),
+    label=texts,
+    extension=st.binary(max_size=40),
+    application_tag=st.integers(0, 0xFFFFFFFF),
+    correlation_id=st.sampled_from([b"", bytes(range(20))]),
+    priority=st.integers(0, 7),
+    delivery=st.sampled_from([pb.DELIVERY_DEFAULT, pb.EXPRESS, pb.RECOVERABLE]),
+    time_to_be_received_s=st.integers(0, 0xFFFFFFFF),
+    acknowledgements=st.integers(0, 15),
+    journal=st.booleans(),
+    dead_letter=st.booleans(),
+    admin_queue=st.sampled_from(["", ".\\private$\\admin"]),
+    response_queue=st.sampled_from(["", ".\\private$\\answers", "DIRECT=TCP:10.0.0.1\\private$\\r"]),
+)
+
+
+def complete(given_message: Message) -> Message:
+    given_message.destination_queue_format_name = QUEUE
+    given_message.identifier = MessageIdentifier(HOST, 77)
+    given_message.sent_time = 1_700_000_000
+    return given_message
+
+
+def template(message: pb.Message) -> Template:
+    made = complete(to_message(message, "HOST"))
+    made.label, made.body, made.extension = "", b"", b""
+    return Template(made, LocalAttributes())
+
+
+@given(messages)
+def test_a_template_gives_the_packet_that_serializing_gives(message: pb.Message) -> None:
+    stored = template(message).fill(message, 77, 1_700_000_000)
+    assert stored.packet.data == serialize(complete(to_message(message, "HOST"))).data
+    UserMessage.decode(stored.packet.data)
+
+
+@given(messages)
+def test_properties_come_back(message: pb.Message) -> None:
+    stored = template(message).fill(message, 77, 1_700_000_000)
+    stored.lookup_id, stored.arrival_time = 5, 1_700_000_001
+    told = to_delivered(stored, pb.PROPERTIES, 2)
+    for name in ("body", "body_type", "label", "extension", "application_tag", "priority", "acknowledgements"):
+        assert getattr(told.message, name) == getattr(message, name)
+    for name in ("journal", "dead_letter", "time_to_be_received_s"):
+        assert getattr(told.message, name) == getattr(message, name)
+    assert told.message.correlation_id == (message.correlation_id or bytes(20))
+    assert told.message.delivery == (pb.EXPRESS if message.delivery == pb.EXPRESS else pb.RECOVERABLE)
+    assert told.message_id == HOST + (77).to_bytes(4, "little")
+    assert (told.lookup_id, told.arrived_time, told.returned_count) == (5, 1_700_000_001, 2)
+    assert told.destination == QUEUE
+    packed = to_delivered(stored, pb.PACKET, 0)
+    assert packed.packet == stored.packet.data
+    assert not packed.HasField("message")
+
+
+def test_one_template_serves_many_messages() -> None:
+    first, second = pb.Message(body=b"a", label="one"), pb.Message(body=b"bbbb", extension=b"x")
+    assert kind_of(first) == kind_of(second)
+    shared = template(first)
+    assert shared.fill(first, 1, 2).packet.body == b"a"
+    packet = shared.fill(second, 3, 4).packet
+    assert (packet.body, packet.label, packet.extension) == (b"bbbb", "", b"x")
+    assert (packet.user.message_id, packet.user.sent_time) == (3, 4)
+    assert kind_of(pb.Message(priority=0)) != kind_of(pb.Message())
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (pb.Message(label="x" * 250), LabelTooLongError),
+        (pb.Message(label="a\0b"), IllegalPropertyValueError),
+        (pb.Message(correlation_id=b"short"), IllegalPropertySizeError),
+        (pb.Message(message_class=0x0200), IllegalPropertyValueError),
+        (pb.Message(body=bytes(4 << 20)), InsufficientResourcesError),
+    ],
+    ids=["label", "null", "correlation", "class", "size"],
+)
+def test_what_no_packet_can_hold(message: pb.Message, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        template(pb.Message()).fill(message, 1, 1)
+
+
+@pytest.mark.parametrize("message", [pb.Message(authenticate=True), pb.Message(privacy_level=3)], ids=["sign", "encrypt"])
+def test_nobody_is_told_of_a_signature_that_is_not_made(message: pb.Message) -> None:
+    with pytest.raises(UnsupportedOperationError):
+        to_message(message, "HOST")
+
+
+def test_the_dead_letter_queue_of_an_application_goes_by_its_path() -> None:
+    made = to_message(pb.Message(dead_letter_queue=".\\private$\\dead"), "HOST")
+    assert made.application_deadletter_queue == "HOST\\private$\\dead"
+    stored = StoredMessage(serialize(complete(made)), LocalAttributes(application_deadletter_queue="x"))
+    assert to_delivered(stored, pb.PROPERTIES, 0).message.dead_letter_queue == "x"

@@ -1,0 +1,49 @@
+"""Errors on their way through the channel."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from msmq import errors
+from msmq.api import status
+from msmq.errors import STATUS, EncodeError, MQError, error_for
+
+
+@pytest.mark.parametrize("name", sorted(STATUS))
+def test_every_status_comes_back_as_itself(name: str) -> None:
+    error = error_for(STATUS[name], "because")
+    told = status.from_metadata(status.trailing_metadata(error))
+    assert type(told) is type(error)
+    assert told.code == error.code
+    assert told.detail == "because"
+    message = status.to_message(error)
+    assert (message.name, message.advice, message.description) == (error.name, error.advice, error.description)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.AccessDeniedError(), grpc.StatusCode.PERMISSION_DENIED),
+        (errors.QueueNotFoundError(), grpc.StatusCode.NOT_FOUND),
+        (errors.QueueExistsError(), grpc.StatusCode.ALREADY_EXISTS),
+        (errors.IllegalFormatnameError(), grpc.StatusCode.INVALID_ARGUMENT),
+        (errors.TransactionSequenceError(), grpc.StatusCode.FAILED_PRECONDITION),
+        (errors.SharingViolationError(), grpc.StatusCode.FAILED_PRECONDITION),
+    ],
+    ids=lambda value: getattr(value, "name", "") if isinstance(value, MQError) else "",
+)
+def test_the_nearest_status_of_grpc(error: MQError, code: grpc.StatusCode) -> None:
+    assert status.grpc_code(error) is code
+
+
+def test_other_errors_of_ours_are_bad_parameters() -> None:
+    told = status.to_mq_error(EncodeError("no GUID"))
+    assert isinstance(told, errors.InvalidParameterError)
+    assert told.detail == "no GUID"
+
+
+def test_metadata_of_others_tells_nothing() -> None:
+    assert status.from_metadata(None) is None
+    assert status.from_metadata([("content-type", "x")]) is None
+    assert status.message_of_code(0xC00E001B).name == "MQ_ERROR_IO_TIMEOUT"

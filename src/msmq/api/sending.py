@@ -202,10 +202,12 @@ class SendCalls:
             )
             self._put_when_durable(outbox, pb.SendStreamReply(opened=opened))
             while (request := await context.read()) is not grpc.aio.EOF:
+                if request.WhichOneof("request") == "leave":
+                    self._resumed.forget(caller, token)
+                    continue
                 self._take(request.batch, sender, taken, outbox, caller)
                 await outbox.room()
             await self._desk.durable()  # the answers to what was read are in the outbox then
-            self._resumed.forget(caller, token)  # the client has taken its leave
         finally:
             sender.close()
 

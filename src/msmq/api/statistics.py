@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
 from msmq.api.administration import outgoing_info
@@ -14,25 +14,33 @@ from msmq.manager.core import Subscriber
 from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.stored import StoredMessage
 from msmq.security.access import QueueManagerOperation, Token
-from msmq.wire.classes import MessageClass
 
 _SHORTEST_MS: Final = 100
 _USUAL_MS: Final = 1_000
 
 
 class Counting(Subscriber):
-    """Counts arrivals and departures of each queue since the start."""
+    """Counts what leaves each queue. What arrived follows from that and from what is there: a message of a transaction
+    arrives with the commit, of which nobody is told."""
 
     def __init__(self) -> None:
-        self.arrived: Counter[int] = Counter()
         self.removed: Counter[int] = Counter()
-
-    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
-        if fate == MessageClass.ACK_REACH_QUEUE:
-            self.arrived[queue.number] += 1
+        self._arrived: Counter[int] = Counter()
+        self._before: dict[int, int] = {}
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         self.removed[queue.number] += 1
+
+    def begin(self, queues: Iterable[Queue]) -> None:
+        """Begin to count with what queues have."""
+        self._before = {queue.number: len(queue.positions) for queue in queues}
+
+    def arrived(self, queue: Queue) -> int:
+        """How many messages came since then; one that is moved elsewhere by hand counts for nothing."""
+        number = queue.number
+        seen = len(queue.positions) + self.removed[number] - self._before.get(number, 0)
+        self._arrived[number] = max(self._arrived[number], seen)
+        return self._arrived[number]
 
 
 class StatisticsCalls:
@@ -42,6 +50,7 @@ class StatisticsCalls:
         self._desk = desk
         self._core = desk.manager.core
         self._counting = Counting()
+        self._counting.begin(self._core.queues.values())
         desk.manager.subscribe(self._counting)
         self._started_ms = self._now_ms()
 
@@ -70,8 +79,8 @@ class StatisticsCalls:
             messages=sum(len(queue.positions) for queue in core.queues.values()),
             bytes=core.total_bytes,
             express_bytes=core.express_bytes,
-            arrived_total=counting.arrived.total(),
-            removed_total=counting.removed.total(),
+            arrived_total=sum(map(counting.arrived, local)),
+            removed_total=sum(counting.removed[queue.number] for queue in local),
             sessions=[
                 pb.SessionInfo(peer=session.peer, incoming=session.incoming)
                 for session in self._desk.host.sessions()
@@ -82,7 +91,7 @@ class StatisticsCalls:
                     messages=len(queue.positions),
                     bytes=queue.total_bytes,
                     journal_messages=len(queue.journal.positions) if queue.journal else 0,
-                    arrived_total=counting.arrived[queue.number],
+                    arrived_total=counting.arrived(queue),
                     removed_total=counting.removed[queue.number],
                     waiting_readers=len(queue.waiting),
                 )

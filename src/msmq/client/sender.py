@@ -87,6 +87,8 @@ class Sender:
         if self._task is not None:
             self._task.cancel()
         if self._stream is not None:
+            if not self._under_way:
+                self._stream.put(pb.SendStreamRequest(leave=pb.Leave()))
             await self._stream.close()
         self._fail_all(ConnectionLostError("The connection was closed."))
 

@@ -210,12 +210,18 @@ class SendFailure(_message.Message):
     def __init__(self, index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
 class SendStreamRequest(_message.Message):
-    __slots__ = ("open", "batch")
+    __slots__ = ("open", "batch", "leave")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
     open: OpenToSend
     batch: SendBatch
-    def __init__(self, open: _Optional[_Union[OpenToSend, _Mapping]] = ..., batch: _Optional[_Union[SendBatch, _Mapping]] = ...) -> None: ...
+    leave: Leave
+    def __init__(self, open: _Optional[_Union[OpenToSend, _Mapping]] = ..., batch: _Optional[_Union[SendBatch, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ...) -> None: ...
+
+class Leave(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class OpenToSend(_message.Message):
     __slots__ = ("queue", "resume_token")

@@ -64,6 +64,7 @@ class Receiver:
         self._timed_out = False
         self._error: MsmqError | None = None
         self._life = 0
+        self._shown = 0
         self._settling: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._to_acknowledge: list[int] = []
         self._acknowledging: asyncio.Future[None] | None = None
@@ -92,7 +93,6 @@ class Receiver:
             self._error = None
             self._life += 1
             self._credit = 0
-            self._ready.clear()
             self._opened = asyncio.get_running_loop().create_future()
             self._stream = await self._connection.stream("Receive", self._received, self._lost)
             self._stream.put(
@@ -119,6 +119,10 @@ class Receiver:
         if kind == "deliveries":
             queue, holder = self.queue, self if self._mode is Mode.HOLD and not self._transaction else None
             for delivered in reply.deliveries.messages:
+                if self._mode is Mode.PEEK:
+                    if delivered.lookup_id <= self._shown:  # before the connection broke
+                        continue
+                    self._shown = delivered.lookup_id
                 self._ready.append(ReceivedMessage(delivered, queue, holder))
                 if holder is not None:
                     self._lives[delivered.lookup_id] = self._life
@@ -146,6 +150,8 @@ class Receiver:
 
     def _lost(self, error: MsmqError) -> None:
         self._error = error
+        if self._mode is Mode.HOLD:
+            self._ready.clear()
         if self._opened is not None and not self._opened.done():
             self._opened.set_exception(error)
             self._opened.exception()

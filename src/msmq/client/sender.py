@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -58,6 +58,8 @@ class Sender:
         self._number = 0
         self._waiting: deque[_Parcel] = deque()
         self._under_way: dict[int, _Batch] = {}
+        self._doubtful: set[int] = set()
+        """Batches that were under way when the connection broke."""
         self._window = connection.window
         self._messages_under_way = 0
         self._stream: Stream | None = None
@@ -162,11 +164,11 @@ class Sender:
 
     async def _open(self) -> None:
         """Open the queue; batches that were under way go again once it is known that they may."""
-        again = bool(self._under_way)
+        self._doubtful = set(self._under_way)
         self._stream = await self._connection.stream("SendStream", self._received, self._lost)
         request = pb.OpenToSend(queue=self._queue, resume_token=self._token)
         self._stream.put(pb.SendStreamRequest(open=request))
-        if again:
+        if self._doubtful:
             self._reopened = self._loop.create_future()
             await self._reopened
             for batch in self._under_way.values():
@@ -175,29 +177,29 @@ class Sender:
     def _opened(self, opened: pb.Opened) -> None:
         known = self._incarnation
         self._incarnation = opened.incarnation
-        if self._under_way and known and known != opened.incarnation:
-            self._give_up_under_way()
+        if known != opened.incarnation:
+            self._give_up(self._doubtful)
+        self._doubtful.clear()
         if self._reopened is not None and not self._reopened.done():
             self._reopened.set_result(None)
 
-    def _give_up_under_way(self) -> None:
+    def _give_up(self, numbers: Iterable[int]) -> None:
         """The queue manager was restarted: nobody knows what it has taken."""
-        for batch in self._under_way.values():
-            for parcel in batch.parcels:
+        for number in list(numbers):
+            for parcel in self._under_way.pop(number).parcels:
+                self._messages_under_way -= len(parcel.encoded)
                 self._fail(
                     parcel,
                     OutcomeUnknownError(
                         "The queue manager was restarted before it confirmed these messages.", parcel.messages
                     ),
                 )
-        self._under_way.clear()
-        self._messages_under_way = 0
 
     def _lost(self, error: MsmqError) -> None:
         if isinstance(error, ConnectionLostError):
             self._abandon_transactions(error)
-            if not self._incarnation and self._under_way:
-                self._give_up_under_way()
+            if not self._incarnation:
+                self._give_up(self._under_way)
         else:
             self._fail_all(error)
         if self._reopened is not None and not self._reopened.done():

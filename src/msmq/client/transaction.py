@@ -11,7 +11,7 @@ from msmq.client.bodies import Body
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
-from msmq.errors import MsmqError
+from msmq.errors import MsmqError, TransactionSequenceError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
@@ -30,13 +30,22 @@ class Transaction:
         self._stream: Stream | None = None
         self._answer: asyncio.Future[pb.TransactReply] | None = None
         self._error: MsmqError | None = None
-        self.identifier = b""
-        """Its name on the channel."""
+        self._ended = False
+        self._identifier = b""
+
+    @property
+    def identifier(self) -> bytes:
+        """Its name on the channel, while it is open."""
+        if self._stream is None or self._stream.over:
+            if isinstance(self._error, ConnectionLostError) and not self._ended:
+                raise ConnectionLostError("The connection broke, and the transaction with it.")
+            raise TransactionSequenceError("The transaction has ended, or was not begun.")
+        return self._identifier
 
     async def begin(self) -> Self:
         self._stream = await self._connection.stream("Transact", self._received, self._lost)
         reply = await self._ask(pb.TransactRequest(begin=pb.Begin()))
-        self.identifier = reply.transaction
+        self._identifier = reply.transaction
         return self
 
     def _received(self, reply: pb.TransactReply) -> None:
@@ -63,6 +72,7 @@ class Transaction:
             await self._ask(pb.TransactRequest(commit=pb.Commit()))
         except ConnectionLostError as error:
             raise OutcomeUnknownError("The connection broke while the transaction was committed.") from error
+        self._ended = True
         await self._stream.close()
 
     async def abort(self) -> None:
@@ -70,6 +80,7 @@ class Transaction:
         if self._stream is None or self._stream.over:
             return
         await self._ask(pb.TransactRequest(abort=pb.Abort()))
+        self._ended = True
         await self._stream.close()
 
     async def __aenter__(self) -> Self:

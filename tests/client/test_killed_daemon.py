@@ -1,0 +1,152 @@
+"""A transaction over three queues, and a daemon that is killed at every step of it: all or nothing.
+
+The daemon is a real process, killed with SIGKILL: what it had not written is gone. The client goes on with the next
+one, which finds what the last one left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import msmq
+from msmq.errors import MQError
+
+NAMES = ("in", "left", "right")
+STEPS = ("begun", "received", "sent left", "sent right", "committing", "committed")
+ROUNDS = 4
+
+
+class Process:
+    """``msmq serve`` in a process of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.address = f"unix:{directory / 'api'}"
+        self.command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "HOST"]
+        self.command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self.command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=dict(os.environ)
+        )
+        assert self._process.stdout is not None
+        async with asyncio.timeout(60):
+            line = await self._process.stdout.readline()
+        assert line.startswith(b"ready"), line
+
+    async def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        await self._process.wait()
+
+
+def queues(mq: msmq.Connection) -> list[msmq.Queue]:
+    return [mq.queue(f".\\private$\\{name}") for name in NAMES]
+
+
+async def state(mq: msmq.Connection) -> list[list[str]]:
+    return [[message.text async for message in queue.browse()] for queue in queues(mq)]
+
+
+class Victim:
+    """One transaction that somebody kills the daemon under."""
+
+    def __init__(self, process: Process, step: str, delay_s: float) -> None:
+        self._process = process
+        self._step = step
+        self._delay_s = delay_s
+        self.committed = False
+
+    async def run(self) -> None:
+        async with msmq.connect(self._process.address, timeout=1) as mq:
+            source, left, right = queues(mq)
+            transaction = mq.transaction()
+            await transaction.begin()
+            await self._reached("begun")
+            message = await transaction.receive(source, timeout=20)
+            await self._reached("received")
+            await transaction.send(left, message.text)
+            await self._reached("sent left")
+            await transaction.send(right, message.text)
+            await self._reached("sent right")
+            if self._step == "committing":
+                killing = asyncio.ensure_future(self._kill_soon())
+                try:
+                    await transaction.commit()
+                    self.committed = True
+                finally:
+                    await killing
+                return
+            await transaction.commit()
+            self.committed = True
+            await self._reached("committed")
+
+    async def _reached(self, step: str) -> None:
+        if step == self._step:
+            await self._process.kill()
+
+    async def _kill_soon(self) -> None:
+        await asyncio.sleep(self._delay_s)
+        await self._process.kill()
+
+
+def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
+    async def test() -> None:
+        random = Random(5)
+        process = Process(tmp_path)
+        await process.start()
+        try:
+            async with msmq.connect(process.address) as mq:
+                for name in NAMES:
+                    await mq.create_queue(f".\\private$\\{name}", transactional=True)
+                await queues(mq)[0].send_many(f"{number:03}" for number in range(100))
+            for step in [step for _ in range(ROUNDS) for step in STEPS]:
+                async with msmq.connect(process.address, timeout=30) as mq:
+                    before = await state(mq)
+                victim = Victim(process, step, random.uniform(0, 0.004))
+                try:
+                    await victim.run()
+                except (msmq.ClientError, MQError):
+                    assert step != "committed"
+                await process.start()
+                async with msmq.connect(process.address, timeout=30) as mq:
+                    after = await state(mq)
+                first, *rest = before[0]
+                done = [rest, [*before[1], first], [*before[2], first]]
+                assert after in ((before, done) if step == "committing" else ((done,) if victim.committed else (before,)))
+                if victim.committed:
+                    assert after == done, "a commit that was confirmed is kept"
+        finally:
+            await process.kill()
+
+    asyncio.run(_within(test(), 200))
+
+
+async def _within(work: object, timeout_s: float) -> None:
+    assert asyncio.iscoroutine(work)
+    async with asyncio.timeout(timeout_s):
+        await work
+
+
+def test_an_unanswered_commit_is_said_to_be_unknown(tmp_path: Path) -> None:
+    async def test() -> None:
+        process = Process(tmp_path)
+        await process.start()
+        async with msmq.connect(process.address, timeout=5) as mq:
+            queue = await mq.create_queue(".\\private$\\q", transactional=True)
+            transaction = mq.transaction()
+            await transaction.begin()
+            await transaction.send(queue, "x")
+            process._process.send_signal(signal.SIGSTOP)
+            committing = asyncio.ensure_future(transaction.commit())
+            await asyncio.sleep(0.05)
+            await process.kill()
+            with pytest.raises(msmq.OutcomeUnknownError):
+                await committing
+
+    asyncio.run(_within(test(), 60))

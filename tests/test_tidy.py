@@ -41,6 +41,7 @@ PLAIN_MODULES = {"grpc", "grpc_health", "grpc_reflection", "google", "spnego"}
 PURE_ROOMS = ["errors", "wire", "security", "manager", "transfer", "routing"]
 # A module without a test module of its own, and why.
 UNMIRRORED: dict[str, str] = {
+    "__init__.py": "gives the client by its names: tests/client/test_import",
     "__main__.py": "one call of the command line, which tests/cli runs as a program",
     "wire/headers.py": "large enough for three: test_base_header, test_user_header, test_message_properties",
 }

@@ -11,14 +11,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from msmq import client as client
+    from msmq import errors as errors
     from msmq.client import *  # noqa: F403
 
 __version__ = "0.1.0.dev0"
 
+_FUNCTIONS = frozenset({"connect", "connect_sync"})
+_ROOMS = frozenset({"client", "errors"})
+"""Rooms that ``msmq.NAME`` gives without an import of their own."""
+
 
 def __getattr__(name: str) -> Any:
-    """A name of the client."""
-    if name[:1].isalpha() and name != "client":  # what the import system asks for has underscores
+    """A name of the client, or one of the rooms an application needs."""
+    if name in _ROOMS:
+        return import_module(f"msmq.{name}")
+    if name[:1].isupper() or name in _FUNCTIONS:
         room = import_module("msmq.client")
         if name in room.__all__:
             return getattr(room, name)

@@ -10,8 +10,8 @@ from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import (
     AccessDeniedError,
-    InvalidParameterError,
     IllegalPropertyValueError,
+    InvalidParameterError,
     QueueExistsError,
     QueueNotFoundError,
 )
@@ -71,7 +71,9 @@ def test_lists(tmp_path: Path) -> None:
             await call("Send", pb.SendRequest(queue=f"{QUEUE};sub", messages=[pb.Message(body=b"x")]))
             plain = await call("ListQueues", pb.ListQueuesRequest())
             assert [info.path for info in plain.queues] == ["HOST\\private$\\a", "HOST\\private$\\q"]
-            everything = await call("ListQueues", pb.ListQueuesRequest(system=True, journals=True, subqueues=True))
+            everything = await call(
+                "ListQueues", pb.ListQueuesRequest(system=True, journals=True, subqueues=True)
+            )
             kinds = {info.path: info.kind for info in everything.queues}
             assert kinds["HOST\\private$\\q;JOURNAL"] == pb.JOURNAL
             assert kinds["HOST\\private$\\q;sub"] == pb.SUBQUEUE

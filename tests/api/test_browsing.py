@@ -21,7 +21,9 @@ async def cursor(call: Caller, *, receive: bool = False) -> Any:
     return stream
 
 
-async def step(stream: Any, action: pb.Step.Action, timeout_ms: int = 0, number: int = 0) -> list[bytes] | str:
+async def step(
+    stream: Any, action: pb.Step.Action, timeout_ms: int = 0, number: int = 0
+) -> list[bytes] | str:
     """Bodies that a step shows, or the name of its error."""
     await stream.write(pb.BrowseRequest(step=pb.Step(action=action, timeout_ms=timeout_ms, count=number)))
     reply = await stream.read()

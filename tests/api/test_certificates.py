@@ -48,4 +48,3 @@ def test_register_restart_and_remove(tmp_path: Path) -> None:
                 await stranger("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
 
     run(test)
-

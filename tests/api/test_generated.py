@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_every_service_method_and_message_of_substance_is_commented() -> None:
     lines = (proto.SOURCE / "msmq.proto").read_text().splitlines()
     silent = [
         line.strip()
-        for before, line in zip(lines, lines[1:], strict=False)
+        for before, line in pairwise(lines)
         if re.match(r"\s*(rpc|service) ", line) and not before.strip().startswith("//")
     ]
     assert not silent

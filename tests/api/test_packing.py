@@ -24,7 +24,9 @@ from msmq.wire.message import UserMessage
 HOST = bytes(range(16))
 QUEUE = "DIRECT=OS:HOST\\private$\\q"
 
-texts = st.text(st.characters(min_codepoint=32, max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=30)
+texts = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0xFFFF, exclude_categories=("Cs",)), max_size=30
+)
 messages = st.builds(
     pb.Message,
     body=st.binary(max_size=200),
@@ -69,7 +71,15 @@ def test_properties_come_back(message: pb.Message) -> None:
     stored = template(message).fill(message, 77, 1_700_000_000)
     stored.lookup_id, stored.arrival_time = 5, 1_700_000_001
     told = to_delivered(stored, pb.PROPERTIES, 2)
-    for name in ("body", "body_type", "label", "extension", "application_tag", "priority", "acknowledgements"):
+    for name in (
+        "body",
+        "body_type",
+        "label",
+        "extension",
+        "application_tag",
+        "priority",
+        "acknowledgements",
+    ):
         assert getattr(told.message, name) == getattr(message, name)
     for name in ("journal", "dead_letter", "time_to_be_received_s"):
         assert getattr(told.message, name) == getattr(message, name)
@@ -110,7 +120,9 @@ def test_what_no_packet_can_hold(message: pb.Message, error: type[Exception]) ->
         template(pb.Message()).fill(message, 1, 1)
 
 
-@pytest.mark.parametrize("message", [pb.Message(authenticate=True), pb.Message(privacy_level=3)], ids=["sign", "encrypt"])
+@pytest.mark.parametrize(
+    "message", [pb.Message(authenticate=True), pb.Message(privacy_level=3)], ids=["sign", "encrypt"]
+)
 def test_nobody_is_told_of_a_signature_that_is_not_made(message: pb.Message) -> None:
     with pytest.raises(UnsupportedOperationError):
         to_message(message, "HOST")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from msmq.api import status
 from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
@@ -65,7 +66,9 @@ def test_credit_holds_and_acknowledges(tmp_path: Path) -> None:
             stream = await opened(call)
             await credit(stream, 400)
             first = await taken(stream, 400)
-            assert [delivered.message.body for delivered in first] == [b"%d" % number for number in range(400)]
+            assert [delivered.message.body for delivered in first] == [
+                b"%d" % number for number in range(400)
+            ]
             ids = [delivered.lookup_id for delivered in first]
             await stream.write(pb.ReceiveRequest(acknowledge=pb.Acknowledge(lookup_ids=ids[:300])))
             assert (await stream.read()).settled.messages == 300

@@ -18,7 +18,11 @@ def test_every_status_comes_back_as_itself(name: str) -> None:
     assert told.code == error.code
     assert told.detail == "because"
     message = status.to_message(error)
-    assert (message.name, message.advice, message.description) == (error.name, error.advice, error.description)
+    assert (message.name, message.advice, message.description) == (
+        error.name,
+        error.advice,
+        error.description,
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,9 @@ def test_a_connection_that_breaks_aborts(tmp_path: Path) -> None:
             async with calling(address(running, "127")) as stranger:
                 _, foreign = await begin(stranger)
                 with pytest.raises(TransactionSequenceError):  # it is not ours
-                    await call("Send", pb.SendRequest(queue=OTHER, messages=[pb.Message()], transaction=foreign))
+                    await call(
+                        "Send", pb.SendRequest(queue=OTHER, messages=[pb.Message()], transaction=foreign)
+                    )
             async with calling(address(running)) as second:
                 _, transaction = await begin(second)
                 await work(second, transaction)

@@ -28,12 +28,24 @@ class Process:
 
     def __init__(self, directory: Path) -> None:
         self.address = f"unix:{directory / 'api'}"
-        self.command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "HOST"]
+        self.command = [
+            sys.executable,
+            "-m",
+            "msmq",
+            "serve",
+            "--data",
+            str(directory / "data"),
+            "--name",
+            "HOST",
+        ]
         self.command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            *self.command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, env=dict(os.environ)
+            *self.command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(os.environ),
         )
         assert self._process.stdout is not None
         async with asyncio.timeout(60):
@@ -118,7 +130,9 @@ def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
                     after = await state(mq)
                 first, *rest = before[0]
                 done = [rest, [*before[1], first], [*before[2], first]]
-                assert after in ((before, done) if step == "committing" else ((done,) if victim.committed else (before,)))
+                assert after in (
+                    (before, done) if step == "committing" else ((done,) if victim.committed else (before,))
+                )
                 if victim.committed:
                     assert after == done, "a commit that was confirmed is kept"
         finally:

@@ -52,7 +52,9 @@ def test_every_property_travels() -> None:
     assert (made.time_to_reach_queue_s, made.time_to_be_received_s) == (60, 2)
     assert made.HasField("priority")
     assert made.acknowledgements == 14
-    unset = {field.name for field in pb.Message.DESCRIPTOR.fields} - {field.name for field, _ in made.ListFields()}
+    unset = {field.name for field in pb.Message.DESCRIPTOR.fields} - {
+        field.name for field, _ in made.ListFields()
+    }
     assert unset == {"dead_letter", "message_class"}
     assert message.with_(label="other").label == "other"
 

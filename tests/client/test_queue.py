@@ -69,7 +69,10 @@ def test_some_of_many_are_refused(tmp_path: Path) -> None:
             ((index, error),) = caught.value.failures
             assert index == 1
             assert isinstance(error, IllegalPropertySizeError)
-            assert [type(outcome).__name__ for outcome in caught.value.outcomes][::2] == ["Receipt", "Receipt"]
+            assert [type(outcome).__name__ for outcome in caught.value.outcomes][::2] == [
+                "Receipt",
+                "Receipt",
+            ]
             with pytest.raises(IllegalPropertySizeError):
                 await queue.send(bad)
 

@@ -51,7 +51,11 @@ def public(kind: type) -> set[str]:
 @pytest.mark.parametrize(
     ("ours", "theirs", "without"),
     [
-        (sync.SyncConnection, Connection, {"open", "close", "call", "stream", "server_stream", "sender", "channel"}),
+        (
+            sync.SyncConnection,
+            Connection,
+            {"open", "close", "call", "stream", "server_stream", "sender", "channel"},
+        ),
         (sync.SyncQueue, Queue, set()),
         (sync.SyncCursor, Cursor, set()),
         (sync.SyncReceiver, Receiver, {"close"}),
@@ -96,6 +100,13 @@ def test_messages(tmp_path: Path) -> None:
         assert list(queue.journal.browse()) == []
 
 
+def fail_inside(mq: msmq.SyncConnection, first: sync.SyncQueue, second: sync.SyncQueue) -> None:
+    with mq.transaction() as tx:
+        second.receive(5, transaction=tx)
+        first.send("never", transaction=tx)
+        raise ZeroDivisionError
+
+
 def test_transactions(tmp_path: Path) -> None:
     with connected(tmp_path) as mq:
         first = mq.create_queue(".\\private$\\a", transactional=True)
@@ -103,10 +114,8 @@ def test_transactions(tmp_path: Path) -> None:
         first.send("x")
         with mq.transaction() as tx:
             tx.send(second, tx.receive(first, 5).body)
-        with pytest.raises(ZeroDivisionError), mq.transaction() as tx:
-            second.receive(5, transaction=tx)
-            first.send("never", transaction=tx)
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            fail_inside(mq, first, second)
         assert [info.messages for info in mq.queues()] == [0, 1]
 
 

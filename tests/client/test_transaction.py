@@ -21,6 +21,20 @@ async def three(mq: msmq.Connection) -> list[msmq.Queue]:
     return [await mq.create_queue(f".\\private$\\{name}", transactional=True) for name in "abc"]
 
 
+async def _fail_inside(tx: msmq.Transaction, queue: msmq.Queue) -> None:
+    async with tx:
+        await queue.receive(5, transaction=tx)
+        await tx.send(".\\private$\\b", "never")
+        raise ZeroDivisionError
+
+
+async def _insist(tx: msmq.Transaction, queue: msmq.Queue) -> None:
+    """Send until it fails: a cut is noticed sooner or later."""
+    while True:
+        await asyncio.sleep(0.01)
+        await tx.send(queue, "y")
+
+
 def test_all_or_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         async with connected(tmp_path) as mq:
@@ -32,11 +46,9 @@ def test_all_or_nothing(tmp_path: Path) -> None:
                 await c.send_many([1, 2, 3], transaction=tx)
                 assert await counts(mq) == [2, 1, 3]
             assert await counts(mq) == [1, 1, 3]
+            tx = mq.transaction()
             with pytest.raises(ZeroDivisionError):
-                async with mq.transaction() as tx:
-                    await a.receive(5, transaction=tx)
-                    await tx.send(".\\private$\\b", "never")
-                    raise ZeroDivisionError
+                await _fail_inside(tx, a)
             assert await counts(mq) == [1, 1, 3]
             found = [message async for message in c.browse()]
             assert [message.first_in_transaction for message in found] == [False, False, False]
@@ -73,14 +85,14 @@ def test_a_broken_connection_aborts(tmp_path: Path) -> None:
         async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
             a, b, _ = await three(mq)
             await a.send("one")
+            tx = await mq.transaction().begin()
+            await tx.receive(a, timeout=5)
+            await tx.send(b, "x")
+            server.cut()
             with pytest.raises((msmq.ClientError, TransactionSequenceError)):
-                async with mq.transaction() as tx:
-                    await tx.receive(a, timeout=5)
-                    await tx.send(b, "x")
-                    server.cut()
-                    while True:
-                        await asyncio.sleep(0.01)
-                        await tx.send(b, "y")
+                await _insist(tx, b)
+            with pytest.raises(msmq.ConnectionLostError):
+                await tx.commit()
             assert (await a.receive(5)).text == "one"
             assert await counts(mq) == [0, 0, 0]
 

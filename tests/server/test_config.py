@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,3 +126,38 @@ def test_the_directory_file_is_looked_for_beside_the_configuration(tmp_path: Pat
         from_table({"directory": {"files": ""}})
     with pytest.raises(ConfigError, match=r"directory is a table"):
         from_table({"directory": "enterprise.toml"})
+
+
+def test_the_channel_of_applications() -> None:
+    config = from_table(
+        {
+            "api": {
+                "listen": ["unix:/x", "tls:0.0.0.0:1"],
+                "socket_mode": "0660",
+                "certificate": "c.pem",
+                "administrators": "@wheel",
+                "users": {"alice": "S-1-5-21-1-2-3-1001"},
+            }
+        }
+    )
+    plate = config.api.plate
+    assert plate.listen == ("unix:/x", "tls:0.0.0.0:1")
+    assert (plate.socket_mode, plate.certificate, plate.private_key) == (0o660, Path("c.pem"), None)
+    assert plate.rules.administrators == ("@wheel",)
+    assert from_table(tomllib.loads(show(config))) == config
+    assert not replace(config.api, enabled=False).plate.listen
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"api": 1}, "write \\[api\\]"),
+        ({"api": {"doors": 1}}, "api.doors is no option"),
+        ({"api": {"users": {"alice": "bob"}}}, "is no SID"),
+        ({"api": {"users": {"alice": 5}}}, "api.users"),
+        ({"api": {"socket_mode": "rw"}}, "socket_mode"),
+    ],
+)
+def test_a_channel_that_cannot_be(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        from_table(table)

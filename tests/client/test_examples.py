@@ -1,0 +1,74 @@
+"""The examples of docs/client.md, run as they stand there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msmq
+from tests.api.support import address, daemon
+from tests.client.support import connected
+from tests.server.support import run
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+PROGRAMS = [example for example in EXAMPLES if "import msmq" in example]
+FRAGMENTS = [example for example in EXAMPLES if "import msmq" not in example]
+
+
+def test_there_are_examples() -> None:
+    assert len(PROGRAMS) == 2
+    assert len(FRAGMENTS) >= 8
+
+
+@pytest.mark.parametrize("number", range(len(FRAGMENTS)))
+def test_a_fragment(number: int, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            source = "async def example(mq, msmq):\n" + textwrap.indent(FRAGMENTS[number], "    ")
+            names: dict[str, Any] = {}
+            exec(compile(source, str(PAGE), "exec"), names)
+            with contextlib.redirect_stdout(io.StringIO()):
+                await names["example"](mq, msmq)
+
+    run(test)
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_a_program(number: int, tmp_path: Path) -> None:
+    found: list[str] = []
+    ready, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with daemon(tmp_path) as running:
+            found.append(address(running))
+            ready.set()
+            while not stop.is_set():
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert ready.wait(20)
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAMS[number]],
+            env={"MSMQ_SERVER": found[0]},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+    finally:
+        stop.set()
+        thread.join()
+    assert ended.returncode == 0, ended.stderr
+    assert "two" in ended.stdout

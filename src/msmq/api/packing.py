@@ -50,9 +50,9 @@ _NO_CORRELATION: Final = bytes(20)
 
 def to_message(given: pb.Message, computer: str) -> Message:
     """A message of the channel as the queue manager has it; names become format names."""
-    if given.authenticate or given.privacy_level:
+    if given.authenticate:
         raise UnsupportedOperationError(
-            "The queue manager neither signs nor encrypts messages of applications; send them as they are."
+            "A message is signed with its sender's private key, which the queue manager does not have."
         )
     return Message(
         body=given.body,
@@ -77,6 +77,7 @@ def to_message(given: pb.Message, computer: str) -> Message:
         tracing_requested=given.trace,
         administration_queue_format_name=_name(given.admin_queue, computer),
         response_queue_format_name=_name(given.response_queue, computer),
+        privacy_level=given.privacy_level,
         sender_certificate=given.sender_certificate,
         connector_type_identifier=given.connector_type or NULL_GUID,
         allow_peek_when_locked=given.peekable_when_locked,

@@ -91,7 +91,7 @@ class Sender:
             delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
         ):
             return self._send_alone(given)
-        if transaction is None and not descriptor.multiple and not given.trace:
+        if transaction is None and not descriptor.multiple and not given.trace and not given.privacy_level:
             return self._send_quickly(given)
         message = to_message(given, self._computer)
         return self._manager.posting.send(descriptor, message, transaction, self._caller)[0]
@@ -122,7 +122,7 @@ class Sender:
         core = self._manager.core
         stored = template.fill(given, core.next_message_ordinal(), core.now_s)
         self._check_access(queue)
-        self._manager.posting.place(self.descriptor.format_name, queue, stored)
+        self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
         return stored
 
     def _template(self, given: pb.Message) -> Template:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+import uvloop
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.relay import SocketInUseError, is_served
@@ -115,3 +116,15 @@ def test_a_dead_socket_is_replaced_and_a_living_one_is_not(tmp_path: Path) -> No
         assert not (tmp_path / "api").exists()
 
     run(test)
+
+
+def test_other_event_loops(tmp_path: Path) -> None:
+    """uvloop reads once from a connection that was told not to: what came early is kept."""
+
+    async def test() -> None:
+        async with asyncio.timeout(30), daemon(tmp_path) as running:
+            for _ in range(10):
+                async with calling(address(running)) as call:
+                    await call("GetManager", pb.GetManagerRequest())
+
+    uvloop.run(test())

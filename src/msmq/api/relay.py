@@ -49,17 +49,27 @@ def is_served(path: Path) -> bool:
 class _Half(asyncio.Protocol):
     """One side of a connection: what it receives goes out on the other."""
 
-    def __init__(self, lost: Callable[[], None]) -> None:
+    def __init__(self, lost: Callable[[], None], other: _Half | None = None) -> None:
         self.transport: asyncio.Transport | None = None
-        self.other: _Half | None = None
+        self.other = other
+        self.early = b""
+        """What came before there was another half."""
+        self._ended = False
         self._lost = lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        if self.other is not None:  # both sides may have spoken already, and not a byte may get lost
+            self.other.other = self
+            early, self.other.early = self.other.early, b""
+            if early:
+                self.transport.write(early)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
             self.other.transport.write(data)
+        elif not self._ended:  # some loops read once although they were told not to
+            self.early += data
 
     def pause_writing(self) -> None:
         if self.other is not None and self.other.transport is not None:
@@ -70,9 +80,11 @@ class _Half(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._ended = True
         other, self.other = self.other, None
         if other is not None and other.transport is not None:
             other.other = None
+            other._ended = True
             other.transport.close()
         self._lost()
 
@@ -140,7 +152,7 @@ class Relay:
             credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             _, uid, gid = _CREDENTIALS.unpack(credentials)
             self._callers.register(peer, self._callers.of_process(uid, gid))
-            inner = await self._connect(name, lambda: self._callers.forget(peer))
+            inner = await self._connect(name, outer, lambda: self._callers.forget(peer))
         except OSError as error:
             _log.warning("a connection to %s failed: %s", self.path, error)
             self._callers.forget(peer)
@@ -150,17 +162,16 @@ class Relay:
             assert inner.transport is not None
             inner.transport.close()
             return
-        outer.other, inner.other = inner, outer
         transport.resume_reading()
 
-    async def _connect(self, name: str, lost: Callable[[], None]) -> _Half:
+    async def _connect(self, name: str, outer: _Half, lost: Callable[[], None]) -> _Half:
         loop = asyncio.get_running_loop()
         ours = socket.socket(socket.AF_UNIX)
         try:
             ours.setblocking(False)
             ours.bind(f"\0{name}")
             await loop.sock_connect(ours, str(self._inner))
-            _, half = await loop.create_unix_connection(lambda: _Half(lost), sock=ours)
+            _, half = await loop.create_unix_connection(lambda: _Half(lost, outer), sock=ours)
         except BaseException:
             ours.close()
             raise

@@ -15,6 +15,7 @@ from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
 from msmq.manager.model import QueueAccessType
+from msmq.manager.outgoing_queues import queue_manager_of
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
@@ -118,19 +119,20 @@ class Sender:
         kind = kind_of(given)
         template = self._templates.get(kind)
         if template is None:
-            template = self._templates[kind] = self._template(given)
+            template = self._templates[kind] = self._template(given, queue)
         core = self._manager.core
         stored = template.fill(given, core.next_message_ordinal(), core.now_s)
         self._check_access(queue)
         self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
         return stored
 
-    def _template(self, given: pb.Message) -> Template:
+    def _template(self, given: pb.Message, queue: Queue) -> Template:
         posting = self._manager.posting
         message = to_message(given, self._computer)
         message.check()
         message.label, message.body, message.extension = "", b"", b""
-        complete = posting.complete(message, self.descriptor.format_name, None, self._caller)
+        address = queue_manager_of(self._manager.core, queue)
+        complete = posting.complete(message, self.descriptor.format_name, address, None, self._caller)
         if len(self._templates) >= _MOST_TEMPLATES:
             self._templates.clear()
         return Template(complete, posting.local(complete))

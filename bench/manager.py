@@ -36,7 +36,7 @@ from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueAccessType
 from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.stored import StoredMessage
 from msmq.store import RealDisk, Store
 from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
 from msmq.wire.message import UserMessage
@@ -81,7 +81,7 @@ class Host:
         )
 
     def send(self, packet: UserMessage) -> None:
-        status, _ = self.manager.sending.enqueue(self.queue, StoredMessage(packet, LocalAttributes()))
+        status, _ = self.manager.sending.enqueue(self.queue, StoredMessage(packet))
         assert status is EnqueueStatus.OK
 
     def receive(self, done: Callable[[ReadResult], None]) -> None:

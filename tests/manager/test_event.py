@@ -19,7 +19,7 @@ class Room:
         self.full = full
         self.asked: list[tuple[int, int, bool]] = []
 
-    def reserve(self, size: int, *, records: int = 1, freeing: bool = False) -> None:
+    def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
         self.asked.append((size, records, freeing))
         if self.full and not freeing:
             raise MessageStorageFailedError("full")

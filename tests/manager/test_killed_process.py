@@ -96,8 +96,8 @@ def live_and_die(
     assert program.stdout is not None
     program.stdin.write(f"{directory} {life}\n".encode())
     program.stdin.flush()
-    # Some die before they have found everything again.
-    moment = random.choice(("worker", "found", "found", "found"))
+    # Some die before they have found everything again, some may work for a while first.
+    moment = random.choice(("worker", "found", "durable", "durable"))
     pid = 0
     while True:
         line = program.stdout.readline()
@@ -108,6 +108,7 @@ def live_and_die(
         if moment in said and pid:
             time.sleep(random.uniform(0, 0.03))
             os.kill(pid, signal.SIGKILL)
+            moment = "killed"
         if "ended" in said:
             assert said["ended"] == -signal.SIGKILL, "the worker ended by itself"
             return
@@ -124,4 +125,4 @@ def test_what_was_told_durable_survives_a_kill_at_any_moment(
             host = Host(tmp_path, random)
             record.settle(host.contents())
             host.close()
-    assert record.told > KILLS, "the worker had no time to work"
+    assert record.told > KILLS // 3, "the worker had no time to work"

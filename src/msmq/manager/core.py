@@ -149,8 +149,12 @@ class Core:
         self.express_limit_bytes = express_limit_bytes
         self.timers = Timers()
         self.answers = Answers()
-        self.event = Event(ledger.store, self.answers).begin
+        event = Event(ledger.store, self.answers)
+        self.event = event.begin
+        self.reserve = event.reserve
+        self._now = environment.now
         self.subscribers: list[Subscriber] = []
+        self.told_available: list[Callable[[Queue, MessagePosition], None]] = []
 
         # Directory attributes
         self.record = QueueManagerRecord()
@@ -202,11 +206,17 @@ class Core:
         self._ordinal_limit = 0
         self._handles = count(1)
 
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self.subscribers.append(subscriber)
+        told = subscriber.message_position_available
+        if getattr(told, "__func__", told) is not Subscriber.message_position_available:
+            self.told_available.append(told)  # most do not care, and this is asked for each message
+
     # --- time and numbers ---------------------------------------------------------------------------------------
 
     @property
     def now_s(self) -> int:
-        return int(self.environment.now())
+        return int(self._now())
 
     def every(self, period_s: float, action: Callable[[], None]) -> None:
         """Do something again and again, for the first time one period from now."""
@@ -248,10 +258,11 @@ class Core:
 
     def next_sequential_id(self) -> int:
         """SequentialID: rises with each message and never repeats, because numbers are reserved ahead on disk."""
-        if self._sequential_id >= self._sequential_limit:
-            self._write_limits(self._sequential_id + _RESERVED_NUMBERS, self._ordinal_limit)
-        self._sequential_id += 1
-        return self._sequential_id & NUMBER_MASK
+        number = self._sequential_id
+        if number >= self._sequential_limit:
+            self._write_limits(number + _RESERVED_NUMBERS, self._ordinal_limit)
+        self._sequential_id = number = number + 1
+        return number & NUMBER_MASK
 
     def next_message_ordinal(self) -> int:
         """The Uniquifier of the next message this host sends; the 32-bit field wraps."""

@@ -31,27 +31,32 @@ class Event:
         """``with core.event(...):`` is one event that writes up to ``records`` records with ``size`` bytes of payload
         together; raises if there is no room, and then nothing has changed. Inside another event it is a part of that
         one. ``freeing`` is for events that take messages away."""
-        if not self._reserved:
-            if records:
-                self._refusal = None
-                try:
-                    self._store.reserve(size, records=records)
-                except MessageStorageFailedError as error:
-                    if not freeing:
-                        raise
-                    self._store.reserve(size, records=records, freeing=True)
-                    self._refusal = error
-                self._reserved = True
-        elif self._refusal is not None and records and not freeing:
-            raise self._refusal
+        if records:
+            self.reserve(size, records, freeing)
+            self._reserved = True
         return self
+
+    def reserve(self, size: int, records: int, freeing: bool = False) -> None:
+        """Make room for records that are written at once, and that nobody is told of before they are: that needs no
+        ``with``. Inside an event it is a part of that one."""
+        if not self._reserved:
+            self._refusal = None
+            try:
+                self._store.reserve(size, records)
+            except MessageStorageFailedError as error:
+                if not freeing:
+                    raise
+                self._store.reserve(size, records, freeing=True)
+                self._refusal = error
+        elif self._refusal is not None and not freeing:
+            raise self._refusal
 
     def __enter__(self) -> None:
         self._depth += 1
         self._answers.holders += 1
 
     def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if not self._depth:
+        self._depth = depth = self._depth - 1
+        if not depth:
             self._reserved = False
         self._answers.let_go()

@@ -10,21 +10,24 @@ the places change.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord
-from msmq.manager.model import EnqueueStatus, QueueType
+from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
 from msmq.manager.positions import Entry, PositionState
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
+from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead, position_of
 from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope, record_size
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue
 from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
-from msmq.wire.message import UserMessage
 from msmq.wire.properties.queue import within_quota
 
 MQ_OK = 0
+ADMITTED: Final = EnqueueStatus.OK
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
+RECOVERABLE = 1 << 5
 NUMBERS_BYTES = 64
 """A new message may begin a new range of numbers, which is written too."""
 
@@ -41,13 +44,16 @@ class Placing:
         """Whether a message may go into a queue now: flow control, machine quota, queue quota, time."""
         core, base = self.core, message.packet.base
         size = base.packet_size
-        if core.throttled or not within_quota(core.record.queue_manager_quota_kb, core.total_bytes, size):
+        machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
+        if core.throttled or (
+            machine_kb != UNLIMITED and not within_quota(machine_kb, core.total_bytes, size)
+        ):
             return EnqueueStatus.QUEUE_MANAGER_QUOTA
-        if not within_quota(queue.quota_kb, queue.positions.total_bytes, size):
+        if queue_kb != UNLIMITED and not within_quota(queue_kb, queue.positions.total_bytes, size):
             return EnqueueStatus.QUEUE_QUOTA
         if base.time_to_reach_queue_s != INFINITE and late_for_queue(message.packet, core.now_s):
             return EnqueueStatus.TIMED_OUT
-        return EnqueueStatus.OK
+        return ADMITTED
 
     def insert(
         self, queue: Queue, message: StoredMessage, transaction: bytes | None = None, *, freeing: bool = False
@@ -63,29 +69,41 @@ class Placing:
             packet = message.packet = packet.with_session(None)
         message.arrival_time = core.now_s
         message.transaction = transaction
-        if transaction is not None or packet.recoverable:
+        if transaction is not None or packet.user.flags & RECOVERABLE:
             front = envelope(message)
-            event = core.event(len(front) + len(packet.data) + NUMBERS_BYTES, 3, freeing=freeing)
+            size = len(front) + len(packet.data) + NUMBERS_BYTES
         else:
-            front = b""
+            front, size = b"", 0
             core.check_express_room(message.size)
-            event = core.event()
-        with event:
-            number = core.next_sequential_id()
-            message.lookup_id = lookup_id = lookup_identifier(packet, number, queue.transactional)
-            position = MessagePosition(queue, lookup_id)
-            expiry = message.expiry
-            address = 0
-            if front:
-                address = core.ledger.put_message(
-                    queue.number, message, front, expiry, transaction or NO_TRANSACTION
-                )
-            state = _LOCKED if transaction is not None else _AVAILABLE
-            if self.place(queue, message, address, expiry, state) is _AVAILABLE:
-                self._announce(queue, position)
-            elif transaction is None:
-                self.make_available(queue, lookup_id)
+        expiry = message.expiry
+        if transaction is None and expiry is None and not queue.waiting and not core.told_available:
+            # Nothing can come of it: it is not late, no reader waits, nobody asked to be told.
+            if size:
+                core.reserve(size, 2, freeing)
+            return self._insert(queue, message, front, None, NO_TRANSACTION)
+        with core.event(size, 3 if size else 0, freeing=freeing):
+            position = self._insert(queue, message, front, expiry, transaction or NO_TRANSACTION)
+            if transaction is None:
+                if message.lookup_id in queue.overdue:
+                    self.make_available(queue, message.lookup_id)
+                else:
+                    self._announce(queue, position)
         return position
+
+    def _insert(
+        self, queue: Queue, message: StoredMessage, front: bytes, expiry: int | None, transaction: bytes
+    ) -> MessagePosition:
+        """Write a message and give it its place."""
+        core, packet = self.core, message.packet
+        number = core.next_sequential_id()
+        # Ascends along the queue: priority first, arrival second; a transactional queue knows only arrival.
+        if not queue.transactional and not packet.user.flags & USER_TH:
+            number |= (7 - (packet.base.flags & 7)) << 56
+        message.lookup_id = number
+        address = core.ledger.put_message(queue.number, message, front, expiry, transaction) if front else 0
+        state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
+        self.place(queue, message, address, expiry, state)
+        return position_of((queue, number))
 
     def place(
         self,
@@ -95,9 +113,9 @@ class Placing:
         expiry: int | None,
         state: PositionState,
         marks: int = 0,
-    ) -> PositionState:
-        """Enter a message whose record is written, or that needs none, into the places of a queue. Gives its state:
-        one that is overdue already never becomes available."""
+    ) -> None:
+        """Enter a message whose record is written, or that needs none, into the places of a queue. One that is overdue
+        already never becomes available."""
         core, lookup_id, size = self.core, message.lookup_id, message.packet.base.packet_size
         if expiry is not None and is_destination(queue):
             if expiry <= core.now_s:
@@ -112,7 +130,6 @@ class Placing:
         core.total_bytes += size
         if message.local.allow_peek_when_locked:
             queue.peekable_when_locked.add(lookup_id)
-        return state
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int | None) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
@@ -146,8 +163,8 @@ class Placing:
                     finish_wait(queue.waiting[0], MQ_OK, position)
             if position.state is not _AVAILABLE:
                 return
-        for subscriber in core.subscribers:
-            subscriber.message_position_available(queue, position)
+        for told in core.told_available:
+            told(queue, position)
 
     # --- out of a queue -------------------------------------------------------------------------------------
 
@@ -271,13 +288,6 @@ def is_destination(queue: Queue) -> bool:
     """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are
     kept."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
-
-
-def lookup_identifier(packet: UserMessage, number: int, transactional_queue: bool) -> int:
-    """Ascends along the queue: priority first, arrival second; a transactional queue knows only arrival."""
-    if transactional_queue or packet.user.flags & USER_TH:
-        return number
-    return (7 - (packet.base.flags & 7)) << 56 | number
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:

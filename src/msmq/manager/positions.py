@@ -120,15 +120,10 @@ class _Lane:
         self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
 
     def add(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
-        chunk = self.chunks[-1] if self.chunks else self._extend(lookup_id)
-        if not chunk.ids or lookup_id > chunk.ids[-1]:
-            if len(chunk.ids) >= CHUNK:
-                chunk = self._extend(lookup_id)
-            chunk.ids.append(lookup_id)
-            chunk.addresses.append(address)
-            chunk.sizes.append(size)
-            chunk.states.append(state)
-            chunk.marks.append(marks)
+        """Where the last chunk does not simply go on."""
+        if not self.chunks or lookup_id > self.chunks[-1].ids[-1]:
+            chunk = self._extend(lookup_id)
+            chunk.insert(0, lookup_id, address, size, state, marks)
         else:
             chunk = self._insert(lookup_id, address, size, state, marks)
         chunk.live += 1
@@ -240,7 +235,18 @@ class PositionList:
         lane = self._lanes.get(lookup_id >> 56)
         if lane is None:
             lane = self._lanes[lookup_id >> 56] = _Lane()
-        lane.add(lookup_id, address, size, state, marks)
+        chunk = lane.chunks[-1] if lane.chunks else None
+        if chunk is not None and len(ids := chunk.ids) < CHUNK and lookup_id > ids[-1]:  # the usual case
+            ids.append(lookup_id)
+            chunk.addresses.append(address)
+            chunk.sizes.append(size)
+            chunk.states.append(state)
+            chunk.marks.append(marks)
+            chunk.live += 1
+            if not state:
+                chunk.available += 1
+        else:
+            lane.add(lookup_id, address, size, state, marks)
         self.count += 1
         self.total_bytes += size
 

@@ -113,7 +113,7 @@ class QueueManager:
         self.keys = KeyRing()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        self.core.subscribers.append(subscriber)
+        self.core.subscribe(subscriber)
 
     # --- life ---------------------------------------------------------------------------------------------------
 

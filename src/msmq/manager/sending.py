@@ -13,7 +13,7 @@ from msmq.errors import AccessDeniedError
 from msmq.manager.core import Core
 from msmq.manager.guard import Guard
 from msmq.manager.model import EnqueueStatus
-from msmq.manager.placing import Placing, is_destination
+from msmq.manager.placing import ADMITTED, Placing, is_destination
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction, Transactions
@@ -47,7 +47,7 @@ class Sending:
     ) -> tuple[EnqueueStatus, MessagePosition | None]:
         """Enqueue Message."""
         status = self.placing.admit(queue, message)
-        if status is not EnqueueStatus.OK:
+        if status is not ADMITTED:
             return status, None
         if transaction is None:
             return status, self.placing.insert(queue, message)

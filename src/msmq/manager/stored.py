@@ -49,6 +49,19 @@ class LocalAttributes:
         )
 
 
+class _NoAttributes(LocalAttributes):
+    """Shared by all messages that have nothing to keep, so nobody may add to it."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if value:
+            raise AttributeError(f"{name} is set on a LocalAttributes of the message's own")
+        object.__setattr__(self, name, value)
+
+
+NO_ATTRIBUTES: Final[LocalAttributes] = _NoAttributes()
 _pack_prefix: Final = _PREFIX.pack
 
 
@@ -57,7 +70,7 @@ class StoredMessage:
     """One message with its place's identifier and the second it arrived."""
 
     packet: UserMessage
-    local: LocalAttributes
+    local: LocalAttributes = NO_ATTRIBUTES
     lookup_id: int = 0
     arrival_time: int = 0
     transaction: bytes | None = None
@@ -86,9 +99,10 @@ class StoredMessage:
 
 def envelope(message: StoredMessage) -> bytes:
     """What stands in front of the packet in a record: eight bytes, and local attributes when there are any."""
-    if not message.local.has_any:
+    local = message.local
+    if local is NO_ATTRIBUTES or not local.has_any:
         return _pack_prefix(0, message.arrival_time)
-    text = json.dumps({name: value for name, value in asdict(message.local).items() if value}).encode()
+    text = json.dumps({name: value for name, value in asdict(local).items() if value}).encode()
     return _PREFIX.pack(len(text), message.arrival_time) + text
 
 

@@ -152,7 +152,7 @@ class Store:
 
     # --- appending ------------------------------------------------------------------------------------------
 
-    def reserve(self, size: int, *, records: int = 1, freeing: bool = False) -> None:
+    def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
         """Make sure that ``records`` records with ``size`` bytes of payload together can be appended next.
 
         Raises StoreFullError otherwise, and then nothing has changed. With ``freeing``, which is for records

@@ -8,17 +8,10 @@ it is.
 from __future__ import annotations
 
 from msmq.manager.core import Core
-from msmq.manager.ledger import (
-    MARKS_MASK,
-    MARKS_SHIFT,
-    NO_TRANSACTION,
-    Head,
-    Kind,
-    LostRecord,
-    TransactionOutcome,
-)
+from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, LostRecord, TransactionOutcome
 from msmq.manager.placing import Placing
 from msmq.manager.queue import Queue
+from msmq.manager.recovered import MARKS_MASK, MARKS_SHIFT
 from msmq.manager.transactions import TransactionalOperation, Transactions
 
 

@@ -29,6 +29,7 @@ from msmq.manager.model import (
 )
 from msmq.manager.positions import Entry, PositionMark
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.recovered import NUMBER_MASK
 from msmq.manager.stored import StoredMessage, from_record
 
 KILOBYTE: Final = 1024
@@ -36,7 +37,6 @@ _RESERVED_NUMBERS: Final = 1 << 16
 _UNCERTAIN_NUMBERS: Final = 1 << 24
 _SMALLEST_SWEEP: Final = 1024
 RETRY_S: Final = 1.0
-NUMBER_MASK: Final = (1 << 56) - 1
 
 
 @dataclass(frozen=True, slots=True)

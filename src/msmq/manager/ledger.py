@@ -24,31 +24,33 @@ the queue manager builds itself.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.positions import PositionMark
+from msmq.manager.recovered import (
+    LOCAL_SIZE_SHIFT,
+    MARKS_SHIFT,
+    MOST_DEAD,
+    NEVER,
+    NUMBER_MASK,
+    PEEKABLE_WHEN_LOCKED,
+    ROW_SIZE,
+    Recovered,
+    Rows,
+    Standing,
+    digest_of,
+)
 from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage
 
 FIRST, LAST = PositionMark.FIRST, PositionMark.LAST
 HEAD_SIZE: Final = 40
 NO_TRANSACTION: Final = bytes(16)
-NEVER: Final = 0xFFFFFFFF
-PEEKABLE_WHEN_LOCKED: Final = 1
-MARKS_SHIFT: Final = 1
-"""Where the flags of a MESSAGE have the marks of its position: first, last of its transaction."""
-MARKS_MASK: Final = 3
-LOCAL_SIZE_SHIFT: Final = 8
-
-
-RecordEntry: TypeAlias = tuple[int, int, bytes, int, int]
-"""One record as recovery finds it: kind, flags of the store, head, address, size of the payload."""
 
 
 class RecordOwner(Protocol):
@@ -92,7 +94,9 @@ class RecordStore(Protocol):
 
     def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]: ...
 
-    def recover(self) -> Iterable[RecordEntry]: ...
+    def recover_rows(self) -> Iterable[bytes]:
+        """All records in the order they were appended, as rows of :data:`msmq.manager.recovered.ROW_SIZE` bytes."""
+        ...
 
     def commit(self) -> None: ...
 
@@ -117,8 +121,10 @@ class TransactionOutcome(IntEnum):
 _HEAD: Final = struct.Struct("<IQIII16s")
 _OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
 assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
+_ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
+assert _ROW.size == ROW_SIZE
 _pack_head: Final = _HEAD.pack
-_MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration compare slowly
+_MESSAGE: Final = int(Kind.MESSAGE)  # members of an enumeration are slow
 
 
 class Head(NamedTuple):
@@ -168,19 +174,6 @@ class LostRecord:
     reason: str
 
 
-class RecoveredMessage(NamedTuple):
-    """A message record that still counts, and where its message stands.
-
-    There may be millions: recovery makes plain tuples of these fields, at a third of the time.
-    """
-
-    queue: int
-    address: int
-    payload_size: int
-    expiry: int
-    flags: int
-
-
 @dataclass(slots=True)
 class RecoveredOperation:
     """A record other than the usual ones; at the end, an operation of a transaction whose outcome the log does not
@@ -194,29 +187,6 @@ class RecoveredOperation:
     @property
     def head(self) -> Head:
         return Head.decode(self.record_head)
-
-
-@dataclass(slots=True)
-class Recovered:
-    """Everything the log says, with ended transactions already applied."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-    messages: dict[int, tuple[int, int, int, int, int]] = field(default_factory=dict)
-    """The fields of a RecoveredMessage by lookup identifier."""
-    moved: dict[int, int] = field(default_factory=dict)
-    """Messages that stand in another queue than their record says."""
-    open_transactions: dict[bytes, dict[int, RecoveredOperation]] = field(default_factory=dict)
-    """By lookup identifier: a transaction does one thing to a message, then the message is locked."""
-    prepared: dict[bytes, int] = field(default_factory=dict)
-    """Transactions that were prepared for a coordinator, and where that is written."""
-    damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
-    """By digest, values whose last record the disk damaged: the key, if an older one tells it, and the error. The
-    older one counts then."""
-
-    def check(self, key: str) -> None:
-        """Raise the error of a value that nobody may guess."""
-        if (found := self.damaged.get(_digest(key))) is not None:
-            raise found[1]
 
 
 class Ledger:
@@ -267,13 +237,13 @@ class Ledger:
     def put_value(self, key: str, value: Any) -> None:
         """Write a named value that JSON can hold; bytes are given as their hexadecimal text."""
         payload = json.dumps([key, value], separators=(",", ":")).encode()
-        digest = _digest(key)
+        digest = digest_of(key)
         address = self.store.append(Kind.VALUE, digest.ljust(HEAD_SIZE, b"\0"), payload)
         self._supersede(digest)
         self._values[digest] = (address, len(payload))
 
     def drop_value(self, key: str) -> None:
-        digest = _digest(key)
+        digest = digest_of(key)
         if digest in self._values:
             self.store.append(Kind.DROP, digest.ljust(HEAD_SIZE, b"\0"), live=False)
             self._supersede(digest)
@@ -296,39 +266,18 @@ class Ledger:
 
         Cleaning may have left a record and its copy behind; then the later one counts.
         """
-        found = Recovered()
-        messages, release, unpack = found.messages, self.store.release, _HEAD.unpack
-        for kind, _, head, address, size in self.store.recover():
-            if kind == _MESSAGE:
-                queue, lookup_id, _, expiry, flags, transaction = unpack(head)
-                if transaction == NO_TRANSACTION:
-                    if lookup_id in messages:
-                        self._replace(found, lookup_id)
-                    messages[lookup_id] = (queue, address, size, expiry, flags)
-                    continue
-            elif kind == _DELETE:
-                _, lookup_id, _, _, _, transaction = unpack(head)
-                if transaction == NO_TRANSACTION:
-                    if lookup_id in messages:
-                        release(*messages.pop(lookup_id)[1:3])
-                    elif found.open_transactions:
-                        self._forget_operation(found, lookup_id)
-                    continue
-            self._recover_other(found, RecoveredOperation(Kind(kind), head, address, size))
+        found, release = Recovered(), self.store.release
+        for data in filter(None, self.store.recover_rows()):
+            rows = Rows(data, Kind.MESSAGE, Kind.DELETE)
+            found.add(rows.messages())
+            for number in rows.unusual:
+                kind, head, address, size = _ROW.unpack_from(data, number * ROW_SIZE)
+                self._recover_other(found, RecoveredOperation(Kind(kind), head, address, size))
+            found.dead.update(rows.deleted())
+            if len(found.dead) > MOST_DEAD:
+                found.bury(release)
+        found.settle(release)
         return found
-
-    def _forget_operation(self, found: Recovered, lookup_id: int) -> None:
-        """A message went with its queue while a transaction was still sending it."""
-        for operations in found.open_transactions.values():
-            if lookup_id in operations:
-                operation = operations.pop(lookup_id)
-                self.store.release(operation.address, operation.payload_size)
-
-    def _replace(self, found: Recovered, lookup_id: int) -> None:
-        """A copy follows, whose head says where the message stands now."""
-        _, address, size, _, _ = found.messages[lookup_id]
-        self.store.release(address, size)
-        found.moved.pop(lookup_id, None)
 
     def _recover_other(self, found: Recovered, record: RecoveredOperation) -> None:
         if record.kind in (Kind.VALUE, Kind.DROP):
@@ -338,6 +287,8 @@ class Ledger:
         elif record.head.transaction == NO_TRANSACTION:
             self._apply(found, record)
         else:
+            if record.kind is Kind.MESSAGE:
+                found.highest = max(found.highest, record.head.lookup_id & NUMBER_MASK)
             operations = found.open_transactions.setdefault(record.head.transaction, {})
             known = operations.get(record.head.lookup_id)
             if known is not None:
@@ -350,7 +301,7 @@ class Ledger:
             try:
                 key, value = json.loads(self.store.read(record.address))
             except MessageStorageFailedError as error:
-                known = next((name for name in found.values if _digest(name) == digest), "")
+                known = next((name for name in found.values if digest_of(name) == digest), "")
                 found.damaged[digest] = (known, error)
                 self.store.release(record.address, record.payload_size)
                 return
@@ -361,7 +312,7 @@ class Ledger:
         else:
             self._supersede(digest)
             found.damaged.pop(digest, None)
-            for name in [name for name in found.values if _digest(name) == digest]:
+            for name in [name for name in found.values if digest_of(name) == digest]:
                 del found.values[name]
 
     def _recover_outcome(self, found: Recovered, record: RecoveredOperation) -> None:
@@ -378,28 +329,19 @@ class Ledger:
             else:
                 self.store.release(member.address, member.payload_size)
         for lookup_id, mark in ((first, FIRST), (last, LAST)):
-            if (message := found.messages.get(lookup_id)) is not None:
-                found.messages[lookup_id] = (*message[:4], message[4] | mark << MARKS_SHIFT)
+            if (message := found.committed.get(lookup_id)) is not None:
+                found.committed[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
 
     def _apply(self, found: Recovered, operation: RecoveredOperation) -> None:
         """Carry out an operation that nothing can undo any more."""
         head, lookup_id = operation.head, operation.head.lookup_id
         if operation.kind is Kind.MESSAGE:
             address, size = operation.address, operation.payload_size
-            found.messages[lookup_id] = (head.queue, address, size, head.expiry, head.flags)
+            found.committed[lookup_id] = Standing(head.queue, address, size, head.expiry, head.flags)
             return
         if head.transaction != NO_TRANSACTION:
             self.store.release(operation.address, operation.payload_size)
-        message = found.messages.get(lookup_id)
-        if message is None:
-            return  # its record was damaged, or was freed before this one
         if operation.kind is Kind.MOVE:
-            found.messages[lookup_id] = (head.queue, *message[1:])
             found.moved[lookup_id] = head.queue
         else:
-            del found.messages[lookup_id]
-            self.store.release(*message[1:3])
-
-
-def _digest(key: str) -> bytes:
-    return hashlib.md5(key.encode(), usedforsecurity=False).digest()
+            found.dead.add(lookup_id)

@@ -72,19 +72,6 @@ class _Chunk:
         self.live = 0
         self.available = 0
 
-    @classmethod
-    def of(cls, rows: list[tuple[int, int, int, int]]) -> _Chunk:
-        """A chunk of available messages, given as identifier, address, size and marks."""
-        ids, addresses, sizes, marks = zip(*rows, strict=True)
-        chunk = cls()
-        chunk.ids.extend(ids)
-        chunk.addresses.extend(addresses)
-        chunk.sizes.extend(sizes)
-        chunk.states.extend(bytes(len(rows)))
-        chunk.marks.extend(marks)
-        chunk.live = chunk.available = len(rows)
-        return chunk
-
     def insert(self, index: int, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
         self.ids.insert(index, lookup_id)
         self.addresses.insert(index, address)
@@ -250,16 +237,24 @@ class PositionList:
         self.count += 1
         self.total_bytes += size
 
-    def load(self, rows: list[tuple[int, int, int, int]]) -> int:
-        """Enter available places of one priority, which had none yet, in ascending order: identifier, address, size,
-        marks. Gives the bytes they hold."""
+    def load(self, ids: array[int], addresses: array[int], sizes: array[int], marks: bytearray) -> int:
+        """Enter available places of one priority, which had none yet, in ascending order. Gives the bytes they
+        hold."""
         lane = _Lane()
-        top = rows[0][0] >> 56
+        top = ids[0] >> 56
         assert self._lanes.setdefault(top, lane) is lane, "this priority has places already"
-        lane.chunks = [_Chunk.of(rows[start : start + CHUNK]) for start in range(0, len(rows), CHUNK)]
-        lane.firsts = [chunk.ids[0] for chunk in lane.chunks]
-        size = sum(sum(chunk.sizes) for chunk in lane.chunks)
-        self.count += len(rows)
+        for start in range(0, len(ids), CHUNK):
+            chunk = _Chunk()
+            chunk.ids = ids[start : start + CHUNK]
+            chunk.addresses = addresses[start : start + CHUNK]
+            chunk.sizes = sizes[start : start + CHUNK]
+            chunk.marks = marks[start : start + CHUNK]
+            chunk.live = chunk.available = len(chunk.ids)
+            chunk.states = bytearray(chunk.live)
+            lane.chunks.append(chunk)
+            lane.firsts.append(chunk.ids[0])
+        size = sum(sizes)
+        self.count += len(ids)
         self.total_bytes += size
         return size
 

@@ -38,16 +38,10 @@ from msmq.manager.initialization import (
     set_outgoing_states,
 )
 from msmq.manager.ledger import (
-    LOCAL_SIZE_SHIFT,
-    MARKS_MASK,
-    MARKS_SHIFT,
-    NEVER,
-    PEEKABLE_WHEN_LOCKED,
     Kind,
     Ledger,
     LostRecord,
     RecordStore,
-    Recovered,
     RecoveredOperation,
 )
 from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
@@ -60,8 +54,9 @@ from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
 from msmq.manager.queues import Queues
 from msmq.manager.reading import Reading
 from msmq.manager.records import queue_from_record
+from msmq.manager.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, packet_size
 from msmq.manager.sending import Sending
-from msmq.manager.stored import packet_size
+from msmq.manager.stored import LARGEST_ENVELOPE
 from msmq.manager.transactions import Transaction, TransactionalOperation, Transactions
 from msmq.manager.transit import Transit
 
@@ -179,22 +174,17 @@ class QueueManager:
         messages have no place, but stay in the log."""
         core = self.core
         core.moved = found.moved
-        lanes: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {}
-        for lookup_id, (number, address, payload_size, expiry, flags) in found.messages.items():
-            lane = number, lookup_id >> 56  # within one priority the log has them in their order already
-            if lane not in lanes:
-                if number not in core.queues:
-                    core.orphans[lookup_id] = (number, address)
-                    continue
-                lanes[lane] = []
-            size = packet_size(payload_size, flags >> LOCAL_SIZE_SHIFT)
-            lanes[lane].append((lookup_id, address, size, flags >> MARKS_SHIFT & MARKS_MASK))
-            if expiry != NEVER or flags & PEEKABLE_WHEN_LOCKED:
+        for (number, _), lane in found.lanes().items():
+            queue = core.queues.get(number)
+            if queue is None:
+                places = zip(lane.ids, lane.addresses, strict=True)
+                core.orphans.update((lookup_id, (number, address)) for lookup_id, address in places)
+            else:
+                core.total_bytes += queue.positions.load(lane.ids, lane.addresses, lane.sizes, lane.marks)
+            core.skip_sequential_ids(lane.ids[-1])
+        for number, lookup_id, expiry, flags in found.details():
+            if number in core.queues:
                 self._restore_details(core.queues[number], lookup_id, expiry, flags)
-        for (number, _), rows in lanes.items():
-            rows.sort()
-            core.total_bytes += core.queues[number].positions.load(rows)
-            core.skip_sequential_ids(rows[-1][0])
         self._report_orphans()
 
     def _report_orphans(self) -> None:
@@ -203,8 +193,6 @@ class QueueManager:
             what = f"{count} messages stand in a queue whose record is damaged; they are kept in the log"
             core.lost_records.append(LostRecord(Kind.VALUE, 0, f"queue/{number}", what))
             self.queues.restore_number(number)  # no other queue is to inherit them
-        for lookup_id in core.orphans:
-            core.skip_sequential_ids(lookup_id)
 
     def _restore_details(self, queue: Queue, lookup_id: int, expiry: int, flags: int) -> None:
         if flags & PEEKABLE_WHEN_LOCKED:
@@ -219,30 +207,28 @@ class QueueManager:
             transaction = self.transactions.create(identifier, single_phase=identifier not in found.prepared)
             transaction.prepared_at = found.prepared.get(identifier)
             for operation in operations.values():
-                restored = self._restore_operation(operation, found)
+                restored = self._restore_operation(operation)
                 if restored is not None:
                     transaction.operations.append(restored)
             if transaction.single_phase:
                 self.transactions.abort(identifier)
 
-    def _restore_operation(
-        self, operation: RecoveredOperation, found: Recovered
-    ) -> TransactionalOperation | None:
+    def _restore_operation(self, operation: RecoveredOperation) -> TransactionalOperation | None:
         core, head = self.core, operation.head
+        taken = 0
         if operation.kind is Kind.MESSAGE:
             queue = core.queues.get(head.queue)
             kind = OperationType.ENQUEUE
-            taken = 0
             if queue is not None:
-                size = packet_size(operation.payload_size, head.flags >> LOCAL_SIZE_SHIFT)
+                size = packet_size(operation.payload_size, head.flags)
                 queue.positions.add(head.lookup_id, operation.address, size)
                 core.total_bytes += size
                 self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
         else:
-            standing = found.messages.get(head.lookup_id)
-            queue = None if standing is None else core.queues.get(standing[0])
             kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
-            taken = 0 if standing is None else standing[2]
+            entries = ((member, member.positions.get(head.lookup_id)) for member in core.queues.values())
+            queue, entry = next((found for found in entries if found[1] is not None), (None, None))
+            taken = 0 if entry is None else entry.size + LARGEST_ENVELOPE
         if queue is None:
             return None
         queue.positions.set_state(head.lookup_id, PositionState.LOCKED)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _PREFIX: Final = struct.Struct("<II")  # length of the local attributes, arrival time
 ENVELOPE_SIZE: Final = _PREFIX.size
 """Bytes in front of the packet of a message without local attributes."""
+LARGEST_ENVELOPE: Final = 4096
+"""More than local attributes ever take: each is a name of a queue or a number."""
 
 
 @dataclass(slots=True)
@@ -109,11 +111,6 @@ def envelope(message: StoredMessage) -> bytes:
 def record_size(message: StoredMessage) -> int:
     """Bytes of the payload that keeps a message."""
     return len(envelope(message)) + len(message.packet.data)
-
-
-def packet_size(payload_size: int, local_bytes: int) -> int:
-    """The inverse, for recovery, which looks at no payload."""
-    return payload_size - _PREFIX.size - local_bytes
 
 
 def from_record(payload: bytes, lookup_id: int) -> StoredMessage:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msmq.errors import TransactionSequenceError
-from msmq.manager.core import NUMBER_MASK, Core
+from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
 from msmq.manager.model import OperationType
 from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait
 from msmq.manager.positions import PositionMark, PositionState
 from msmq.manager.queue import Queue, WaitingRead
+from msmq.manager.recovered import NUMBER_MASK
 from msmq.manager.stored import StoredMessage, record_size
 from msmq.wire.classes import MessageClass
 

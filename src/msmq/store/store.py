@@ -115,11 +115,16 @@ class Store:
         A record that was being copied by :meth:`clean_step` may come twice; the second one counts, and the
         first has to be released. Records may be read and released while this runs.
         """
+        for rows in self.recover_rows():
+            yield from ROW.iter_unpack(rows)
+
+    def recover_rows(self) -> Iterator[bytes]:
+        """The same, as the rows of one segment's index after the other, without a step of Python for each: kind,
+        flags, two bytes of our own, head, address (8 bytes), payload size (4 bytes)."""
         recovery = Recovery(self._space, self._store_id)
         self.report = recovery.report
         with self._failing():
-            for rows in recovery.run():
-                yield from ROW.iter_unpack(rows)
+            yield from recovery.run()
             self._space.start()
         self._next_sequence = recovery.next_sequence
         self._durable_sequence = recovery.next_sequence - 1

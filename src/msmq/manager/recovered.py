@@ -13,10 +13,11 @@ import hashlib
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, compress, islice, repeat
-from operator import and_, ge, itemgetter, lt, ne, rshift, sub
+from operator import ge, lt, ne, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -43,14 +44,23 @@ MOST_DEAD: Final = 1 << 20
 """So many deletions are gathered before the messages are looked through."""
 NUMBER_MASK: Final = (1 << 56) - 1
 """The part of a lookup identifier that rises from message to message."""
+_FEW: Final = 16
 _FLIP: Final = bytes.maketrans(b"\0\1", b"\1\0")
 
 Release = Callable[[int, int], None]
 
 
-def _selector(*values: int) -> bytes:
-    """A table for ``bytes.translate`` that makes these values 1 and all others 0."""
-    return bytes(value in values for value in range(256))
+@cache
+def _selector(value: int) -> bytes:
+    """A table for ``bytes.translate`` that makes this value 1 and all others 0."""
+    return bytes(other == value for other in range(256))
+
+
+def _bytes(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
 
 
 def _array(code: str, data: bytes) -> array[int]:
@@ -79,7 +89,41 @@ class Block:
 
     def only(self, wanted: bytes) -> Block:
         """The rows for which ``wanted`` has a 1."""
-        return Block(*(array(column.typecode, compress(column, wanted)) for column in self.columns))
+        unwanted = wanted.count(0)
+        if unwanted > _FEW:
+            return Block(*(array(column.typecode, compress(column, wanted)) for column in self.columns))
+        number = len(wanted)
+        for _ in range(unwanted):
+            number = wanted.rfind(0, 0, number)
+            for column in self.columns:
+                del column[number]
+        return self
+
+    def numbers(self) -> array[int]:
+        """The identifiers without the priority. They rise along the log, but for copies."""
+        data = bytearray(_bytes(self.ids))
+        data[7::8] = bytes(len(self.ids))
+        return _array("Q", bytes(data))
+
+    def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
+        """Queue and priority, with the columns of their messages: identifiers, addresses, sizes, flags."""
+        columns = [self.ids, self.addresses, self.sizes, self.flags]
+        tops = _bytes(self.ids)[7::8]
+        if self.queues.count(self.queues[0]) == len(self.queues):
+            queue, priorities = self.queues[0], sorted(set(tops))
+            if len(priorities) == 1:
+                yield (queue, priorities[0]), columns
+                return
+            lists = [(column.typecode, column.tolist()) for column in columns]
+            for top in priorities:
+                wanted = tops.translate(_selector(top))
+                yield (queue, top), [array(code, compress(values, wanted)) for code, values in lists]
+        else:
+            rows: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+            for number, lane in enumerate(zip(self.queues, tops, strict=True)):
+                rows[lane].append(number)
+            for lane, numbers in rows.items():
+                yield lane, [array(column.typecode, map(column.__getitem__, numbers)) for column in columns]
 
 
 class Rows:
@@ -92,7 +136,7 @@ class Rows:
         self._longs = _array("Q", rows)
         self._shifted = _array("Q", rows[4:] + bytes(4))
         self._kinds = bytearray(rows[::ROW_SIZE])
-        unusual = self._kinds.translate(_selector(*(set(range(256)) - {message, delete})))
+        unusual = self._kinds.translate(bytes(kind not in (message, delete) for kind in range(256)))
         transactions = [self._words[column::_WORDS] for column in _TRANSACTION]
         if any(column.tobytes().strip(b"\0") for column in transactions):
             in_transaction = map(any, zip(*transactions, strict=True))
@@ -139,13 +183,11 @@ class Lane:
     """Of the packets."""
     marks: bytearray = field(default_factory=bytearray)
 
-    def extend(
-        self, ids: Sequence[int], addresses: Sequence[int], sizes: Sequence[int], flags: Sequence[int]
-    ) -> None:
+    def extend(self, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> None:
         """Add messages, with the sizes of their payloads and the flags of their records."""
         self.ids.extend(ids)
         self.addresses.extend(addresses)
-        if any(flags):
+        if _bytes(flags).strip(b"\0"):
             self.sizes.extend(packet_size(size, flag) for size, flag in zip(sizes, flags, strict=True))
             self.marks.extend(flag >> MARKS_SHIFT & MARKS_MASK for flag in flags)
         else:
@@ -154,7 +196,7 @@ class Lane:
 
     def put_in_order(self) -> None:
         """Usually they are. Cleaning writes old messages again, behind younger ones."""
-        if all(map(lt, self.ids, islice(self.ids, 1, None))):
+        if _ascending(self.ids):
             return
         order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
         self.ids, self.addresses, self.sizes = (
@@ -197,11 +239,11 @@ class Recovered:
         """Take over the messages of a segment."""
         if not block.ids:
             return
-        numbers = list(map(and_, block.ids, repeat(NUMBER_MASK)))
-        so_far = list(accumulate(numbers, max, initial=self.highest))
-        if not all(map(lt, so_far, numbers)):
+        numbers = block.numbers()
+        if numbers[0] <= self.highest or not _ascending(numbers):
+            so_far = list(accumulate(numbers, max, initial=self.highest))
             self.copies.update(compress(block.ids, map(ge, so_far, numbers)))
-        self.highest = so_far[-1]
+        self.highest = max(self.highest, max(numbers))
         self.blocks.append(block)
 
     def bury(self, release: Release) -> None:
@@ -264,17 +306,8 @@ class Recovered:
         """All messages by queue and priority, in their order."""
         lanes: defaultdict[tuple[int, int], Lane] = defaultdict(Lane)
         for block in self._all_blocks():
-            rows: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-            tops = map(rshift, block.ids, repeat(56))
-            for number, lane in enumerate(zip(block.queues, tops, strict=True)):
-                rows[lane].append(number)
-            columns = block.ids, block.addresses, block.sizes, block.flags
-            for lane, numbers in rows.items():
-                if len(rows) == 1:
-                    lanes[lane].extend(*columns)
-                else:
-                    chosen = itemgetter(*numbers, numbers[0])  # two at least, or it would give no tuple
-                    lanes[lane].extend(*(chosen(column)[:-1] for column in columns))
+            for lane, columns in block.by_lane():
+                lanes[lane].extend(*columns)
         for found in lanes.values():
             found.put_in_order()
         return lanes
@@ -287,11 +320,12 @@ class Recovered:
                 yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)
 
     def _all_blocks(self) -> list[Block]:
+        blocks = [block for block in self.blocks if block.ids]
         if not self.committed:
-            return self.blocks
+            return blocks
         queues, addresses, sizes, expiries, flags = zip(*self.committed.values(), strict=True)
         columns = (self.committed, addresses, sizes, queues, expiries, flags)
-        return [*self.blocks, Block(*map(array, "QQIIII", columns))]
+        return [*blocks, Block(*map(array, "QQIIII", columns))]
 
 
 def _without(block: Block, gone: bytes, release: Release) -> Block:
@@ -300,6 +334,10 @@ def _without(block: Block, gone: bytes, release: Release) -> Block:
     for address, size in compress(zip(block.addresses, block.sizes, strict=True), gone):
         release(address, size)
     return block.only(gone.translate(_FLIP))
+
+
+def _ascending(column: array[int]) -> bool:
+    return all(map(lt, column, islice(column, 1, None)))
 
 
 def packet_size(payload_size: int, flags: int) -> int:

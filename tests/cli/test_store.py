@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from msmq.manager.core import Environment
+from msmq.manager.initialization import Identity
+from msmq.manager.queue_manager import QueueManager
+from msmq.manager.queues import QueueRequest
+from msmq.manager.stored import StoredMessage
 from msmq.store import RealDisk, Store, StoreOptions
+from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
+from msmq.wire.message import UserMessage
 
+random_bytes = Random(1).randbytes
 OPTIONS = StoreOptions(smallest_segment_bytes=4096, largest_segment_bytes=4096)
 
 
@@ -84,7 +94,7 @@ def test_check_tells_a_torn_tail_from_damage(directory: Path) -> None:
     assert f"torn: {path.name} at offset 0: the last batch is incomplete\n" in result.stdout
 
 
-@pytest.mark.parametrize("command", ["info", "check"])
+@pytest.mark.parametrize("command", ["info", "check", "compact"])
 def test_what_is_no_store(command: str, tmp_path: Path) -> None:
     result = msmq(command, tmp_path / "no")
     assert (result.returncode, result.stderr) == (2, f"msmq store: {tmp_path / 'no'} is no directory.\n")
@@ -107,6 +117,112 @@ def test_a_newer_store(directory: Path) -> None:
     result = msmq("info", directory)
     assert result.returncode == 2
     assert "has store format 7, but this program knows formats up to 1" in result.stderr
+
+
+# --- compact ------------------------------------------------------------------------------------------------
+
+
+class Host:
+    """A queue manager on a directory, with one queue."""
+
+    def __init__(self, directory: Path) -> None:
+        self.store = Store.open(RealDisk(directory))
+        identity = Identity("HOST", "example.org")
+        self.manager = QueueManager(
+            self.store, Environment(lambda: 1_700_000_000, random_bytes), lambda: identity
+        )
+        self.manager.start()
+        queue = self.manager.core.by_path.get("host\\private$\\q")
+        self.queue = queue or self.manager.queues.create(QueueRequest(".\\private$\\q"))
+
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            self.manager.sending.enqueue(self.queue, StoredMessage(packet(b"x" * 3000)))
+            self.store.commit()
+
+    def contents(self) -> list[tuple[int, bytes]]:
+        entries = [
+            (entry.lookup_id, self.manager.core.load(self.queue, entry)) for entry in self.queue.positions
+        ]
+        return [(lookup_id, message.packet.data) for lookup_id, message in entries]
+
+    def close(self) -> None:
+        self.manager.stop()
+        self.store.close()
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> tuple[Path, list[tuple[int, bytes]]]:
+    """The store of a queue manager of which most is dead, and what is live."""
+    host = Host(tmp_path)
+    host.send(600)
+    for entry in list(host.queue.positions)[5:]:
+        host.manager.placing.delete(host.queue, entry.lookup_id, 0)
+    contents = host.contents()
+    host.close()
+    return tmp_path, contents
+
+
+def test_compact(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:
+    directory, contents = managed
+    before = sum(path.stat().st_size for path in directory.glob("*.log"))
+    result = msmq("compact", directory)
+    assert (result.returncode, result.stderr) == (0, "")
+    after = sum(path.stat().st_size for path in directory.glob("*.log"))
+    assert result.stdout == f"{directory}: {before:,} bytes before, {after:,} bytes after\n"
+    assert after < 60_000 < 1_000_000 < before
+    assert msmq("check", directory).returncode == 0
+    host = Host(directory)
+    assert host.contents() == contents
+    record = host.manager.core.record
+    assert (record.computer_name, record.qualified_computer_name) == ("HOST", "HOST.example.org")
+    host.close()
+
+
+def test_compact_of_a_store_in_use(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:
+    directory, _ = managed
+    host = Host(directory)
+    result = msmq("compact", directory)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"msmq store: {directory} is in use by process {os.getpid()}" in result.stderr
+    host.close()
+
+
+def test_compact_tells_what_it_leaves_out(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:
+    directory, contents = managed
+    path = directory / "00000001.log"
+    data = path.read_bytes()
+    place = data.index(contents[2][1][-100:]) + 50
+    path.write_bytes(data[:place] + b"?" + data[place + 1 :])
+    result = msmq("compact", directory)
+    assert result.returncode == 1
+    assert result.stdout.startswith("damaged: ")
+    assert "00000001.log at offset " in result.stdout
+    host = Host(directory)
+    assert len(host.contents()) == len(contents) - 1
+    host.close()
+
+
+def test_compact_of_what_is_no_queue_manager(tmp_path: Path) -> None:
+    store = Store.open(RealDisk(tmp_path))
+    list(store.recover())
+    store.close()
+    result = msmq("compact", tmp_path)
+    assert (result.returncode, result.stderr) == (2, f"msmq store: {tmp_path} holds no queue manager.\n")
+
+
+def packet(body: bytes) -> UserMessage:
+    user = UserHeader(
+        source_queue_manager=bytes(16),
+        queue_manager_address=bytes(16),
+        sent_time=1_700_000_000,
+        message_id=1,
+        flags=USER_MP | 1 << 5 | QueueReference.DIRECT << 10,
+        destination_queue="OS:host\\private$\\q",
+    )
+    return UserMessage.build(
+        base=BaseHeader(flags=3), user=user, properties=MessagePropertiesHeader(), body=body
+    )
 
 
 def test_help() -> None:

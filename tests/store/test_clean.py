@@ -243,6 +243,23 @@ def test_a_drained_store_is_small_again(tmp_path: Path) -> None:
     assert blocks(tmp_path) < 1 << 16
 
 
+def test_what_is_live_in_a_large_segment_does_not_keep_it_large() -> None:
+    """A queue's own record was written again when the messages had gone; it is all that its segment holds."""
+    disk = SimulatedDisk()
+    store, book = filled(disk, 200, SMALL)
+    for number in list(book.addresses):
+        book.delete(store, number)
+    store.commit()
+    store.reserve(16000)  # a fresh segment, as large as the busy time wanted it
+    book.put(store, 500)
+    store.commit()
+    assert store.disk_bytes > 16000
+    while store.clean_step(book) or store.clean_step(book):
+        store.commit()
+    assert store.disk_bytes <= 4 * SMALL.smallest_segment_bytes
+    check(disk, book)
+
+
 def blocks(directory: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in directory.iterdir())
 

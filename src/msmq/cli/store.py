@@ -1,8 +1,10 @@
-"""``msmq store``: look at the durable store of a queue manager. The work is imported when it runs."""
+"""``msmq store``: look after the durable store of a queue manager. The work is imported when it runs."""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 DAMAGED = 1
 UNREADABLE = 2
 
-HELP = "Look at the durable store of a queue manager."
+HELP = "Look after the durable store of a queue manager."
 INFO_HELP = (
     "Show what a store holds: its format, its segments oldest first, and the number of the last batch.\n\n"
     "Standing bytes are those of messages and values, passing ones those of records that say something about "
@@ -32,6 +34,16 @@ CHECK_HELP = (
     "Nothing is changed. The queue manager must not run.\n\n"
     "Status: 0 when everything is sound, 1 when something is damaged, 2 when DIRECTORY could not be read as a "
     "store."
+)
+COMPACT_HELP = (
+    "Rewrite a store so that it holds only what is still needed.\n\n"
+    "A running queue manager gives space back by itself; this does all of it at once. It needs room for a copy of "
+    "what is needed, and whatever ends it half way leaves a sound store. Transactions that had not been committed "
+    "are undone, as at any start. Records that turn out to be damaged are told and left out: copy the directory "
+    "first when 'msmq store check' finds damage.\n\n"
+    "The queue manager must not run.\n\n"
+    "Status: 0, 1 when something damaged was left out, 2 when DIRECTORY could not be opened as the store of a queue "
+    "manager or the disk has no room."
 )
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIRECTORY", help="The directory of the store.", show_default=False)
@@ -58,22 +70,78 @@ def check(directory: _Directory) -> None:
     raise typer.Exit(DAMAGED if found.damaged else 0)
 
 
-def _inspect(directory: Path, *, thorough: bool) -> Inspection:
-    from msmq.store import RealDisk, StoreError
-    from msmq.store.inspection import inspect
+@app.command(help=COMPACT_HELP, short_help="Rewrite a store without what is not needed any more.")
+def compact(directory: _Directory) -> None:
+    with _plain_errors(directory):
+        before = _log_bytes(directory)
+        lost = _compact(directory)
+        print(f"{directory}: {before:,} bytes before, {_log_bytes(directory):,} bytes after")
+    raise typer.Exit(DAMAGED if lost else 0)
+
+
+def _compact(directory: Path) -> int:
+    """Start the queue manager of a store, which alone knows what is needed, and have the log rewritten. Gives in how
+    many places something was damaged."""
+    from msmq.manager.core import Environment
+    from msmq.manager.initialization import Identity
+    from msmq.manager.queue_manager import QueueManager
+    from msmq.store import NotAStoreError, RealDisk, Store
+
+    disk = RealDisk(directory, create=False)
+    if "FORMAT" not in disk.names():
+        raise NotAStoreError(f"{directory} is not a store: it has no FORMAT file.")
+
+    def identity() -> Identity:
+        """Whoever it was."""
+        core, record = manager.core, manager.core.record
+        if not record.computer_name:
+            raise NotAStoreError(f"{directory} holds no queue manager.")
+        domain = record.qualified_computer_name.removeprefix(record.computer_name).lstrip(".")
+        version = record.operating_system_version
+        return Identity(record.computer_name, domain, core.last_domain or bytes(16), version)
+
+    store = Store.open(disk)
+    manager = QueueManager(store, Environment(time.time, os.urandom), identity)
+    try:
+        manager.start()
+        with _progress(f"compacting {directory}", shown=True) as progress:
+            store.compact(manager.cleaning, progress)
+        manager.stop()
+    finally:
+        store.close()
+    damaged = [*map(str, store.report.damaged), *(lost.reason for lost in manager.core.lost_records)]
+    for place in damaged:
+        print(f"damaged: {place}")
+    return len(damaged)
+
+
+def _log_bytes(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.glob("*.log"))
+
+
+@contextmanager
+def _plain_errors(directory: Path) -> Iterator[None]:
+    from msmq.errors import MsmqError
 
     try:
         if not directory.is_dir():
             raise NotADirectoryError(f"{directory} is no directory.")
-        with _progress(directory, shown=thorough) as progress:
-            return inspect(RealDisk(directory, create=False), thorough=thorough, progress=progress)
-    except (OSError, StoreError) as error:
+        yield
+    except (OSError, MsmqError) as error:
         print(f"msmq store: {error}", file=sys.stderr)
         raise typer.Exit(UNREADABLE) from error
 
 
+def _inspect(directory: Path, *, thorough: bool) -> Inspection:
+    from msmq.store import RealDisk
+    from msmq.store.inspection import inspect
+
+    with _plain_errors(directory), _progress(f"checking {directory}", shown=thorough) as progress:
+        return inspect(RealDisk(directory, create=False), thorough=thorough, progress=progress)
+
+
 @contextmanager
-def _progress(directory: Path, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
+def _progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -83,7 +151,7 @@ def _progress(directory: Path, *, shown: bool) -> Iterator[Callable[[int, int], 
     console = Console(stderr=True)
     disabled = not shown or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
-        task = bar.add_task(f"checking {directory}", total=None)
+        task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

@@ -72,6 +72,12 @@ class Cleaner:
             self._store.start_segment(active.size)
         self._clean_up_to = max((s.number for s in self._space.segments.values() if s.closed), default=0)
 
+    @property
+    def ahead_bytes(self) -> int:
+        """What :meth:`everything` wants cleaned and is still there."""
+        segments = self._space.segments.values()
+        return sum(segment.end for segment in segments if segment.number <= self._clean_up_to)
+
     def step(self, owner: Owner, budget_bytes: int) -> bool:
         """Some cleaning; whether there is more to do. StoreFullError says that there is no room for copies."""
         freed = self._store.free_segments(_FREED_PER_STEP)
@@ -153,7 +159,10 @@ class Cleaner:
         if not idle or active is None:
             return False
         fitting = self._space.fitting_size()
-        if active.size > fitting and 2 * active.live_bytes <= active.end:
+        spare = self._space.spare
+        free = active.size - active.end + (spare.size if spare is not None else 0)
+        # Leaving a segment gives back what it has not filled, whatever is live in it.
+        if free > 4 * fitting:
             with suppress(StoreFullError):
                 self._store.start_segment(fitting)
                 return True

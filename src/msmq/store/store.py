@@ -382,14 +382,17 @@ class Store:
             return self._cleaner.step(owner, budget_bytes)
         return False
 
-    def compact(self, owner: Owner) -> None:
+    def compact(self, owner: Owner, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         """Rewrite the log so that only live records are left in it, or raise StoreFullError when the disk has
-        no room for the copies. Takes as long as reading and writing them."""
+        no room for the copies. Takes as long as reading and writing them. ``progress`` hears how many of all
+        bytes are done."""
         self._require_usable()
         self.commit()
         self._cleaner.everything()
+        total = self._cleaner.ahead_bytes
         while self._cleaner.step(owner, _COMPACT_BYTES):
             self.commit()
+            progress(total - self._cleaner.ahead_bytes, total)
 
     def free_segments(self, most: int) -> bool:
         """Delete up to ``most`` segments without live records, oldest first; whether there were any."""

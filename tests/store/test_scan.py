@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmq.store.layout import BATCH_HEADER_SIZE, INDEX_MARKER, RECORD_SIZE, ROW, SECTOR_SIZE, place
+from msmq.store.layout import (
+    BATCH_HEADER_SIZE,
+    INDEX_MARKER,
+    RECORD_SIZE,
+    ROW,
+    SECTOR_SIZE,
+    batch_header_at,
+    place,
+    zero_sectors,
+)
 from msmq.store.scan import UNKNOWN, Scan, scan
 from msmq.testing import SimulatedDisk
 from tests.store.support import STORE_ID, head, new_store, payload, put
@@ -190,3 +199,45 @@ def test_payloads_of_zeros_are_read() -> None:
     store.commit()
     assert found(scan(disk.durable_content(NAME), STORE_ID, 1, None)) == [0, 1, 2]
     assert payload(1)
+
+
+def test_a_message_of_zeros_is_no_unwritten_sector() -> None:
+    """A bit flips in the last batch, in a record whose payload has whole sectors of zeros: that is damage, and costs
+    no other record of the batch."""
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    zeros = b"begin" + bytes(1200) + b"end"
+    addresses = [store.append(1, head(number), zeros) for number in range(3)]
+    store.commit()
+    data = disk.durable_content(NAME)
+    offset = place(addresses[1])[1]
+    for at in (offset + RECORD_SIZE + 2, offset + RECORD_SIZE + 700, offset + 20):
+        result = scan(changed(data, at), STORE_ID, 1, None)
+        assert (found(result), result.torn) == ([0, 2], None)
+        assert [damage.offset for damage in result.damaged] == [offset]
+    # What holds something, and is zero now, was not written.
+    for at in (offset, place(addresses[2])[1]):
+        sector = at // SECTOR_SIZE * SECTOR_SIZE
+        result = scan(zeroed(data, sector, sector + SECTOR_SIZE), STORE_ID, 1, None)
+        assert (found(result), result.damaged) == ([], [])
+        assert result.torn is not None
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_zero_sectors_are_counted_alike_when_written_and_when_read(drawn: st.DataObject) -> None:
+    pieces = drawn.draw(st.lists(st.tuples(st.booleans(), st.integers(0, 1300)), min_size=1, max_size=6))
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    for number, (zero, size) in enumerate(pieces):
+        store.append(1, head(number + 1), bytes(size) if zero else b"\1" * size)
+        if drawn.draw(st.booleans()):
+            store.commit()
+    store.commit()
+    data = disk.durable_content(NAME)
+    offset = 0
+    while (header := batch_header_at(data, offset, STORE_ID, 1)) is not None:
+        start, end = offset + BATCH_HEADER_SIZE, offset + header.length
+        assert header.zero_sectors == len(zero_sectors(data, start, end))
+        offset = end
+    assert offset

@@ -96,6 +96,7 @@ BATCH_MAGIC: Final = b"MQb\x01"
 _BATCH: Final = Struct("<4sI8sQQIIII")
 BATCH_HEADER_SIZE: Final = _BATCH.size
 _CONTINUED: Final = 0x0001
+_ZEROS: Final = bytes(SECTOR_SIZE)
 _TAG_SIZE: Final = 8
 
 
@@ -103,7 +104,8 @@ class BatchHeader(NamedTuple):
     """In front of each batch. Sequence numbers rise by one from batch to batch through the whole log.
 
     A batch that is ``continued`` is the first part of a commit that the end of a segment divided; it counts
-    only together with the next batch.
+    only together with the next batch. ``zero_sectors`` tells a body of zeros from one that was never written;
+    it is 0 in batches of older programs.
     """
 
     length: int
@@ -111,12 +113,13 @@ class BatchHeader(NamedTuple):
     address: int
     record_count: int
     continued: bool
+    zero_sectors: int = 0
 
 
 def pack_batch_header(store_id: bytes, header: BatchHeader) -> bytes:
     fields = (header.length, store_id[:_TAG_SIZE], header.sequence, header.address, header.record_count)
     flags = _CONTINUED if header.continued else 0
-    checked = _BATCH.pack(BATCH_MAGIC, *fields, flags, 0, 0)[:-4]
+    checked = _BATCH.pack(BATCH_MAGIC, *fields, flags, header.zero_sectors, 0)[:-4]
     return checked + crc32(checked).to_bytes(4, "little")
 
 
@@ -125,12 +128,31 @@ def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> B
     end = offset + BATCH_HEADER_SIZE
     if end > len(data):
         return None
-    magic, length, tag, sequence, address, count, flags, _, crc = _BATCH.unpack_from(data, offset)
+    magic, length, tag, sequence, address, count, flags, zeros, crc = _BATCH.unpack_from(data, offset)
     if magic != BATCH_MAGIC or tag != store_id[:_TAG_SIZE] or address != number << OFFSET_BITS | offset:
         return None
     if crc != crc32(data[offset : end - 4]) or length < BATCH_HEADER_SIZE + count * footprint(0):
         return None
-    return BatchHeader(length, sequence, address, count, bool(flags & _CONTINUED))
+    return BatchHeader(length, sequence, address, count, bool(flags & _CONTINUED), zeros)
+
+
+def zero_sectors(data: bytes, start: int, stop: int, skipped: int = 0) -> list[int]:
+    """The sectors that begin between two offsets of a segment and are zero, up to ``stop``; ``data`` are the
+    bytes of the segment without the first ``skipped`` ones.
+
+    Less than 8 bytes at the end can be padding, which is zero anyway.
+    """
+    first = -(-start // SECTOR_SIZE) * SECTOR_SIZE
+    sample = data[first - skipped : max(stop - 7 - skipped, 0) : SECTOR_SIZE]
+    found = []
+    number = sample.find(0)
+    while number >= 0:
+        sector = first + number * SECTOR_SIZE
+        end = min(sector + SECTOR_SIZE, stop)
+        if data[sector - skipped : end - skipped] == _ZEROS[: end - sector]:
+            found.append(sector)
+        number = sample.find(0, number + 1)
+    return found
 
 
 # --- the index of a sealed segment --------------------------------------------------------------------------

@@ -9,7 +9,8 @@ the records that fail their checksums and no others. Sequence numbers tell wheth
 Only the last batch of the log can be incomplete because the power went. Segments are new files full of zeros,
 so of a torn batch each sector is either written or still zero. When the last batch has bad records and one of
 them lies on a sector that is still zero (or beyond the end of the file), the batch is a torn tail and is
-dropped whole. When all its sectors were written, it was flipped bits, and damage again.
+dropped whole. When all its sectors were written, it was flipped bits, and damage again. A message may consist
+of zeros itself; the header says how many sectors of the batch were zero when it was written.
 
 The same holds for a damaged batch header: its records are found by their own checksums.
 """
@@ -39,6 +40,7 @@ from msmq.store.layout import (
     parse_trailer,
     segment_name,
     segment_seed,
+    zero_sectors,
 )
 
 _LEAD_SIZE: Final = LEAD.size
@@ -175,16 +177,17 @@ class _Reader:
                 return candidate
         return end
 
-    def was_written(self, stretch: tuple[int, int], batch: tuple[int, int]) -> bool:
-        """Whether every sector under a stretch of a batch was written: in none is the batch's part still
-        zero."""
-        first, last = stretch[0] // SECTOR_SIZE, (stretch[1] - 1) // SECTOR_SIZE
-        for sector in range(first * SECTOR_SIZE, (last + 1) * SECTOR_SIZE, SECTOR_SIZE):
-            start, stop = max(sector, batch[0]), min(sector + SECTOR_SIZE, batch[1])
-            # Less than 8 bytes at the end can be padding, which is zero anyway.
-            if stop - start >= 8 and _is_zero(self.data, start, stop):
-                return False
-        return True
+    def was_written(self, offset: int, header: BatchHeader, bad: list[tuple[int, int]]) -> bool:
+        """Whether every sector of a batch was written: no more of them are zero than were then."""
+        start, end = offset + BATCH_HEADER_SIZE, offset + header.length
+        if end > len(self.data):
+            return False
+        zeros = zero_sectors(self.data, start, end)
+        under_bad = sum(
+            any(sector < stop and begin < sector + SECTOR_SIZE for begin, stop in bad) for sector in zeros
+        )
+        # The others are as they were, by the checksums of their records.
+        return under_bad <= max(0, header.zero_sectors - (len(zeros) - under_bad))
 
 
 def _is_zero(data: bytes, start: int, stop: int) -> bool:
@@ -227,11 +230,10 @@ def _take_batch(
     if not whole or header.continued:
         successor = reader.next_header(end)
         later = following if successor is None else successor.sequence
-        if later is None or later <= header.sequence:
-            written = not header.continued and end <= len(reader.data)
-            if not written or not all(reader.was_written(bad, (offset, end)) for bad in found.bad):
-                result.torn = TornTail(result.name, offset)
-                return False
+        last = later is None or later <= header.sequence
+        if last and (header.continued or not reader.was_written(offset, header, found.bad)):
+            result.torn = TornTail(result.name, offset)
+            return False
     _add(result, found)
     for start, stop in found.bad:
         _report(result, start, stop, "a record does not have its checksum")
@@ -266,8 +268,13 @@ def _judge_remainder(reader: _Reader, result: Scan, offset: int, following: int 
 
 
 def _header_was_written(reader: _Reader, offset: int) -> bool:
-    end = offset + BATCH_HEADER_SIZE
-    return end <= len(reader.data) and reader.was_written((offset, end), (offset, len(reader.data)))
+    """Whether none of the sectors under a header is still zero."""
+    data, end = reader.data, offset + BATCH_HEADER_SIZE
+    for sector in range(offset // SECTOR_SIZE * SECTOR_SIZE, end, SECTOR_SIZE):
+        start, stop = max(sector, offset), min(sector + SECTOR_SIZE, len(data))
+        if stop - start >= 8 and _is_zero(data, start, stop):
+            return False
+    return end <= len(data)
 
 
 def _salvage(reader: _Reader, result: Scan, start: int, stop: int, reason: str) -> None:

@@ -18,6 +18,7 @@ from msmq.store.layout import (
     pack_rows,
     pack_trailer,
     segment_name,
+    zero_sectors,
 )
 
 
@@ -105,8 +106,10 @@ class Chunk:
 
     segment: Segment
     start: int
-    parts: list[bytes] = field(default_factory=lambda: [b""])
-    """The header of the batch, as soon as it is known; then header, payload and padding of each record."""
+    parts: list[bytes] = field(default_factory=list)
+    """Header, payload and padding of each record."""
+    data: bytes = b""
+    """The whole batch, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
     passing_records: int = 0
     passing_bytes: int = 0
@@ -119,9 +122,12 @@ class Chunk:
         segment = self.segment
         self.sequence = sequence
         count = len(self.addresses)
-        header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued)
-        self.parts[0] = pack_batch_header(store_id, header)
-        segment.rows.append(pack_rows(self.parts[1::3], self.addresses, map(len, self.parts[2::3])))
+        start = self.start + BATCH_HEADER_SIZE
+        records = b"".join(self.parts)
+        zeros = len(zero_sectors(records, start, end, start))
+        header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
+        self.data = pack_batch_header(store_id, header) + records
+        segment.rows.append(pack_rows(self.parts[::3], self.addresses, map(len, self.parts[1::3])))
         segment.end = end
         segment.first_sequence = segment.first_sequence or sequence
         segment.next_sequence = sequence + 1
@@ -134,7 +140,7 @@ class Chunk:
         if not addresses or not addresses[0] <= address <= addresses[-1]:
             return None
         index = bisect_left(addresses, address)
-        return self.parts[3 * index + 2] if addresses[index] == address else None
+        return self.parts[3 * index + 1] if addresses[index] == address else None
 
 
 @dataclass(slots=True)

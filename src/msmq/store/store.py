@@ -292,7 +292,7 @@ class Store:
             for chunk in batch.chunks:
                 if chunk.addresses:
                     file = chunk.segment.writable()
-                    self._put(file.pwrite, b"".join(chunk.parts), chunk.start)
+                    self._put(file.pwrite, chunk.data, chunk.start)
                     file.fdatasync()
             # Only now: an index says that all batches of its segment are whole, with their continuations.
             for chunk in batch.chunks:

@@ -56,7 +56,13 @@ class Item(NamedTuple):
 
     @property
     def payload(self) -> bytes:
-        return Random(self.content).randbytes(self.size).replace(b"\0", b"\1")
+        """Bodies of zeros too: on disk they look like what was never written."""
+        random = Random(self.content)
+        data = random.randbytes(self.size)
+        if self.content % 3:
+            return data
+        start, stop = sorted(random.choices(range(self.size + 1), k=2))
+        return data[:start] + bytes(stop - start) + data[stop:]
 
 
 State = dict[int, Item]

@@ -14,6 +14,7 @@ from msmq.security.access import Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS, EVERYONE
 from msmq.wire.access_masks import QueueAccessMask
+from msmq.wire.classes import MessageClass
 from msmq.wire.headers import BaseHeader, MessagePropertiesHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import TransactionHeader
@@ -230,4 +231,31 @@ def test_the_administration_queue_may_be_elsewhere(host: Host) -> None:
 
 def test_an_administration_queue_that_is_not_there(host: Host) -> None:
     deliver(host, host.queue(), asking(ALL, admin="OS:HOST\\private$\\nobody"))
+    assert told(host) == []
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_the_arrival_in_a_transaction_is_told_at_its_commit(host: Host, prepared: bool) -> None:
+    """Also when the queue manager was restarted in between, with the transaction promised to a coordinator."""
+    queue = host.queue(transactional=True)
+    transaction = host.transactions.create(single_phase=not prepared)
+    for message in (
+        asking(PA, transactional=True),
+        asking(0, transactional=True),
+        asking(PR, transactional=True),
+    ):
+        host.manager.sending.deliver(queue, message, None, transaction)
+    assert told(host) == []
+    if prepared:
+        host.transactions.prepare(transaction.identifier, single_phase=False)
+        host.kill()
+    host.transactions.commit(transaction.identifier)
+    assert told(host) == [MessageClass.ACK_REACH_QUEUE]
+
+
+def test_nobody_hears_of_the_arrival_of_what_was_aborted(host: Host) -> None:
+    queue = host.queue(transactional=True)
+    transaction = host.transactions.create()
+    host.manager.sending.deliver(queue, asking(ALL, transactional=True), None, transaction)
+    host.transactions.abort(transaction.identifier)
     assert told(host) == []

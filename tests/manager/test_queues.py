@@ -559,3 +559,42 @@ def test_connector_queues(host: Host) -> None:
         QueueType.CONNECTOR,
         [b"for them"],
     )
+
+
+# --- subqueues that nobody needs --------------------------------------------------------------------------------
+
+
+def test_an_empty_subqueue_goes_when_nobody_has_it_open(host: Host) -> None:
+    queue = host.queue()
+    name = f"DIRECT=OS:{queue.pathname};later"
+    first = host.manager.queues.open(name, RECEIVE)
+    second = host.manager.queues.open(name, PEEK)
+    sub = first.queue
+    assert sub is not None
+    host.close(first)
+    assert queue.subqueue_collection == {"later": sub}
+    host.close(second)
+    assert queue.subqueue_collection == {}
+    assert sub.number not in host.manager.core.queues
+    host.restart()
+    assert host.find().subqueue_collection == {}
+
+
+def test_a_subqueue_with_messages_stays(host: Host) -> None:
+    queue = host.queue(transactional=True)
+    name = f"DIRECT=OS:{queue.pathname};later"
+    transaction = host.transactions.create()
+    position = host.send(queue, b"x", transaction)
+    host.transactions.commit(transaction.identifier)
+    descriptor = host.manager.queues.open(name, RECEIVE)
+    sub = descriptor.queue
+    assert sub is not None
+    moving = host.transactions.create()
+    host.manager.move_message(position, sub, moving)
+    host.close(descriptor)
+    assert queue.subqueue_collection == {"later": sub}, "something is on its way there"
+    host.transactions.commit(moving.identifier)
+    host.close(host.manager.queues.open(name, RECEIVE))
+    assert host.contents(sub) == [b"x"]
+    host.restart()
+    assert list(host.find().subqueue_collection) == ["later"]

@@ -295,7 +295,28 @@ def test_the_very_message_is_not_found_when_it_is_damaged() -> None:
     assert status_of(result) == MessageNotFoundError.code
 
 
-def test_a_reader_that_waits_is_told_when_what_comes_back_is_damaged() -> None:
+def test_a_reader_that_waits_waits_on_when_what_comes_back_is_damaged() -> None:
+    host = Host()
+    queue = host.queue(transactional=True)
+    (bad,) = sent(host, queue, b"1")
+    transaction = host.transactions.create()
+    host.reader(queue).receive(transaction=transaction)
+    damage_message(host, bad)
+    waiting, second, third = host.reader(queue), host.reader(queue), host.reader(queue)
+    assert waiting.receive(timeout_s=10) is None
+    assert second.receive(timeout_s=20) is None
+    host.advance(4)
+    host.transactions.abort(transaction.identifier)
+    assert waiting.statuses == []
+    assert [lost.lookup_id for lost in host.manager.core.lost_records] == [bad.lookup_id]
+    sent(host, queue, b"2")
+    assert (waiting.bodies, second.statuses) == ([b"2"], []), "it has not lost its turn"
+    host.advance(30)
+    assert second.statuses == [IoTimeoutError.code]
+    assert third.statuses == []
+
+
+def test_a_wait_that_goes_on_after_damage_ends_when_it_was_to_end() -> None:
     host = Host()
     queue = host.queue(transactional=True)
     (bad,) = sent(host, queue, b"1")
@@ -303,9 +324,69 @@ def test_a_reader_that_waits_is_told_when_what_comes_back_is_damaged() -> None:
     host.reader(queue).receive(transaction=transaction)
     damage_message(host, bad)
     waiting = host.reader(queue)
-    assert waiting.receive(timeout_s=10) is None
+    cursor = waiting.cursor()
+    assert waiting.receive(timeout_s=10, cursor=cursor) is None
+    host.advance(6)
     host.transactions.abort(transaction.identifier)
-    assert waiting.statuses == [MessageStorageFailedError.code]
+    host.advance(3)
+    assert waiting.statuses == []
+    host.advance(2)
+    assert waiting.statuses == [IoTimeoutError.code]
+
+
+@pytest.mark.parametrize("end", ["purge", "delete"])
+def test_what_is_thrown_away_is_not_read(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless its sender may want to hear of it."""
+    host = Host()
+    host.queue("admin")
+    queue = host.queue(journaling=True)
+    asked = "OS:HOST\\private$\\admin"
+    host.fill(queue, b"1", b"2", recoverable=True)
+    host.send(queue, b"3", recoverable=True, admin=asked, acknowledge=8)
+    host.kill()
+    host.manager.core.subscribers.remove(host.spy)  # it looks at everything
+    host.manager.core.told_available.clear()
+    read, addresses = host.store.read, list[int]()
+
+    def counted(address: int, payload_size: int | None = None) -> bytes:
+        addresses.append(address)
+        return read(address, payload_size)
+
+    monkeypatch.setattr(host.store, "read", counted)
+    queue = host.find()
+    last = list(queue.positions)[-1].address
+    getattr(host.manager.queues, end)(queue)
+    assert addresses == [last]
+    assert len(host.find("admin").positions) == 1
+    assert host.manager.core.total_bytes == host.find("admin").total_bytes
+    host.kill()
+    assert end == "delete" or len(host.find().positions) == 0
+
+
+def test_a_queue_is_deleted_whole_or_not_at_all() -> None:
+    """The disk has room for some of the deletions, not for all."""
+    host = Host(options=SMALL)
+    queue = host.queue(transactional=True)
+    sent(host, queue, *(b"%d" % number for number in range(150)))
+    transaction = host.transactions.create()
+    held = host.reader(queue)
+    held.receive(transaction=transaction)
+    waiting = host.reader(queue)
+    host.store.commit()
+    fill_disk_but_for_the_spare(host)
+    before = [entry.lookup_id for entry in queue.positions]
+    with pytest.raises(MessageStorageFailedError):
+        host.manager.queues.delete(queue)
+    assert [entry.lookup_id for entry in queue.positions] == before
+    assert (host.find(), waiting.descriptor.queue) == (queue, queue)
+    host.transactions.abort(transaction.identifier)
+    host.disk.capacity = None
+    host.kill()
+    assert [entry.lookup_id for entry in host.find().positions] == before
+    host.manager.queues.delete(host.find())
+    host.kill()
+    assert "host\\private$\\orders" not in host.manager.core.by_path
+    assert (host.manager.core.total_bytes, host.manager.core.orphans) == (0, {})
 
 
 @pytest.mark.parametrize("end", ["purge", "delete", "expire", "commit", "commit move", "move"])

@@ -45,7 +45,7 @@ class Acknowledging(Subscriber):
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         """Journals and dead letters are history: what happens to them is of no interest to the sender."""
-        if is_destination(queue) and reason != MessageClass.NORMAL:
+        if is_destination(queue) and reason != MessageClass.NORMAL and not message.owes_nothing:
             self.acknowledge(message.packet, MessageClass(reason))
 
     def acknowledge(self, packet: UserMessage, fate: MessageClass | SenderMessageClass) -> None:

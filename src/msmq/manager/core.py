@@ -60,7 +60,11 @@ class Subscriber:
         """A message reached its destination queue, or was refused there: ``fate`` is a message class."""
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        """A message left its queue for ``reason``, a message class."""
+        """A message left its queue for ``reason``, a message class.
+
+        What a purge or the deletion of a queue takes away is read from the store only if somebody looks at it; ask
+        ``message.owes_nothing`` first.
+        """
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Sending from ``queue`` is to stop."""
@@ -290,7 +294,7 @@ class Core:
         if not entry.address:
             return queue.volatile[entry.lookup_id]
         message = from_record(self.ledger.store.read(entry.address), entry.lookup_id)
-        if entry.marks:
+        if entry.marks & (PositionMark.FIRST | PositionMark.LAST):
             message.packet = message.packet.with_transaction_edges(
                 first=bool(entry.marks & PositionMark.FIRST), last=bool(entry.marks & PositionMark.LAST)
             )

@@ -210,10 +210,11 @@ class Ledger:
         envelope: bytes,
         expiry: int | None,
         transaction: bytes = NO_TRANSACTION,
+        marks: int = 0,
     ) -> int:
         """Write a message; gives its address. ``envelope`` and ``expiry`` are the message's own, which the caller has
         at hand."""
-        flags = len(envelope) - ENVELOPE_SIZE << LOCAL_SIZE_SHIFT
+        flags = len(envelope) - ENVELOPE_SIZE << LOCAL_SIZE_SHIFT | marks << MARKS_SHIFT
         if stored.local.allow_peek_when_locked:
             flags |= PEEKABLE_WHEN_LOCKED
         until = NEVER if expiry is None or expiry > NEVER else expiry

@@ -14,11 +14,12 @@ from typing import Final
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
+from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
-from msmq.manager.positions import Entry, PositionState
+from msmq.manager.positions import Entry, PositionMark, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead, position_of
-from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope, record_size
+from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, UnreadMessage, envelope, record_size
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue
 from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
@@ -27,6 +28,9 @@ from msmq.wire.properties.queue import within_quota
 MQ_OK = 0
 ADMITTED: Final = EnqueueStatus.OK
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
+_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+_MAY_OWE: Final = USER_TH | 7 << 13
+"""Flags of a UserHeader: the message is transactional or names an administration queue."""
 RECOVERABLE = 1 << 5
 NUMBERS_BYTES = 64
 """A new message may begin a new range of numbers, which is written too."""
@@ -37,6 +41,7 @@ class Placing:
 
     def __init__(self, core: Core) -> None:
         self.core = core
+        self.expiries = Expiries(core.timers, self.expire)
 
     # --- into a queue ---------------------------------------------------------------------------------------
 
@@ -100,9 +105,12 @@ class Placing:
         if not queue.transactional and not packet.user.flags & USER_TH:
             number |= (7 - (packet.base.flags & 7)) << 56
         message.lookup_id = number
-        address = core.ledger.put_message(queue.number, message, front, expiry, transaction) if front else 0
+        marks = 0 if packet.user.flags & _MAY_OWE else _OWES_NOTHING
+        address = 0
+        if front:
+            address = core.ledger.put_message(queue.number, message, front, expiry, transaction, marks)
         state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
-        self.place(queue, message, address, expiry, state)
+        self.place(queue, message, address, expiry, state, marks)
         return position_of((queue, number))
 
     def place(
@@ -134,7 +142,7 @@ class Placing:
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int | None) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
         if expiry is not None and is_destination(queue):
-            self.core.timers.start(expiry, lambda: self.expire(queue, lookup_id))
+            self.expiries.watch(queue, lookup_id, expiry)
 
     def make_available(self, queue: Queue, lookup_id: int) -> None:
         """Message Position Available: everybody who waits is served in order, then protocols are told."""
@@ -218,6 +226,24 @@ class Placing:
             for subscriber in core.subscribers:
                 subscriber.message_position_deleted(queue, message, reason)
 
+    def discard(self, queue: Queue, entry: Entry, reason: int, *, recorded: bool = False) -> None:
+        """Delete a message that nobody received. One of which nobody waits to hear is not even read."""
+        core, lookup_id = self.core, entry.lookup_id
+        if not entry.marks & _OWES_NOTHING or not entry.address:
+            self.delete(queue, lookup_id, reason, recorded=recorded)
+            return
+        with core.event(0, 1, freeing=True):
+            if not recorded:
+                core.ledger.delete_message(lookup_id, reason)
+            self.take_out(queue, lookup_id)
+            core.ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
+            message = UnreadMessage(lookup_id, lambda: core.load(queue, entry))
+            try:
+                for subscriber in core.subscribers:
+                    subscriber.message_position_deleted(queue, message, reason)
+            except MessageStorageFailedError as error:  # somebody looked, and it is damaged
+                self._report_lost(queue, lookup_id, error)
+
     def fetch(self, queue: Queue, entry: Entry, *, recorded: bool = False) -> StoredMessage | None:
         """The message at a place that the caller may empty; None when the disk has damaged it. Then it leaves its
         queue and operators are told: it costs itself, and nothing waits behind it."""
@@ -234,7 +260,10 @@ class Placing:
                 core.ledger.delete_message(entry.lookup_id, MessageClass.NORMAL)
             self.take_out(queue, entry.lookup_id)
             core.ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
-            core.lost_records.append(LostRecord(Kind.MESSAGE, entry.lookup_id, queue.pathname, str(error)))
+            self._report_lost(queue, entry.lookup_id, error)
+
+    def _report_lost(self, queue: Queue, lookup_id: int, error: Exception) -> None:
+        self.core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
 
     def _journal_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
         """The journal of a queue that journals, unless it is full: then the copy is not made."""

@@ -38,10 +38,12 @@ class PositionState(IntEnum):
 
 class PositionMark(IntEnum):
     """Bits of ``marks``: FirstInTransaction and LastInTransaction of the message, which its packet does not say,
-    because it is written before anybody knows."""
+    because it is written before anybody knows; and that no acknowledgment can be due for it, whatever becomes of
+    it."""
 
     FIRST = 1
     LAST = 2
+    OWES_NOTHING = 4
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from msmq.errors import (
@@ -299,7 +300,8 @@ class Queues:
     # --- delete and purge -----------------------------------------------------------------------------------
 
     def delete(self, queue: Queue, caller: Token | None = None, *, skip_directory: bool = False) -> None:
-        """Delete Queue, with its journal and its subqueues."""
+        """Delete Queue, with its journal and its subqueues and every message in them: one event. A disk too full to
+        write down so many deletions refuses it and nothing has changed; a purge goes on as far as it can."""
         if queue.parent is not None:
             raise UnsupportedFormatnameOperationError(
                 "Subqueues and journals go with their queue and not alone."
@@ -307,20 +309,26 @@ class Queues:
         if queue.number < FIRST_QUEUE_NUMBER:
             raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
         self.guard.check_queue(caller, queue, QueueOperation.DELETE)
-        if queue.queue_type is QueueType.PUBLIC and not skip_directory:
-            result = self.directory.delete(queue_object(queue), caller=caller)
-            if result is not DirectoryResult.SUCCESS:
-                raise directory_error(result, f"{queue.pathname} could not be removed from the directory")
-        family = queue.family
-        self.reading.transactions.forget_queues(family)
-        with self.core.answers.held():
+        family, core = queue.family, self.core
+        count = sum(len(member.positions) for member in family)
+        with core.event(0, count + 1, freeing=True):
+            if queue.queue_type is QueueType.PUBLIC and not skip_directory:
+                result = self.directory.delete(queue_object(queue), caller=caller)
+                if result is not DirectoryResult.SUCCESS:
+                    raise directory_error(result, f"{queue.pathname} could not be removed from the directory")
+            # All of it is written before anything follows from it that wants room too: acknowledgments.
+            core.ledger.drop_value(f"queue/{queue.number}")
+            for entry in chain.from_iterable(member.positions for member in family):
+                if entry.address:
+                    core.ledger.delete_message(entry.lookup_id, MessageClass.NACK_Q_DELETED)
+            self.reading.transactions.forget_queues(family)
             for member in family:
                 for entry in list(member.positions):
-                    self.placing.delete(member, entry.lookup_id, MessageClass.NACK_Q_DELETED)
-            self.core.unregister(queue)
+                    self.placing.discard(member, entry, MessageClass.NACK_Q_DELETED, recorded=True)
+                self.placing.expiries.forget(member)
+            core.unregister(queue)
             for member in family[1:]:
-                self.core.queues.pop(member.number, None)
-            self.core.ledger.drop_value(f"queue/{queue.number}")
+                core.queues.pop(member.number, None)
             self._abandon(family)
 
     def delete_named(self, format_name: str, caller: Token | None = None) -> None:
@@ -352,7 +360,7 @@ class Queues:
         with self.core.answers.held():
             for entry in list(queue.positions):
                 if entry.state is PositionState.AVAILABLE:
-                    self.placing.delete(queue, entry.lookup_id, MessageClass.NACK_Q_PURGED)
+                    self.placing.discard(queue, entry, MessageClass.NACK_Q_PURGED)
                 else:
                     queue.positions.set_state(entry.lookup_id, PositionState.PURGE_PENDING)
 
@@ -468,9 +476,29 @@ class Queues:
             return
         if descriptor.queue is None:
             return
+        queue = descriptor.queue
         self.reading.close(descriptor)
-        descriptor.queue.open_descriptors.remove(descriptor)
+        queue.open_descriptors.remove(descriptor)
         descriptor.queue = None  # a closed descriptor reads no more, whoever still holds it
+        self._drop_empty_subqueue(queue)
+
+    def _drop_empty_subqueue(self, queue: Queue) -> None:
+        """A subqueue that nobody has open and nothing stands in, or is to be moved to, is gone; it was made by opening
+        it and comes back that way."""
+        parent = queue.parent
+        if parent is None or queue is parent.journal or queue.open_descriptors or len(queue.positions):
+            return
+        if self.reading.transactions.is_target(queue):
+            return
+        name = queue.pathname.rpartition(";")[2].lower()
+        del parent.subqueue_collection[name]
+        try:
+            self.write(parent)
+        except MQError:
+            parent.subqueue_collection[name] = queue  # a full disk: the next close tries again
+        else:
+            del self.core.queues[queue.number]
+            self.placing.expiries.forget(queue)
 
 
 def check_operation(name: FormatName, access: QueueAccessType) -> None:

@@ -18,7 +18,6 @@ from msmq.errors import (
     IoTimeoutError,
     MessageAlreadyReceivedError,
     MessageNotFoundError,
-    MessageStorageFailedError,
     MQError,
     OperationCancelledError,
     QueueNotAvailableError,
@@ -241,7 +240,7 @@ class Reading:
             if cursor is not None and stood is not None:  # the message was damaged: as if it had never been
                 cursor.place, cursor.state = stood
         if answer.outcome is Outcome.WAITING:
-            return self._wait(read, queue)
+            return self._wait(read, queue, self.core.environment.now() + read.timeout_s)
         return self._fail(read, _STATUS[answer.outcome])
 
     def _refusal(self, read: _Read) -> type[MQError] | None:
@@ -296,18 +295,22 @@ class Reading:
 
     # --- waiting --------------------------------------------------------------------------------------------
 
-    def _wait(self, read: _Read, queue: Queue) -> None:
-        """Wait For New Message."""
+    def _wait(self, read: _Read, queue: Queue, deadline: float, *, again: bool = False) -> None:
+        """Wait For New Message. A message that comes and is damaged is passed over as by all reads: the wait goes on,
+        in front of those who came later."""
         cursor, transaction = read.cursor, read.transaction
 
         def finish(status: int, position: MessagePosition | None) -> None:
             if transaction is not None and reader in transaction.waiting:
                 transaction.waiting.remove(reader)
             if position is not None:
+                stood = None if cursor is None else (cursor.place, cursor.state)
                 if cursor is not None:
                     cursor.message_available(position)
                 if not self._give(read, position):
-                    self._fail(read, MessageStorageFailedError.code)
+                    if cursor is not None and stood is not None:
+                        cursor.place, cursor.state = stood
+                    self._wait(read, queue, deadline, again=True)
             else:
                 if cursor is not None:
                     cursor.wait_time_expired()
@@ -318,12 +321,11 @@ class Reading:
             reader.over = True
             finish(IoTimeoutError.code, None)
             return
-        queue.waiting.append(reader)
+        queue.waiting.insert(0 if again else len(queue.waiting), reader)
         read.descriptor.waiting.append(reader)
         if transaction is not None:
             transaction.waiting.append(reader)
         if read.timeout_s != INFINITE:
-            deadline = self.core.environment.now() + read.timeout_s
             reader.timer = self.core.timers.start(deadline, lambda: finish_wait(reader, IoTimeoutError.code))
 
     def cancel(

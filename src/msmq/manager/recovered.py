@@ -31,8 +31,8 @@ ROW_SIZE: Final = 56
 NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
-"""Where the flags of a MESSAGE have the marks of its position: first, last of its transaction."""
-MARKS_MASK: Final = 3
+"""Where the flags of a MESSAGE have the marks of its position."""
+MARKS_MASK: Final = 7
 LOCAL_SIZE_SHIFT: Final = 8
 
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmq.wire.headers import INFINITE
 from msmq.wire.message import UserMessage
@@ -77,6 +78,8 @@ class StoredMessage:
     arrival_time: int = 0
     transaction: bytes | None = None
     """Identifier of the local transaction that enqueued it and has not ended yet."""
+    owes_nothing: bool = False
+    """No acknowledgment can be due for it; False says only that this is not known without reading it."""
 
     @property
     def size(self) -> int:
@@ -97,6 +100,25 @@ class StoredMessage:
         user = self.packet.user
         limit_s = user.time_to_be_received_s
         return None if limit_s == INFINITE else user.sent_time + limit_s
+
+
+class UnreadMessage(StoredMessage):
+    """A message that leaves its queue and that nobody may want to look at: it is read when somebody does."""
+
+    __slots__ = ("_message", "_read")
+
+    def __init__(self, lookup_id: int, read: Callable[[], StoredMessage]) -> None:
+        self.lookup_id = lookup_id
+        self.owes_nothing = True
+        self._read = read
+        self._message: StoredMessage | None = None
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in ("packet", "local", "arrival_time", "transaction"):
+            return super().__getattribute__(name)
+        if self._message is None:
+            self._message = self._read()
+        return getattr(self._message, name)
 
 
 def envelope(message: StoredMessage) -> bytes:

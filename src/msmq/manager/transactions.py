@@ -14,12 +14,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from msmq.errors import TransactionSequenceError
+from msmq.errors import MessageStorageFailedError, TransactionSequenceError
 from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
 from msmq.manager.model import OperationType
-from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait
+from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait, is_destination
 from msmq.manager.positions import PositionMark, PositionState
 from msmq.manager.queue import Queue, WaitingRead
 from msmq.manager.recovered import NUMBER_MASK
@@ -42,6 +42,8 @@ class TransactionalOperation:
     dequeue_reason: int = MessageClass.ACK_RECEIVE
     message_bytes: int = 0
     """What a copy of the message that is taken would take."""
+    tells: bool = True
+    """Whether the message that is sent names an administration queue, as far as is known."""
 
 
 @dataclass(eq=False, slots=True)
@@ -154,7 +156,11 @@ class Transactions:
     def _commit(self, operation: TransactionalOperation) -> None:
         queue, lookup_id = operation.queue, operation.lookup_id
         if operation.operation_type is OperationType.ENQUEUE:
+            message = self._arriving(operation)
             self.placing.make_available(queue, lookup_id)
+            if message is not None:
+                for subscriber in self.core.subscribers:
+                    subscriber.message_arrived(queue, message, MessageClass.ACK_REACH_QUEUE)
             return
         self.core.ledger.store.release(operation.address, operation.payload_size)
         if operation.operation_type is OperationType.DEQUEUE:
@@ -162,6 +168,22 @@ class Transactions:
         else:
             assert operation.target_queue is not None
             self.placing.relocate(queue, lookup_id, operation.target_queue, recorded=True)
+
+    def _arriving(self, operation: TransactionalOperation) -> StoredMessage | None:
+        """The message that reaches its destination with the commit, if its sender may want to hear of that."""
+        queue = operation.queue
+        entry = queue.positions.get(operation.lookup_id)
+        if entry is None or not operation.tells or not is_destination(queue):
+            return None
+        try:
+            return self.core.load(queue, entry)
+        except MessageStorageFailedError:
+            return None  # whoever reads it is told
+
+    def is_target(self, queue: Queue) -> bool:
+        """Whether an open transaction moves a message there."""
+        transactions = self.collection.values()
+        return any(member.target_queue is queue for each in transactions for member in each.operations)
 
     def abort(self, identifier: bytes) -> None:
         """Transaction Abort: what was taken comes back to its place, what was sent was never there."""
@@ -210,6 +232,7 @@ class Transactions:
         operation = TransactionalOperation(
             OperationType.ENQUEUE, queue, message.lookup_id, entry.address, record_size(message)
         )
+        operation.tells = bool(message.packet.user.admin_reference)
         transaction.operations.append(operation)
 
     def record_dequeue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:

@@ -359,7 +359,9 @@ class Arrivals(Subscriber):
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         """A message left its destination queue: its sender may be waiting to hear of it (3.1.7.2.2)."""
-        if is_destination(queue) and reason >= MessageClass.ACK_RECEIVE and wants_final_ack(message.packet):
+        if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE or message.owes_nothing:
+            return
+        if wants_final_ack(message.packet):
             self._send_final_ack(message, MessageClass(reason))
 
     def _send_final_ack(self, message: StoredMessage, message_class: MessageClass) -> None:

@@ -9,8 +9,8 @@ sectors torn or lost; the process is killed; the disk is full for a while; a bit
 queue manager must hold exactly what the model holds, and after every restart some state between what was
 confirmed and what was asked for (see :mod:`msmq.testing.manager_model`).
 
-Two calls are not one event: a purge and the deletion of a queue take message after message away, and a crash
-may come between two of them. So do timers that run at the same time.
+A purge is not one event: it takes message after message away, and a crash may come between two of them. So do
+timers that run at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
-from itertools import count
+from itertools import chain, count
 from random import Random
 from typing import Final
 
@@ -174,19 +174,20 @@ class ManagerSimulation(SimulatedHost):
             self._happened([QueueWritten(path, traits)])
 
     def delete_queue(self) -> None:
+        """One event, with everything in the queue."""
         path = self._any_queue()
-        if path is None or self.disk.capacity is not None:
+        if path is None:
             return
         queue = self._queue(path)
         standing = [entry.lookup_id for member in queue.family for entry in member.positions]
-        self.manager.queues.delete(queue)
-        for work in self.works.values():
-            work.operations = [member for member in work.operations if root_of(member.item.place) != path]
-        known = self.current.messages.keys() | self.express.keys()
-        self._happened(
-            *(self._gone(lookup_id) for lookup_id in standing if lookup_id in known), [QueueGone(path)]
-        )
-        self.descriptors = {key: value for key, value in self.descriptors.items() if root_of(key) != path}
+        with self._perhaps_full():
+            self.manager.queues.delete(queue)
+            for work in self.works.values():
+                work.operations = [member for member in work.operations if root_of(member.item.place) != path]
+            known = self.current.messages.keys() | self.express.keys()
+            gone = (self._gone(lookup_id) for lookup_id in standing if lookup_id in known)
+            self._happened([*chain.from_iterable(gone), QueueGone(path)])
+            self.descriptors = {key: value for key, value in self.descriptors.items() if root_of(key) != path}
 
     def purge(self) -> None:
         path = self._any_place()

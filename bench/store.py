@@ -35,7 +35,7 @@ BODY = os.urandom(1024)
 HEAD = bytes(HEAD_SIZE)
 PUT, DELETE = 1, 2
 WRITERS = {1: 1500, 16: 10_000, 256: 60_000}
-ROUNDS = 4
+ROUNDS = 3
 GROUP = 256
 
 

@@ -124,7 +124,7 @@ assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
 _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
 assert _ROW.size == ROW_SIZE
 _pack_head: Final = _HEAD.pack
-_MESSAGE: Final = int(Kind.MESSAGE)  # members of an enumeration are slow
+_MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
 
 
 class Head(NamedTuple):
@@ -222,8 +222,8 @@ class Ledger:
         return self.store.append(_MESSAGE, head, envelope + stored.packet.data)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
-        head = Head(0, lookup_id, 0, 0, reason, transaction)
-        return self.store.append(Kind.DELETE, head.encode(), live=transaction != NO_TRANSACTION)
+        head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
+        return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
 
     def move_message(self, lookup_id: int, target: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = Head(target, lookup_id, 0, 0, 0, transaction)

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 START: Final = -1
@@ -267,8 +268,9 @@ class PositionList:
 
     def get(self, lookup_id: int) -> Entry | None:
         """The place with this identifier, unless it is empty or its message was deleted."""
-        found = self._find(lookup_id)
-        return None if found is None else _entry(found[1], found[2])
+        lane = self._lanes.get(lookup_id >> 56)
+        found = lane.find(lookup_id) if lane is not None else None
+        return None if found is None else _entry(*found)
 
     def set_state(self, lookup_id: int, state: PositionState) -> None:
         found = self._find(lookup_id)
@@ -338,6 +340,12 @@ class PositionList:
         return self.after(START)
 
 
+_STATES: Final = tuple(PositionState)
+_new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
+
+
 def _entry(chunk: _Chunk, index: int) -> Entry:
-    state = PositionState(chunk.states[index])
-    return Entry(chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state, chunk.marks[index])
+    state = _STATES[chunk.states[index]]
+    return _new_entry(
+        (chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state, chunk.marks[index])
+    )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, compress, islice, repeat
-from operator import ge, lt, ne, sub
+from operator import add, ge, lt, ne
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -45,6 +45,7 @@ MOST_DEAD: Final = 1 << 20
 NUMBER_MASK: Final = (1 << 56) - 1
 """The part of a lookup identifier that rises from message to message."""
 _FEW: Final = 16
+_ODD: Final = bytes(value & PEEKABLE_WHEN_LOCKED for value in range(256))
 _FLIP: Final = bytes.maketrans(b"\0\1", b"\1\0")
 
 Release = Callable[[int, int], None]
@@ -114,10 +115,12 @@ class Block:
             if len(priorities) == 1:
                 yield (queue, priorities[0]), columns
                 return
-            lists = [(column.typecode, column.tolist()) for column in columns]
+            same = _uniform(self.flags)
+            lists = [(column.typecode, column.tolist()) for column in columns[: 3 if same else 4]]
             for top in priorities:
                 wanted = tops.translate(_selector(top))
-                yield (queue, top), [array(code, compress(values, wanted)) for code, values in lists]
+                chosen = [array(code, compress(values, wanted)) for code, values in lists]
+                yield (queue, top), [*chosen, self.flags[:1] * wanted.count(1)] if same else chosen
         else:
             rows: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
             for number, lane in enumerate(zip(self.queues, tops, strict=True)):
@@ -187,12 +190,13 @@ class Lane:
         """Add messages, with the sizes of their payloads and the flags of their records."""
         self.ids.extend(ids)
         self.addresses.extend(addresses)
-        if _bytes(flags).strip(b"\0"):
-            self.sizes.extend(packet_size(size, flag) for size, flag in zip(sizes, flags, strict=True))
-            self.marks.extend(flag >> MARKS_SHIFT & MARKS_MASK for flag in flags)
+        if _uniform(flags):
+            front = packet_size(0, flags[0])
+            self.sizes.extend(map(add, sizes, repeat(front)))
+            self.marks.extend(bytes([flags[0] >> MARKS_SHIFT & MARKS_MASK]) * len(flags))
         else:
-            self.sizes.extend(map(sub, sizes, repeat(ENVELOPE_SIZE)))
-            self.marks.extend(bytes(len(flags)))
+            self.sizes.extend(map(packet_size, sizes, flags))
+            self.marks.extend(flag >> MARKS_SHIFT & MARKS_MASK for flag in flags)
 
     def put_in_order(self) -> None:
         """Usually they are. Cleaning writes old messages again, behind younger ones."""
@@ -315,7 +319,8 @@ class Recovered:
     def details(self) -> Iterator[tuple[int, int, int, int]]:
         """Queue, identifier, expiry and flags of the messages that have anything of the last two to look after."""
         for block in self._all_blocks():
-            if block.expiries.tobytes().strip(b"\xff") or block.flags.tobytes().strip(b"\0"):
+            peekable = _bytes(block.flags)[::4].translate(_ODD).count(1)
+            if peekable or block.expiries.tobytes().strip(b"\xff"):
                 rows = zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
                 yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)
 
@@ -334,6 +339,10 @@ def _without(block: Block, gone: bytes, release: Release) -> Block:
     for address, size in compress(zip(block.addresses, block.sizes, strict=True), gone):
         release(address, size)
     return block.only(gone.translate(_FLIP))
+
+
+def _uniform(column: array[int]) -> bool:
+    return column.tobytes() == column[:1].tobytes() * len(column)
 
 
 def _ascending(column: array[int]) -> bool:

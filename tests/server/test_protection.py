@@ -25,14 +25,14 @@ from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.serialize import received, serialize
 from msmq.security.access import Token
 from msmq.security.encryption import SessionKey, decrypt_body, unwrap_session_key
-from msmq.security.keys import certificate_public_key
+from msmq.security.keys import certificate_public_key, import_public_key
 from msmq.security.leaving import Signer
 from msmq.security.providers import BASE, ENHANCED, ENHANCED_RSA_AES, PRIVACY_PROVIDERS
 from msmq.security.sid import Sid
 from msmq.security.signing import verify
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.guid import guid_text
-from msmq.wire.keys import SimpleBlob
+from msmq.wire.keys import DSPublicKeys, SimpleBlob
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import ProviderInfo
 from msmq.wire.signature import SignatureType, signature_input
@@ -529,6 +529,24 @@ def test_local_messages_obey_the_same_rules(tmp_path: Path) -> None:
             first, fifth = map(received, alice.stored(orders))
             assert (first.authentication_level, first.privacy_level) == (SIG20, PrivacyLevel.NONE)
             assert (fifth.authentication_level, fifth.privacy_level) == (NONE, ADVANCED_LEVEL)
+
+    run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.7.1.5-d", "MQQB-3.1.7.1.5.2-a")
+def test_the_published_keys(tmp_path: Path) -> None:
+    """Three of them, and each becomes the very key it was made from."""
+
+    async def test() -> None:
+        async with domain(tmp_path) as here:
+            alice = await here.member(ALICE)
+            published = DSPublicKeys.decode(alice.public_keys).keys
+            assert len(published) == 3
+            ring = alice.manager.keys.exchange
+            for entry in published:
+                made = import_public_key(entry.key)
+                own = ring[entry.provider_name].public_key()
+                assert made.public_numbers() == own.public_numbers()
 
     run(test)
 

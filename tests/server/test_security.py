@@ -303,9 +303,9 @@ def _damaged_key(packet: UserMessage) -> UserMessage:
     return UserMessage.route(bytes(data))
 
 
-def only(queue: Queue, *sids: Sid) -> None:
+def only(queue: Queue, *sids: Sid, mask: int = QueueAccessMask.WRITE_MESSAGE) -> None:
     """Let only these write to a queue."""
-    allowed = (Ace(AceType.ACCESS_ALLOWED, QueueAccessMask.WRITE_MESSAGE, sid) for sid in sids)
+    allowed = (Ace(AceType.ACCESS_ALLOWED, mask, sid) for sid in sids)
     queue.security = SecurityDescriptor(ADMINISTRATORS, ADMINISTRATORS, Acl.of(*allowed)).encode()
 
 
@@ -543,7 +543,7 @@ def test_a_sender_counts_when_a_signature_proves_them(tmp_path: Path, believing:
     scene(tmp_path, test, believe_unsigned_senders=believing)
 
 
-@pytest.mark.spec("MQQB-3.1.5.8.3-m")
+@pytest.mark.spec("MQQB-3.1.5.8.3-m", "MQQB-3.1.5.8.3-z")
 def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> None:
     async def test(one: Scene) -> None:
         key = private_key(1024)
@@ -568,6 +568,52 @@ def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> No
         assert one.told()[-1] == MessageClass.NACK_ACCESS_DENIED, "queue managers are Everyone"
 
     scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-aa", "MQQB-3.1.5.8.3-ab")
+def test_a_sender_who_is_denied_is_refused(tmp_path: Path) -> None:
+    """Everybody may send, but not this one; and who may do anything but send may not either."""
+
+    async def test(one: Scene) -> None:
+        denied, allowed = Sid.decode(SID), sid_of(7)
+        one.here.shared.put(user(allowed))
+        write, everything = QueueAccessMask.WRITE_MESSAGE, ~int(QueueAccessMask.WRITE_MESSAGE) & 0xF003F
+        for queue in (one.orders, one.ordered):
+            acl = Acl.of(
+                Ace(AceType.ACCESS_DENIED, write, denied), Ace(AceType.ACCESS_ALLOWED, write, EVERYONE)
+            )
+            queue.security = SecurityDescriptor(ADMINISTRATORS, ADMINISTRATORS, acl).encode()
+        await one.send(one.message(level=SIG20))
+        assert one.told() == [0x8004]
+        await one.send(one.message(level=SIG20, sender=allowed))
+        assert len(one.orders.positions) == 1
+        await one.send(one.message(level=SIG20, transactional=True))
+        await eventually(lambda: one.peer.final_acks == [0x8004])
+        assert not len(one.ordered.positions)
+        only(one.orders, Sid.decode(allowed), mask=everything)
+        await one.send(one.message(level=SIG20, sender=allowed))
+        assert one.told()[-1] == 0x8004
+
+    scene(tmp_path, test)
+
+
+@pytest.mark.spec("MQQB-3.1.1.3-j", "MQQB-3.1.1.3-k", "MQQB-3.1.3.1-f", "MQQB-3.1.3.1-g", "MQQB-3.1.3.1-h")
+def test_the_values_after_a_start(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with domain(tmp_path) as here:
+            alice = await here.member()
+            policy, timers = alice.manager.credentials.policy, alice.config.timers
+            assert not policy.send_enhanced_rc2_using_40_bit_keys
+            assert not policy.reject_enhanced_rc2_using_40_bit_keys
+            assert policy.symmetric_key_short_lifetime_ms == timers.symmetric_key_short_lifetime_ms == 600_000
+            assert timers.symmetric_key_long_lifetime_ms == 43_200_000
+            assert policy.preferred == {
+                PrivacyLevel.ADVANCED: 0x6610,
+                PrivacyLevel.ENHANCED: 0x6801,
+                PrivacyLevel.BASE: 0x6801,
+            }
+
+    run(test)
 
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-a")

@@ -169,6 +169,22 @@ class Reading:
             descriptor.begun.add(lookup_id)  # nothing has happened
             raise
 
+    def join_transaction(
+        self, descriptor: OpenQueueDescriptor, position: MessagePosition, transaction: Transaction
+    ) -> None:
+        """Another end of a read in two phases: the message becomes one that a transaction has received, and is kept or
+        given back with it. A purge meanwhile still has the last word."""
+        queue, lookup_id = position
+        entry = queue.positions.get(lookup_id)
+        if entry is None or lookup_id not in descriptor.begun:
+            raise TransactionSequenceError("This read was not begun here, or has ended already.")
+        state = entry.state
+        message = self.core.load(queue, entry)
+        self.transactions.record_dequeue(transaction, queue, message)
+        if state is PositionState.PURGE_PENDING:
+            queue.positions.set_state(lookup_id, state)
+        descriptor.begun.remove(lookup_id)
+
     def read_by_lookup_id(
         self,
         descriptor: OpenQueueDescriptor,

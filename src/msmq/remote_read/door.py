@@ -1,0 +1,110 @@
+"""The ports that remote read is served on (MS-MQRR 2.1, 3.1.3, 3.1.4.1).
+
+One port is asked for, 2103 by default, and 11 more as often as it is taken; the same port is what the endpoint mapper
+tells, where this process may have port 135. Doors are opened from the inside out: the service tells its port before
+anybody can look it up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msmq.remote_read.interface import REMOTE_READ
+from msmq.remote_read.policy import Policy
+from msmq.remote_read.service import CLEANUP_S, RemoteReadService
+from msmq.rpc.channel import Limits
+from msmq.rpc.epm import Endpoint, EndpointMap, register_endpoint_mapper, serve_endpoint_mapper
+from msmq.rpc.mgmt import register_management
+from msmq.rpc.pdu import AuthLevel
+from msmq.rpc.ports import ENDPOINT_MAPPER_PORT, FIRST_PORT, listen_on_fixed_port
+from msmq.rpc.security import Authentication
+from msmq.rpc.server import RpcServer, ServerConfig
+
+ANNOTATION: Final = "Message Queuing - RemoteRead V1"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DoorSettings:
+    """What an operator may decide about remote read."""
+
+    listen: tuple[str, ...] = ("0.0.0.0",)
+    port: int = FIRST_PORT
+    """The first port to try; 0 for any."""
+    endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
+    """0 for no endpoint mapper."""
+    policy: Policy = field(default_factory=Policy)
+    cleanup_s: float = CLEANUP_S
+    internal_transactions: bool = False
+    server: ServerConfig = field(default_factory=ServerConfig)
+
+
+def server_config(policy: Policy, max_connections: int, max_connections_per_address: int) -> ServerConfig:
+    """Limits of the RPC server. Where callers without identity are let in on purpose they get the room of others."""
+    limits = Limits()
+    if policy.allow_nonauthenticated or policy.minimum_level is AuthLevel.NONE:
+        limits = Limits(max_unknown_calls=limits.max_calls, max_unknown_stub=limits.max_stub)
+    return ServerConfig(
+        limits=limits,
+        max_connections=max_connections,
+        max_connections_per_address=max_connections_per_address,
+    )
+
+
+class RemoteReadDoor:
+    """Remote read, open on its ports."""
+
+    def __init__(
+        self, settings: DoorSettings, service: RemoteReadService, authentication: Authentication | None = None
+    ) -> None:
+        self.settings = settings
+        self.service = service
+        self.server = RpcServer(settings.server, authentication)
+        self.endpoints = EndpointMap()
+        self._mappers: list[RpcServer] = []
+
+    @property
+    def ports(self) -> Sequence[tuple[str, int]]:
+        """The addresses and ports that are open."""
+        return self.server.ports
+
+    async def open(self) -> None:
+        """Open the ports: the interface first, then whoever tells where it is."""
+        self.service.register(self.server)
+        register_endpoint_mapper(self.server, self.endpoints)
+        register_management(self.server)
+        port = self.settings.port
+        for number, address in enumerate(self.settings.listen):
+            if number == 0:
+                port = await self._first(address)
+            else:
+                await self.server.listen(address, port)
+        self.service.port = port
+        for address in self.settings.listen:
+            self.endpoints.add(Endpoint(REMOTE_READ.syntax, port, address, ANNOTATION))
+        if self.settings.endpoint_mapper_port:
+            for address in self.settings.listen:
+                mapper = await serve_endpoint_mapper(
+                    address, self.endpoints, self.settings.server, self.settings.endpoint_mapper_port
+                )
+                if mapper is not None:
+                    self._mappers.append(mapper)
+        _log.info("remote read on port %d", port)
+
+    async def _first(self, address: str) -> int:
+        if not self.settings.port:
+            return await self.server.listen(address, 0)
+        return await listen_on_fixed_port(self.server, address, self.settings.port)
+
+    async def close(self) -> None:
+        """Close everything; what clients had open is given back."""
+        for mapper in self._mappers:
+            await mapper.close()
+        self._mappers.clear()
+        self.endpoints.endpoints.clear()
+        self.service.port = 0
+        await self.server.close()
+        self.service.close()

@@ -1,0 +1,163 @@
+"""Open queues of remote readers, and the requests that are under way on them (MS-MQRR 3.1.1.2, 3.1.1.3).
+
+A *request* is on the table of its handle from the moment its call comes: while it waits for a message, and, when it
+takes one, until the client has said what became of it. So a request id is never used twice at a time, and whoever
+closes the handle or goes away leaves nothing locked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from msmq.errors import InvalidHandleError, InvalidParameterError, MQError
+from msmq.manager.core import Timer
+from msmq.manager.model import RemoteReadState
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import OpenQueueDescriptor
+from msmq.manager.queue_manager import QueueManager
+from msmq.manager.transactions import Transaction
+from msmq.rpc.association import AssociationGroup
+from msmq.rpc.interface import Call
+from msmq.rpc.pdu import AuthLevel
+from msmq.rpc.status import FaultStatus, RpcFault
+
+MAX_REQUESTS: Final = 4_096
+"""Requests of one handle that may be under way."""
+_TIME_STAMP_MASK: Final = 0xFFFFFFFF
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """PendingRequestEntry (3.1.1.2)."""
+
+    request_id: int
+    time_stamp_ms: int
+    receives: bool
+    transactional: bool = False
+    """Begun by R_StartTransactionalReceive with a transaction, and to be ended by its counterpart."""
+    transaction: Transaction | None = None
+    """None with ``transactional``: an internal transaction, which ends with the acknowledgment."""
+    lookup_id: int = 0
+    """The message that is locked for the client; 0 while it waits for one."""
+    timer: Timer | None = None
+
+
+@dataclass(eq=False, slots=True)
+class OpenHandle:
+    """What a queue context handle stands for."""
+
+    descriptor: OpenQueueDescriptor
+    group: AssociationGroup
+    required: AuthLevel
+    """The authentication level that every call on it must have."""
+    move_context: int = 0
+    requests: dict[int, Request] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> Iterator[Request]:
+        """The part of the table that PendingRequestTable is: receives."""
+        return (request for request in self.requests.values() if request.receives)
+
+
+class Handles:
+    """All open handles and their requests; the PendingRequestTable (3.1.1.3) is theirs together."""
+
+    def __init__(self, manager: QueueManager, cleanup_s: float) -> None:
+        self.manager = manager
+        self.cleanup_s = cleanup_s
+        """How long a message is kept for a client that got it and says nothing (3.1.2.2)."""
+        self.open: set[OpenHandle] = set()
+        self._by_move_context: dict[int, OpenHandle] = {}
+
+    # --- handles ----------------------------------------------------------------------------------------
+
+    def add(self, descriptor: OpenQueueDescriptor, call: Call, required: AuthLevel) -> OpenHandle:
+        handle = OpenHandle(descriptor, call.group, required)
+        descriptor.remote_read_state = RemoteReadState.OPENED
+        self.open.add(handle)
+        return handle
+
+    def add_for_move(self, descriptor: OpenQueueDescriptor, call: Call, required: AuthLevel) -> OpenHandle:
+        """The same, with a number that nobody can guess to name it by in R_MoveMessage."""
+        handle = self.add(descriptor, call, required)
+        while not handle.move_context or handle.move_context in self._by_move_context:
+            handle.move_context = secrets.randbits(64)
+        self._by_move_context[handle.move_context] = handle
+        return handle
+
+    def find(self, call: Call, context: bytes) -> OpenHandle:
+        """The handle of a call: a fault when it is none of this client, user and interface, and a refusal when what
+        it stood for is gone."""
+        handle: OpenHandle = call.find_handle(context)
+        if call.auth_level < handle.required:
+            raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
+        if handle.descriptor.handle not in self.manager.queues.descriptors or handle.descriptor.queue is None:
+            raise InvalidHandleError("The queue of this handle is no longer open.")
+        handle.descriptor.remote_read_state = RemoteReadState.READY_FOR_READ
+        return handle
+
+    def find_move_target(self, call: Call, move_context: int) -> OpenHandle:
+        """The destination of a move, which only its own client may name."""
+        handle = self._by_move_context.get(move_context)
+        if handle is None or handle.group is not call.group or handle.descriptor.queue is None:
+            raise InvalidHandleError("No queue was opened for moving with this number.")
+        return handle
+
+    def close(self, handle: OpenHandle) -> None:
+        """R_CloseQueue, the loss of the client, and rundown: everything locked is given back, everything that waits is
+        ended, and cursors and queue are closed."""
+        self.open.discard(handle)
+        self._by_move_context.pop(handle.move_context, None)
+        waiting = [request for request in handle.requests.values() if not request.lookup_id]
+        for request in waiting:  # first, or they would get what is given back
+            self.manager.reading.cancel(handle.descriptor, request.request_id)
+        try:
+            for request in list(handle.requests.values()):
+                self.give_back(handle, request)
+        finally:
+            self.manager.queues.close(handle.descriptor)
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    def begin(self, handle: OpenHandle, request_id: int, *, receives: bool) -> Request:
+        """Enter a request; one whose id is taken is refused."""
+        if request_id in handle.requests or len(handle.requests) >= MAX_REQUESTS:
+            raise InvalidParameterError("This request id is in use, or too many requests are under way.")
+        now_ms = int(self.manager.core.environment.now() * 1000) & _TIME_STAMP_MASK
+        request = handle.requests[request_id] = Request(request_id, now_ms, receives)
+        return request
+
+    def start_cleanup(self, handle: OpenHandle, request: Request) -> None:
+        """Start Pending Request Cleanup Timer: the answer leaves now, so the client's time begins."""
+        core = self.manager.core
+        deadline = core.environment.now() + self.cleanup_s
+        request.timer = core.timers.start(deadline, lambda: self.give_back(handle, request))
+
+    def forget(self, handle: OpenHandle, request: Request) -> None:
+        """Take a request off the table, and stop its timer."""
+        if handle.requests.get(request.request_id) is request:
+            del handle.requests[request.request_id]
+        if request.timer is not None:
+            request.timer.cancelled = True
+            request.timer = None
+
+    def give_back(self, handle: OpenHandle, request: Request) -> None:
+        """The client does not keep its message, or will never say: unlock it (3.1.5.1, 3.1.6.2)."""
+        self.forget(handle, request)
+        descriptor, lookup_id = handle.descriptor, request.lookup_id
+        if not lookup_id or lookup_id not in descriptor.begun or descriptor.queue is None:
+            return
+        position = descriptor.queue.position(lookup_id)
+        if position.state is PositionState.DELETED:
+            descriptor.begun.discard(lookup_id)
+            return
+        try:
+            self.manager.reading.dequeue_end(descriptor, position, delete_message=False)
+        except MQError:
+            if handle.descriptor.handle in self.manager.queues.descriptors:
+                handle.requests[request.request_id] = request
+                self.start_cleanup(handle, request)
+            raise

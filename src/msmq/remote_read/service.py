@@ -1,0 +1,442 @@
+"""The server of remote read: the methods of the RemoteRead interface (MS-MQRR 3.1.4).
+
+No method changes a queue by itself: it checks its arguments, finds its handle and generates the event of the queue
+manager that the specification names. Three rules hold everywhere. Nothing is deleted before the client says that it has
+the message. No answer leaves before everything it rests on is durable. A read that waits keeps nobody else waiting.
+
+A message that is received in a transaction is locked for the client until the client has confirmed it, and becomes part
+of the transaction then: until that moment nobody may lose it, not even by a commit (ruling RR2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from msmq.errors import (
+    AccessDeniedError,
+    InvalidHandleError,
+    InvalidParameterError,
+    MessageLockedUnderTransactionError,
+    MessageNotFoundError,
+    MQError,
+    QueueNotFoundError,
+    TransactionEnlistError,
+    TransactionSequenceError,
+    TransactionUsageError,
+)
+from msmq.manager.coordinator import ResourceManager
+from msmq.manager.model import QueueAccessType, QueueShareMode
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue_manager import QueueManager
+from msmq.remote_read import interface as idl
+from msmq.remote_read.enlisting import TransactionManager
+from msmq.remote_read.handles import Handles, OpenHandle, Request
+from msmq.remote_read.packing import operation_on, subqueue_name
+from msmq.remote_read.policy import Policy
+from msmq.remote_read.receiving import MQ_OK, STATUS_INVALID_HANDLE, Receiving
+from msmq.rpc.interface import Call, Handler
+from msmq.rpc.ndr import NULL_HANDLE, Parameters
+from msmq.rpc.pdu import AuthLevel
+from msmq.rpc.server import RpcServer
+from msmq.rpc.status import FaultStatus, RpcFault
+from msmq.security.access import Token
+from msmq.wire.names import FormatName, QueueTarget, target_of
+from msmq.wire.queue_format import QueueFormat, QueueFormatType, supported_by_remote_read
+
+STATUS_ACCESS_DENIED: Final = 0xC0000022
+STATUS_INVALID_PARAMETER: Final = 0xC000000D
+CLEANUP_S: Final = 300.0
+_ACCESS: Final = {
+    idl.RECEIVE_ACCESS: QueueAccessType.RECEIVE,
+    idl.PEEK_ACCESS: QueueAccessType.PEEK,
+}
+_SHARE: Final = {idl.DENY_NONE: QueueShareMode.DENY_NONE, idl.DENY_SHARE: QueueShareMode.DENY_RECEIVE}
+_log = logging.getLogger(__name__)
+
+
+class Host(Protocol):
+    """What remote read needs of the daemon it is a door of."""
+
+    @property
+    def manager(self) -> QueueManager: ...
+
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Call ``action`` once everything done so far will survive."""
+
+
+Q = TypeVar("Q", bound=Parameters)
+
+
+class RemoteReadService:
+    """Serves one queue manager to remote readers."""
+
+    def __init__(
+        self,
+        host: Host,
+        policy: Policy | None = None,
+        *,
+        transaction_manager: TransactionManager | None = None,
+        cleanup_s: float = CLEANUP_S,
+        internal_transactions: bool = False,
+    ) -> None:
+        """``internal_transactions``: a transaction nobody enlisted us in is one of a single message, as the text has
+        it, and not a mistake (ruling RR3)."""
+        self.host = host
+        self.policy = policy or Policy()
+        self.port = 0
+        """What R_GetServerPort tells: 0 while no port is open."""
+        self.handles = Handles(host.manager, cleanup_s)
+        self.resource = ResourceManager(host.manager.transactions)
+        self._transaction_manager = transaction_manager
+        self._internal_transactions = internal_transactions
+        self._receiving = Receiving(host.manager, self.handles, self.durable)
+
+    def register(self, server: RpcServer) -> None:
+        """Serve on ``server``. Anybody may connect; what a caller must have shown is asked when a queue is opened."""
+        server.register(idl.REMOTE_READ, self.methods)
+
+    @property
+    def methods(self) -> dict[int, Handler]:
+        answering = partial(_with_status, idl.Status)
+        return {
+            0: self.get_server_port,
+            2: self.open_queue,
+            3: self.close_queue,
+            4: _with_status(lambda status: idl.CreateCursorReply(0, status), self.create_cursor),
+            5: answering(self.close_cursor),
+            6: answering(self.purge_queue),
+            7: _with_status(no_message, self.start_receive),
+            8: answering(self.cancel_receive),
+            9: answering(self.end_receive),
+            10: answering(self.move_message),
+            11: self.open_queue_for_move,
+            12: answering(self.enlist_remote_transaction),
+            13: _with_status(no_message, self.start_transactional_receive),
+            14: answering(self.set_user_acknowledgement_class),
+            15: answering(self.end_transactional_receive),
+        }
+
+    async def durable(self) -> None:
+        """Wait until everything done so far will survive."""
+        done = False
+
+        def survive() -> None:
+            nonlocal done
+            done = True
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+
+        waiting: asyncio.Future[None] | None = None
+        self.host.when_durable(survive)
+        if not done:
+            waiting = asyncio.get_running_loop().create_future()
+            await waiting
+
+    def close(self) -> None:
+        """Close every handle: the queue manager stops."""
+        for handle in list(self.handles.open):
+            self._run_down(handle)
+
+    # --- open and close ---------------------------------------------------------------------------------
+
+    async def get_server_port(self, call: Call, request: idl.Nothing) -> idl.Status:
+        """R_GetServerPort (3.1.4.1)."""
+        return idl.Status(self.port)
+
+    async def open_queue(self, call: Call, request: idl.OpenQueue) -> idl.OpenQueueReply:
+        """R_OpenQueue (3.1.4.2); it fails with a fault."""
+        access = _ACCESS.get(request.dw_access)
+        if access is None:
+            raise InvalidParameterError("A queue is opened for receiving or for peeking.")
+        handle = await self._open(call, request, access)
+        return idl.OpenQueueReply(call.open_handle(handle, self._run_down))
+
+    async def open_queue_for_move(
+        self, call: Call, request: idl.OpenQueue
+    ) -> idl.OpenQueueForMoveReply:  # fmt: skip
+        """R_OpenQueueForMove (3.1.4.11): the destination of moves."""
+        if request.dw_access != idl.MOVE_ACCESS or request.dw_share_mode != idl.DENY_NONE:
+            raise InvalidParameterError("The destination of a move is opened for moving, and shared.")
+        handle = await self._open(call, request, QueueAccessType.MOVE)
+        return idl.OpenQueueForMoveReply(handle.move_context, call.open_handle(handle, self._run_down))
+
+    async def _open(self, call: Call, request: idl.OpenQueue, access: QueueAccessType) -> OpenHandle:
+        share_mode = _SHARE.get(request.dw_share_mode)
+        if share_mode is None or any(
+            flag not in (0, 1) for flag in (request.f_non_routing_server, request.f_workgroup)
+        ):
+            raise InvalidParameterError("A parameter has a value it cannot have.")
+        name = _name_of(request.p_queue_format)
+        required = self._required_level(name, access, workgroup=bool(request.f_workgroup))
+        if call.auth_level < required:
+            raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
+        queues = self.host.manager.queues
+        if not self._known(name):
+            raise QueueNotFoundError(f"There is no queue {name} on this computer.")
+        descriptor = queues.open(str(name), access, share_mode, call.token)
+        add = self.handles.add_for_move if access is QueueAccessType.MOVE else self.handles.add
+        handle = add(descriptor, call, required)
+        try:
+            await self.durable()  # a subqueue may have been made
+        except BaseException:
+            self.handles.close(handle)
+            raise
+        return handle
+
+    def _known(self, name: FormatName) -> bool:
+        """Whether a name leads to a queue of ours; a subqueue of one counts, it is made when it is opened."""
+        naming = self.host.manager.naming
+        return naming.find(name) is not None or target_of(name) is QueueTarget.SUBQUEUE
+
+    def _required_level(self, name: FormatName, access: QueueAccessType, *, workgroup: bool) -> AuthLevel:
+        manager = self.host.manager
+        anonymous_may = False
+        if self.policy.allow_none_security:
+            queue = manager.naming.find(name)
+            try:
+                if queue is not None:
+                    manager.guard.check_open(Token.anonymous(), queue, access)
+                    anonymous_may = True
+            except MQError:
+                pass
+        return self.policy.required(workgroup=workgroup, anonymous_may=anonymous_may)
+
+    async def close_queue(self, call: Call, request: idl.OnHandle) -> idl.CloseQueueReply:
+        """R_CloseQueue (3.1.4.3)."""
+        try:
+            handle = self.handles.find(call, request.ph_context)
+        except InvalidHandleError as error:
+            self.handles.close(call.close_handle(request.ph_context))
+            return idl.CloseQueueReply(request.ph_context, error.code)
+        call.close_handle(request.ph_context)
+        self.handles.close(handle)
+        await self.durable()
+        return idl.CloseQueueReply(NULL_HANDLE, MQ_OK)
+
+    def _run_down(self, handle: OpenHandle) -> None:
+        """RPC Failure Event and Queue Context Handles Rundown Routine (3.1.6)."""
+        try:
+            self.handles.close(handle)
+        except MQError as error:
+            _log.warning("a queue of a client that is gone: %s", error)
+
+    # --- cursors and purge ------------------------------------------------------------------------------
+
+    async def create_cursor(self, call: Call, request: idl.OnHandle) -> idl.CreateCursorReply:
+        """R_CreateCursor (3.1.4.4)."""
+        handle = self.handles.find(call, request.ph_context)
+        cursor = self.host.manager.reading.open_cursor(handle.descriptor)
+        assert cursor is not None  # the handle has a queue
+        return idl.CreateCursorReply(cursor.handle, MQ_OK)
+
+    async def close_cursor(self, call: Call, request: idl.CloseCursor) -> idl.Status:
+        """R_CloseCursor (3.1.4.5)."""
+        handle = self.handles.find(call, request.ph_context)
+        cursor = handle.descriptor.cursors.get(request.h_cursor)
+        if cursor is None:
+            return idl.Status(STATUS_INVALID_HANDLE)
+        self.host.manager.reading.close_cursor(cursor)
+        return idl.Status(MQ_OK)
+
+    async def purge_queue(self, call: Call, request: idl.OnHandle) -> idl.Status:
+        """R_PurgeQueue (3.1.4.6)."""
+        handle = self.handles.find(call, request.ph_context)
+        if handle.descriptor.access_type is not QueueAccessType.RECEIVE:
+            return idl.Status(STATUS_ACCESS_DENIED)
+        self.host.manager.queues.purge_opened(handle.descriptor)
+        await self.durable()
+        return idl.Status(MQ_OK)
+
+    # --- reads ------------------------------------------------------------------------------------------
+
+    async def start_receive(self, call: Call, request: idl.StartReceive) -> idl.StartReceiveReply:
+        """R_StartReceive (3.1.4.7)."""
+        return await self._receiving.start(call, request)
+
+    async def start_transactional_receive(
+        self, call: Call, request: idl.StartTransactionalReceive
+    ) -> idl.StartReceiveReply:
+        """R_StartTransactionalReceive (3.1.4.13)."""
+        if request.p_transaction_id == idl.NO_TRANSACTION:
+            return await self._receiving.start(call, request)
+        transactions = self.host.manager.transactions
+        found = transactions.collection.get(request.p_transaction_id)
+        if found is not None and not transactions.is_open(found):
+            found = None
+
+        def check(queue: Queue, receives: bool) -> None:
+            if not queue.transactional or not receives:
+                raise TransactionUsageError(
+                    "Only receives from a transactional queue can be in a transaction."
+                )
+            if found is None and not self._internal_transactions:
+                raise TransactionSequenceError("This queue manager was not enlisted in the transaction.")
+
+        return await self._receiving.start(call, request, check=check, transaction=found)
+
+    async def cancel_receive(self, call: Call, request: idl.CancelReceive) -> idl.Status:
+        """R_CancelReceive (3.1.4.8)."""
+        handle = self.handles.find(call, request.ph_context)
+        status = self.host.manager.reading.cancel(handle.descriptor, request.dw_request_id)
+        if status == MQ_OK:
+            waiting = handle.requests.get(request.dw_request_id)
+            if waiting is not None:
+                self.handles.forget(handle, waiting)
+        return idl.Status(status)
+
+    async def end_receive(self, call: Call, request: idl.EndReceive) -> idl.Status:
+        """R_EndReceive (3.1.4.9)."""
+        handle, pending = self._pending(call, request, transactional=False)
+        self._end(handle, pending, delete=request.dw_ack == idl.RR_ACK)
+        await self.durable()
+        return idl.Status(MQ_OK)
+
+    async def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> idl.Status:
+        """R_EndTransactionalReceive (3.1.4.15): with RR_ACK the message becomes part of the transaction."""
+        handle, pending = self._pending(call, request, transactional=True)
+        keep = request.dw_ack == idl.RR_ACK
+        transaction = pending.transaction
+        if not keep or transaction is None:  # an internal transaction is over with this
+            self._end(handle, pending, delete=keep)
+        elif not self.host.manager.transactions.is_open(transaction):
+            self.handles.give_back(handle, pending)
+            raise TransactionSequenceError("The transaction has ended before this message was confirmed.")
+        else:
+            position = self._position(handle, pending)
+            self.host.manager.reading.join_transaction(handle.descriptor, position, transaction)
+        await self.durable()
+        return idl.Status(MQ_OK)
+
+    def _pending(
+        self, call: Call, request: idl.EndReceive, *, transactional: bool
+    ) -> tuple[OpenHandle, Request]:
+        """The entry that is ended, off the table. A receive without transaction that was begun by the transactional
+        method may be ended by either; one with a transaction only by its counterpart."""
+        handle = self.handles.find(call, request.ph_context)
+        if not any(handle.pending):
+            raise InvalidHandleError("No receive is pending on this handle.")
+        pending = handle.requests.get(request.dw_request_id)
+        if pending is None or not pending.lookup_id or (pending.transactional and not transactional):
+            raise InvalidParameterError("No receive with this request id can be ended like this.")
+        self.handles.forget(handle, pending)
+        return handle, pending
+
+    def _position(self, handle: OpenHandle, pending: Request) -> MessagePosition:
+        queue = handle.descriptor.queue
+        assert queue is not None  # the handle was found
+        position = queue.position(pending.lookup_id)
+        if position.state is PositionState.DELETED:
+            handle.descriptor.begun.discard(pending.lookup_id)
+            raise MessageNotFoundError("The message is no longer in the queue.")
+        return position
+
+    def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
+        position = self._position(handle, pending)
+        try:
+            self.host.manager.reading.dequeue_end(handle.descriptor, position, delete_message=delete)
+        except MQError:  # nothing has happened: it is still the client's, who may try again
+            handle.requests[pending.request_id] = pending
+            self.handles.start_cleanup(handle, pending)
+            raise
+
+    # --- moves and transactions -------------------------------------------------------------------------
+
+    async def move_message(self, call: Call, request: idl.MoveMessage) -> idl.Status:
+        """R_MoveMessage (3.1.4.10)."""
+        manager = self.host.manager
+        source_handle = self.handles.find(call, request.ph_context_from)
+        target = self.handles.find_move_target(call, request.ull_context_to).descriptor.queue
+        source = source_handle.descriptor.queue
+        assert source is not None
+        assert target is not None
+        if not _related(source, target):
+            return idl.Status(STATUS_INVALID_PARAMETER)
+        if source_handle.descriptor.access_type is not QueueAccessType.RECEIVE:
+            raise AccessDeniedError("Messages are moved out of a queue that was opened for receiving.")
+        uow = request.p_transaction_id
+        in_transaction = uow != idl.NO_TRANSACTION
+        if in_transaction and not target.transactional:
+            raise TransactionUsageError("The destination is not transactional.")
+        position = source.position(request.lookup_id)
+        if position.state is PositionState.DELETED:
+            raise MessageNotFoundError("No message of the source has this lookup identifier.")
+        if position.state is not PositionState.AVAILABLE:
+            raise MessageLockedUnderTransactionError("Somebody else has this message.")
+        transaction = manager.transactions.find(uow) if in_transaction else None
+        if transaction is not None and not manager.transactions.is_open(transaction):
+            raise TransactionSequenceError("The transaction is ending.")
+        manager.move_message(position, target, transaction)
+        await self.durable()
+        return idl.Status(MQ_OK)
+
+    async def enlist_remote_transaction(self, call: Call, request: idl.EnlistRemoteTransaction) -> idl.Status:
+        """R_QMEnlistRemoteTransaction (3.1.4.12); a second time changes nothing."""
+        uow = request.p_transaction_id
+        if uow == idl.NO_TRANSACTION:
+            raise InvalidParameterError("A transaction has an identifier.")
+        if self._transaction_manager is None:
+            raise TransactionEnlistError("No transaction manager is here to enlist with.")
+        self._transaction_manager.enlist(uow, request.pb_propagation_token, self.resource)
+        self.resource.enlist(uow)
+        return idl.Status(MQ_OK)
+
+    async def set_user_acknowledgement_class(
+        self, call: Call, request: idl.SetUserAcknowledgementClass
+    ) -> idl.Status:
+        """R_SetUserAcknowledgementClass (3.1.4.14): reject what a transaction has received."""
+        handle = self.handles.find(call, request.ph_context)
+        if request.us_class not in (0, idl.REJECTED_CLASS):
+            raise InvalidParameterError("A message can be rejected, or left as it is.")
+        queue = handle.descriptor.queue
+        assert queue is not None
+        if handle.descriptor.access_type is not QueueAccessType.RECEIVE:
+            raise AccessDeniedError("Messages are rejected by those who may receive them.")
+        if queue.position(request.lookup_id).state is PositionState.DELETED:
+            raise MessageNotFoundError("No message of the queue has this lookup identifier.")
+        operation = operation_on(queue, request.lookup_id, self.host.manager.transactions)
+        if operation is None:
+            raise TransactionUsageError("The message is in no transaction.")
+        if request.us_class:
+            operation.dequeue_reason = idl.REJECTED_CLASS
+        return idl.Status(MQ_OK)
+
+
+def _name_of(form: QueueFormat) -> FormatName:
+    """The name a queue is opened by; what this protocol does not know is an invalid parameter (2.2.3)."""
+    if form.type is QueueFormatType.UNKNOWN or not supported_by_remote_read(form):
+        raise InvalidParameterError("Remote read opens public, private, direct, machine and subqueue names.")
+    try:
+        return form.to_name()
+    except MQError as error:
+        raise InvalidParameterError(str(error)) from error
+
+
+def _related(source: Queue, target: Queue) -> bool:
+    """A queue and its subqueue, either way, or two subqueues of one queue."""
+    if source is target or source.root is not target.root:
+        return False
+    return all(queue is queue.root or subqueue_name(queue) for queue in (source, target))
+
+
+def no_message(status: int) -> idl.StartReceiveReply:
+    """The answer of a read that failed: nothing but the status."""
+    return idl.StartReceiveReply(0, 0, 0, None, status)
+
+
+def _with_status(
+    failed: Callable[[int], Parameters], method: Callable[[Call, Q], Awaitable[Parameters]]
+) -> Handler:
+    """Methods with an HRESULT return their failure; a fault is for those without."""
+
+    async def answer(call: Call, request: Q) -> Parameters:
+        try:
+            return await method(call, request)
+        except MQError as error:
+            return failed(error.code)
+
+    return answer

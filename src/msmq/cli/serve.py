@@ -45,6 +45,9 @@ def serve(
             "nowhere. The usual socket when not given.",
         ),
     ] = None,
+    rpc_port: Annotated[
+        int | None, typer.Option(help="TCP port of remote read, 2103 as a rule; 0 for none.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
 ) -> None:
     import asyncio
@@ -52,7 +55,7 @@ def serve(
     from msmq.errors import MsmqError
 
     def settings() -> Config:
-        return _settings(config, data, name, listen, port, ping_port, api)
+        return _settings(config, data, name, listen, port, ping_port, api, rpc_port)
 
     try:
         with asyncio.Runner(loop_factory=_quick_loop()) as runner:
@@ -80,6 +83,7 @@ def _settings(
     port: int | None,
     ping_port: int | None,
     api: list[str] | None,
+    rpc_port: int | None,
 ) -> Config:
     """The file, and on top of it what the command line says."""
     from dataclasses import replace
@@ -95,6 +99,8 @@ def _settings(
     }
     base = load(file) if file is not None else Config()
     base = replace(base, api=_channel(base.api, api))
+    if rpc_port is not None:
+        base = replace(base, rpc=replace(base.rpc, port=rpc_port))
     return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
 
 
@@ -148,7 +154,8 @@ async def _run(settings: Callable[[], Config]) -> bool:
     loop.add_signal_handler(signal.SIGHUP, _reload, daemon, settings)
     doors = ", ".join(config.listen)
     channel = "".join(f", {address}" for address in (daemon.door.addresses if daemon.door else ()))
-    print(f"ready {config.name}: {doors} port {config.port}{channel}", flush=True)
+    remote = f", remote read port {daemon.remote_read.service.port}" if daemon.remote_read else ""
+    print(f"ready {config.name}: {doors} port {config.port}{channel}{remote}", flush=True)
     notify("READY=1")
     await daemon.stopping.wait()
     notify("STOPPING=1")

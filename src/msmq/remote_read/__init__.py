@@ -12,6 +12,7 @@ module          what it answers
 `enlisting`     transactions of others, and the coordinator they need
 `policy`        how well callers must be authenticated
 `door`          the ports it is served on
+`calling`       the client: how calls fail
 `session`       the client: connecting and opening
 `remote_queue`  the client: an open queue and all sequences of calls
 `reader`        the client: streams of messages, many calls at once

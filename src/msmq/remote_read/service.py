@@ -92,7 +92,8 @@ class RemoteReadService:
         """What R_GetServerPort tells: 0 while no port is open."""
         self.handles = Handles(host.manager, cleanup_s)
         self.resource = ResourceManager(host.manager.transactions)
-        self._transaction_manager = transaction_manager
+        self.transaction_manager = transaction_manager
+        """Who is asked when a client wants us in its transaction."""
         self._internal_transactions = internal_transactions
         self._receiving = Receiving(host.manager, self.handles, self.durable)
 
@@ -379,9 +380,9 @@ class RemoteReadService:
         uow = request.p_transaction_id
         if uow == idl.NO_TRANSACTION:
             raise InvalidParameterError("A transaction has an identifier.")
-        if self._transaction_manager is None:
+        if self.transaction_manager is None:
             raise TransactionEnlistError("No transaction manager is here to enlist with.")
-        self._transaction_manager.enlist(uow, request.pb_propagation_token, self.resource)
+        self.transaction_manager.enlist(uow, request.pb_propagation_token, self.resource)
         self.resource.enlist(uow)
         return idl.Status(MQ_OK)
 

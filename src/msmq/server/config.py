@@ -21,6 +21,7 @@ from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
 from msmq.security.signing import HashPolicy
 from msmq.server.logs import FORMATS
+from msmq.server.remote_reading import RpcSettings
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.packets import UNLIMITED_SESSIONS
@@ -220,6 +221,7 @@ class Config:
     log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
     log_format: Annotated[str, "How it is logged: text, or json for one object in each line."] = "text"
     directory: Annotated[DirectorySettings, "Who else there is."] = field(default_factory=DirectorySettings)
+    rpc: Annotated[RpcSettings, "Remote read."] = field(default_factory=RpcSettings)
     timers: Annotated[TimerSettings, "Times of the protocol, named as in MS-MQQB 3.1.2."] = field(
         default_factory=TimerSettings
     )
@@ -240,6 +242,8 @@ class Config:
             raise ConfigError(f"log_level is {self.log_level}; it is one of {', '.join(LOG_LEVELS)}.")
         if self.log_format not in FORMATS:
             raise ConfigError(f"log_format is {self.log_format}; it is one of {', '.join(FORMATS)}.")
+        if self.rpc.problem is not None:
+            raise ConfigError(self.rpc.problem)
         _ = self.crypto_policy  # refuses names that there are none of
         if not 1 <= self.window_size <= 0xFFFF:
             raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")
@@ -314,6 +318,8 @@ def load(path: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from error
     if config.directory.file:
         config = replace(config, directory=DirectorySettings(str(path.parent / config.directory.file)))
+    if config.rpc.accounts:
+        config = replace(config, rpc=replace(config.rpc, accounts=str(path.parent / config.rpc.accounts)))
     return config
 
 

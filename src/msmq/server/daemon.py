@@ -25,6 +25,7 @@ from msmq.manager.core import Environment
 from msmq.manager.directory import Directory
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
+from msmq.remote_read.door import RemoteReadDoor
 from msmq.server.addressing import Addressing, Resolve, check_way, resolve, resolve_with
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.arrivals import Arrivals
@@ -37,6 +38,7 @@ from msmq.server.link import Surroundings
 from msmq.server.listener import Listener
 from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
+from msmq.server.remote_reading import build_door
 from msmq.server.tracing import Tracing
 from msmq.store import RealDisk, Store
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
@@ -77,6 +79,8 @@ class Daemon:
         self._in_session: dict[Connection, None] = {}
         self.recovered: Mapping[str, Any] = {}
         """What the ledger had of users."""
+        self.remote_read: RemoteReadDoor | None = None
+        """Remote read, if it is served."""
 
     async def start(self) -> None:
         """Open the store, start the queue manager, open the doors."""
@@ -92,8 +96,11 @@ class Daemon:
             if self.config.api.plate.listen:
                 self.door = Door(self.config.api.plate, self)
                 await self.door.open()
+            await self._open_remote_read()
         except BaseException:
             self._shut_doors()
+            if self.remote_read is not None:
+                await self.remote_read.close()
             if self.door is not None:
                 await self.door.close()
             self.store.close()
@@ -184,7 +191,13 @@ class Daemon:
                 )
                 self._ping_doors.append(transport)
 
-    # What the channel of applications asks for
+    async def _open_remote_read(self) -> None:
+        config = self.config
+        if config.rpc.port:
+            self.remote_read = build_door(config.rpc, config.listen, self, self.coordinator, config.name)
+            await self.remote_read.open()
+
+    # What the channel of applications and remote read ask for
 
     def when_durable(self, action: Callable[[], None]) -> None:
         self.commit.when_durable(action)
@@ -209,6 +222,8 @@ class Daemon:
         """Stop in an orderly way; nothing that was promised is lost."""
         self._shut_doors()
         self._housekeeping.stop()
+        if self.remote_read is not None:
+            await self.remote_read.close()
         if self.door is not None:
             await self.door.close()
         if self.failure is None:

@@ -1,0 +1,46 @@
+"""One queue of another host, open for reading as long as a block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from msmq.errors import UnsupportedFormatnameOperationError
+from msmq.remote_read.remote_queue import RemoteQueue
+from msmq.remote_read.session import Access, Caller, RemoteHost, Share
+from msmq.rpc.pdu import AuthLevel
+from msmq.rpc.security import Credentials
+from msmq.wire.names import DirectName, parse_format_name
+
+
+def host_of(name: str) -> str:
+    """The host that a direct format name leads to; other names do not tell."""
+    parsed = parse_format_name(name)
+    if not isinstance(parsed, DirectName):
+        raise UnsupportedFormatnameOperationError(f"{name} does not say which host has the queue; give it.")
+    return parsed.host
+
+
+@asynccontextmanager
+async def reading(
+    name: str,
+    access: Access = Access.RECEIVE,
+    share: Share = Share.DENY_NONE,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    credentials: Credentials | None = None,
+    levels: Sequence[AuthLevel] = (),
+    peek_too: bool = False,
+    caller: Caller | None = None,
+) -> AsyncIterator[RemoteQueue]:
+    """Open a queue by its format name. Without ``host`` it is the one in the name, without ``port`` the endpoint mapper
+    of the host is asked; see `RemoteHost.connect` and `RemoteHost.open` for the rest."""
+    async with await RemoteHost.connect(
+        host or host_of(name), port, credentials, levels=levels, caller=caller
+    ) as remote:
+        queue = await remote.open(name, access, share, peek_too=peek_too)
+        try:
+            yield queue
+        finally:
+            await queue.close()

@@ -1,0 +1,50 @@
+"""How a call of the client fails: always with an MQError, whatever the server or the connection did."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msmq.errors import (
+    AccessDeniedError,
+    InvalidHandleError,
+    MQError,
+    OperationNotSupportedByRemoteComputerError,
+    RemoteMachineNotAvailableError,
+    error_for,
+)
+from msmq.errors.base import failed
+from msmq.rpc.client import RpcClient
+from msmq.rpc.interface import Operation
+from msmq.rpc.ndr import Parameters
+from msmq.rpc.status import FaultStatus, RpcConnectionError, RpcFault
+
+Q = TypeVar("Q", bound=Parameters)
+R = TypeVar("R", bound=Parameters)
+
+
+async def call(client: RpcClient, operation: Operation[Q, R], request: Q) -> R:
+    """One call. A thrown HRESULT, a fault and a lost connection are told apart by the class of the error only."""
+    try:
+        return await client.call(operation, request)
+    except RpcFault as fault:
+        raise _error_of(fault, operation.name) from fault
+    except RpcConnectionError as error:
+        raise RemoteMachineNotAvailableError(f"{operation.name}: {error}") from error
+
+
+def _error_of(fault: RpcFault, name: str) -> MQError:
+    if fault.status == FaultStatus.ACCESS_DENIED:
+        return AccessDeniedError(f"{name}: the server asks for better authentication.")
+    if fault.status == FaultStatus.NCA_OP_RANGE_ERROR:
+        return OperationNotSupportedByRemoteComputerError(f"The server does not know {name}.")
+    if fault.status == FaultStatus.NCA_FAULT_CONTEXT_MISMATCH:
+        return InvalidHandleError(f"{name}: the server does not know this handle.")
+    if failed(fault.status):
+        return error_for(fault.status, name)
+    return RemoteMachineNotAvailableError(f"{name}: {fault}")
+
+
+def check_status(status: int) -> None:
+    """Raise the error of an HRESULT that is one."""
+    if failed(status):
+        raise error_for(status)

@@ -1,0 +1,182 @@
+"""Streams of messages from a remote queue: many calls at once on one connection.
+
+One call at a time costs a round trip each. `receive` keeps several receives waiting, so that the next message is here
+when the last one was worked on; `browse` reads a span of a queue in several chains at a time, and `remove` takes given
+messages out in a pipeline. All of them are correct with one call at a time too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from itertools import pairwise
+from typing import Final
+
+from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, TransactionUsageError
+from msmq.remote_read.actions import Action
+from msmq.remote_read.remote_queue import WHOLE, PendingMessage, RemoteMessage, RemoteQueue
+
+_LARGEST: Final = (1 << 64) - 1
+
+
+async def receive(
+    queue: RemoteQueue, *, prefetch: int = 16, timeout_s: float | None = None, max_body: int = WHOLE
+) -> AsyncIterator[PendingMessage]:
+    """Receive message after message, in their order; each is the caller's to acknowledge or give back.
+
+    Up to ``prefetch`` messages are locked ahead of the caller. It ends when none came within ``timeout_s``; None waits
+    for ever. Messages that were fetched and not taken when the caller leaves go back to their places.
+    """
+    under_way: deque[tuple[asyncio.Task[PendingMessage], list[int]]] = deque()
+    try:
+        while True:
+            while len(under_way) < prefetch:
+                ids: list[int] = []
+                begin = queue.begin_receive(timeout_s=timeout_s, max_body=max_body, started=ids.append)
+                under_way.append((asyncio.ensure_future(begin), ids))
+            task, _ = under_way[0]
+            try:
+                message = await task
+            except IoTimeoutError:
+                return
+            under_way.popleft()
+            yield message
+    finally:
+        await _give_up(queue, under_way)
+
+
+async def _give_up(
+    queue: RemoteQueue, under_way: deque[tuple[asyncio.Task[PendingMessage], list[int]]]
+) -> None:
+    """End what waits, and give back what came; last come first, so that nobody gets them out of order."""
+    await asyncio.sleep(0)  # those that have just been made send their calls
+    for task, ids in under_way:
+        if not task.done() and ids:
+            await queue.cancel_quietly(ids[0])
+    for task, _ in reversed(under_way):
+        try:
+            pending = await task
+        except MQError:
+            continue
+        with suppress(MQError):
+            await pending.give_back()
+
+
+async def browse(
+    queue: RemoteQueue,
+    after: int = 0,
+    upto: int = _LARGEST,
+    *,
+    chains: int = 32,
+    max_body: int = WHOLE,
+) -> AsyncIterator[RemoteMessage]:
+    """Peek at the messages with lookup identifiers behind ``after`` up to and including ``upto``, in their order.
+
+    The span is cut into ``chains`` of equal width that are followed at the same time, each from one message to the
+    next. A server that does not look for the neighbour of an identifier it does not know says that there is none: such a
+    chain is walked from the last message that was seen, so that nothing is left out, only later.
+    """
+    first = await _next(queue, after, max_body)
+    if first is None or first.lookup_id > upto:
+        return
+    last = await _last(queue, first.lookup_id, upto)
+    yield first
+    seen = first.lookup_id
+    width = max(-(-(last - seen) // max(chains, 1)), 1)
+    bounds = [*range(seen, last, width), last]
+    spans = list(pairwise(bounds))
+    tasks = [asyncio.ensure_future(_follow(queue, start, end, max_body)) for start, end in spans]
+    try:
+        for (_, end), task in zip(spans, tasks, strict=True):
+            found, whole = await task
+            for message in found:
+                seen = message.lookup_id
+                yield message
+            while not whole and seen < end:
+                behind = await _next(queue, seen, max_body)
+                if behind is None or behind.lookup_id > end:
+                    break
+                seen = behind.lookup_id
+                yield behind
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _follow(
+    queue: RemoteQueue, start: int, end: int, max_body: int
+) -> tuple[list[RemoteMessage], bool]:
+    """The messages behind ``start`` up to ``end``; and whether these are certainly all."""
+    found: list[RemoteMessage] = []
+    place = start
+    while place < end:
+        try:
+            message = await queue.peek(place, Action.LOOKUP_PEEK_NEXT, max_body=max_body)
+        except MessageNotFoundError:
+            return found, False
+        if message.lookup_id > end:
+            break
+        found.append(message)
+        place = message.lookup_id
+    return found, True
+
+
+async def _next(queue: RemoteQueue, after: int, max_body: int) -> RemoteMessage | None:
+    """The first message behind ``after``, on any server."""
+    with suppress(MessageNotFoundError, IoTimeoutError):
+        if not after:
+            return await queue.peek(max_body=max_body)
+        return await queue.peek(after, Action.LOOKUP_PEEK_NEXT, max_body=max_body)
+    if not after or await _is_there(queue, after):
+        return None
+    # It is gone, and this server may find no neighbour of what is gone: walk there from the front.
+    with suppress(MessageNotFoundError, IoTimeoutError):
+        message = await queue.peek(max_body=max_body)
+        while message.lookup_id <= after:
+            message = await queue.peek(message.lookup_id, Action.LOOKUP_PEEK_NEXT, max_body=max_body)
+        return message
+    return None
+
+
+async def _is_there(queue: RemoteQueue, lookup_id: int) -> bool:
+    try:
+        await queue.peek(lookup_id, Action.LOOKUP_PEEK_CURRENT, max_body=0)
+    except TransactionUsageError:
+        return True  # somebody holds it
+    except MessageNotFoundError:
+        return False
+    return True
+
+
+async def _last(queue: RemoteQueue, first: int, upto: int) -> int:
+    """The identifier of the last message of the span, or ``upto`` where the server does not tell."""
+    if await _is_there(queue, upto):
+        return upto
+    with suppress(MessageNotFoundError):
+        return max((await queue.peek(upto, Action.LOOKUP_PEEK_PREV, max_body=0)).lookup_id, first)
+    return upto
+
+
+async def remove(queue: RemoteQueue, lookup_ids: Iterable[int], *, window: int = 64) -> set[int]:
+    """Take these messages out of the queue, ``window`` at a time; gives those that were there. Their bodies stay."""
+    room = asyncio.Semaphore(window)
+    removed: set[int] = set()
+
+    async def take(lookup_id: int) -> None:
+        try:
+            pending = await queue.begin_receive(lookup_id, Action.LOOKUP_RECEIVE_CURRENT, max_body=0)
+            await pending.acknowledge()
+            removed.add(lookup_id)
+        except MessageNotFoundError:
+            pass
+        finally:
+            room.release()
+
+    async with asyncio.TaskGroup() as group:
+        for lookup_id in lookup_ids:
+            await room.acquire()
+            group.create_task(take(lookup_id))
+    return removed

@@ -1,0 +1,377 @@
+"""An open queue on another host, and what can be done with it (MS-MQRR 3.2.4.3 to 3.2.4.13).
+
+A receive has two halves. ``begin_receive`` gives a message that stays locked on the server until its fate is said:
+``acknowledge`` removes it, ``give_back`` returns it to its place, and so does the server when we are gone. ``receive``
+is both halves at once: it acknowledges as soon as the message has been put together here.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from msmq.errors import DecodeError, MessageStorageFailedError, MQError, TransactionUsageError
+from msmq.remote_read import interface as idl
+from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action
+from msmq.remote_read.calling import call, check_status
+from msmq.wire.message import UserMessage
+from msmq.wire.queue_format import QueueFormat
+from msmq.wire.sections import join_sections
+from msmq.wire.trailers import MessagePacket
+
+if TYPE_CHECKING:
+    from msmq.remote_read.session import Access, RemoteHost
+
+WHOLE: Final = 0xFFFFFFFF
+"""No limit to what is wanted of a body."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class RemoteMessage:
+    """A message as it was read. A body that was not wanted whole is zero bytes from ``body_read`` on."""
+
+    packet: UserMessage
+    arrival_time: int
+    lookup_id: int
+    body_read: int
+    trailers: MessagePacket | None = None
+    """The headers behind the packet; old systems send none."""
+
+    @property
+    def body(self) -> bytes:
+        return self.packet.body[: self.body_read]
+
+    @property
+    def label(self) -> str:
+        return self.packet.label
+
+    @property
+    def subqueue(self) -> str:
+        """The subqueue it lies in, if any."""
+        header = self.trailers.in_subqueue if self.trailers is not None else None
+        return header.subqueue if header is not None else ""
+
+
+@dataclass(eq=False, slots=True)
+class PendingMessage:
+    """A message that was received and not yet confirmed."""
+
+    message: RemoteMessage
+    queue: RemoteQueue
+    request_id: int
+    transaction: bytes | None = None
+    _ended: bool = False
+
+    async def acknowledge(self) -> None:
+        """It is ours: the server removes it, or does so when the transaction is committed."""
+        await self._end(idl.RR_ACK)
+
+    async def give_back(self) -> None:
+        """It is not: the server puts it back in its place."""
+        await self._end(idl.RR_NACK)
+
+    async def reject(self) -> None:
+        """Confirm it and have its sender told that it was rejected; only in a transaction."""
+        if self.transaction is None:
+            raise TransactionUsageError("Only a message that was received in a transaction can be rejected.")
+        await self.acknowledge()
+        await self.queue.reject(self.message.lookup_id)
+
+    async def _end(self, ack: int) -> None:
+        if not self._ended:
+            self._ended = True
+            await self.queue.end(self.request_id, ack, transactional=self.transaction is not None)
+
+
+@dataclass(eq=False, slots=True)
+class RemoteCursor:
+    """A place in a remote queue."""
+
+    queue: RemoteQueue
+    handle: int
+    requests: set[int] = field(default_factory=set)
+    """Reads with it that wait."""
+
+    async def peek(self, *, timeout_s: float | None = 0, max_body: int = WHOLE) -> RemoteMessage:
+        """The message it stands at."""
+        return await self.queue.read(Action.PEEK_CURRENT, cursor=self, timeout_s=timeout_s, max_body=max_body)
+
+    async def peek_next(self, *, timeout_s: float | None = 0, max_body: int = WHOLE) -> RemoteMessage:
+        """The message behind it, where it stands then."""
+        return await self.queue.read(Action.PEEK_NEXT, cursor=self, timeout_s=timeout_s, max_body=max_body)
+
+    async def receive(
+        self, *, timeout_s: float | None = 0, transaction: bytes | None = None
+    ) -> RemoteMessage:  # fmt: skip
+        """Receive the message it stands at."""
+        return await self.queue.receive(cursor=self, timeout_s=timeout_s, transaction=transaction)
+
+    async def close(self) -> None:
+        """Cancel what waits on it, and close it."""
+        await self.queue.close_cursor(self)
+
+
+@dataclass(eq=False, slots=True)
+class MoveTarget:
+    """A queue that messages are moved to."""
+
+    host: RemoteHost
+    handle: bytes
+    context: int
+
+    async def close(self) -> None:
+        reply = await call(self.host.client, idl.R_CLOSE_QUEUE, idl.OnHandle(self.handle))
+        check_status(reply.status)
+
+
+class RemoteQueue:
+    """A queue that `RemoteHost.open` opened. Calls may be made from many tasks at once."""
+
+    def __init__(self, host: RemoteHost, handle: bytes, form: QueueFormat, access: Access) -> None:
+        self.host = host
+        self.handle = handle
+        self.form = form
+        self.access = access
+        self.cursors: dict[int, RemoteCursor] = {}
+        self.waiting: set[int] = set()
+        """Requests whose start was not answered yet."""
+        self.enlisted: set[bytes] = set()
+        self._request_id = 0
+
+    # --- peek and receive -------------------------------------------------------------------------------
+
+    async def peek(
+        self,
+        lookup_id: int = 0,
+        action: Action = Action.PEEK_CURRENT,
+        *,
+        timeout_s: float | None = 0,
+        max_body: int = WHOLE,
+    ) -> RemoteMessage:
+        """The first message, or with ``lookup_id`` the one that ``action`` says from there. ``timeout_s`` of None waits
+        without limit."""
+        return await self.read(action, lookup_id=lookup_id, timeout_s=timeout_s, max_body=max_body)
+
+    async def receive(
+        self,
+        lookup_id: int = 0,
+        action: Action = Action.RECEIVE,
+        *,
+        cursor: RemoteCursor | None = None,
+        timeout_s: float | None = 0,
+        max_body: int = WHOLE,
+        transaction: bytes | None = None,
+    ) -> RemoteMessage:
+        """Receive and acknowledge. An acknowledgment that fails is logged and the message returned, as Windows does: it
+        may come again. In a transaction the failure is the caller's."""
+        pending = await self.begin_receive(
+            lookup_id, action, cursor=cursor, timeout_s=timeout_s, max_body=max_body, transaction=transaction
+        )
+        try:
+            await pending.acknowledge()
+        except MQError as error:
+            if transaction is not None:
+                raise
+            _log.warning("a message was received and its acknowledgment failed: %s", error)
+        return pending.message
+
+    async def begin_receive(
+        self,
+        lookup_id: int = 0,
+        action: Action = Action.RECEIVE,
+        *,
+        cursor: RemoteCursor | None = None,
+        timeout_s: float | None = 0,
+        max_body: int = WHOLE,
+        transaction: bytes | None = None,
+        started: Callable[[int], None] | None = None,
+    ) -> PendingMessage:
+        """Receive without acknowledging. ``started`` is told the request id, for `cancel`."""
+        request_id = self._next_request()
+        if started is not None:
+            started(request_id)
+        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
+        reply = await self._begin(start, cursor, transaction)
+        try:
+            message = read_message(reply, max_body)
+        except DecodeError as error:
+            await self.end(request_id, idl.RR_NACK, transactional=transaction is not None)
+            raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
+        return PendingMessage(message, self, request_id, transaction)
+
+    async def read(
+        self,
+        action: Action,
+        *,
+        lookup_id: int = 0,
+        cursor: RemoteCursor | None = None,
+        timeout_s: float | None = 0,
+        max_body: int = WHOLE,
+        started: Callable[[int], None] | None = None,
+    ) -> RemoteMessage:
+        """One peek of any kind; it is over when it is answered."""
+        request_id = self._next_request()
+        if started is not None:
+            started(request_id)
+        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
+        reply = await self._begin(start, cursor, None)
+        try:
+            return read_message(reply, max_body)
+        except DecodeError as error:
+            raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
+
+    def _next_request(self) -> int:
+        self._request_id = self._request_id % 0xFFFFFFFF + 1
+        return self._request_id
+
+    def _start(
+        self,
+        action: Action,
+        lookup_id: int,
+        cursor: RemoteCursor | None,
+        timeout_s: float | None,
+        request_id: int,
+        max_body: int,
+    ) -> idl.StartReceive:
+        timeout_ms = INFINITE_MS if timeout_s is None else min(int(timeout_s * 1000), INFINITE_MS - 1)
+        return idl.StartReceive(
+            self.handle,
+            lookup_id,
+            cursor.handle if cursor is not None else 0,
+            action,
+            timeout_ms,
+            request_id,
+            max_body,
+            WHOLE,
+        )
+
+    async def _begin(
+        self, start: idl.StartReceive, cursor: RemoteCursor | None, transaction: bytes | None
+    ) -> idl.StartReceiveReply:
+        waits = bool(start.ul_timeout)
+        request_id = start.dw_request_id
+        if waits:
+            self.waiting.add(request_id)
+            if cursor is not None:
+                cursor.requests.add(request_id)
+        try:
+            if transaction is None:
+                reply = await call(self.host.client, idl.R_START_RECEIVE, start)
+            else:
+                reply = await call(
+                    self.host.client,
+                    idl.R_START_TRANSACTIONAL_RECEIVE,
+                    idl.StartTransactionalReceive(
+                        start.ph_context, start.lookup_id, start.h_cursor, start.ul_action, start.ul_timeout,
+                        request_id, start.dw_max_body_size, start.dw_max_compound_message_size, transaction,
+                    ),
+                )  # fmt: skip
+        finally:
+            if waits:
+                self.waiting.discard(request_id)
+                if cursor is not None:
+                    cursor.requests.discard(request_id)
+        check_status(reply.status)
+        return reply
+
+    async def end(self, request_id: int, ack: int, *, transactional: bool = False) -> None:
+        """R_EndReceive, or its counterpart of transactions."""
+        operation = idl.R_END_TRANSACTIONAL_RECEIVE if transactional else idl.R_END_RECEIVE
+        reply = await call(self.host.client, operation, idl.EndReceive(self.handle, ack, request_id))
+        check_status(reply.status)
+
+    async def cancel(self, request_id: int) -> None:
+        """End a read that waits (3.2.4.11); it answers MQ_ERROR_OPERATION_CANCELLED."""
+        reply = await call(
+            self.host.client, idl.R_CANCEL_RECEIVE, idl.CancelReceive(self.handle, request_id)
+        )  # fmt: skip
+        check_status(reply.status)
+
+    # --- transactions -----------------------------------------------------------------------------------
+
+    @staticmethod
+    def internal_transaction() -> bytes:
+        """An identifier for a transaction of one message, which nobody coordinates."""
+        return uuid.uuid4().bytes_le
+
+    async def enlist(self, uow: bytes, token: bytes, name: str) -> None:
+        """Enlist the server in a transaction, before receiving or moving in it (3.2.4.2)."""
+        await self.host.enlist(uow, token, name)
+        self.enlisted.add(uow)
+
+    async def reject(self, lookup_id: int) -> None:
+        """Mark a message of an open transaction as rejected (3.2.4.5)."""
+        request = idl.SetUserAcknowledgementClass(self.handle, lookup_id, idl.REJECTED_CLASS)
+        reply = await call(self.host.client, idl.R_SET_USER_ACKNOWLEDGEMENT_CLASS, request)
+        check_status(reply.status)
+
+    async def move(self, lookup_id: int, target: MoveTarget, transaction: bytes | None = None) -> None:
+        """Move a message to a subqueue, to the queue of one, or between two (3.2.4.6)."""
+        if transaction is not None and transaction not in self.enlisted:
+            raise TransactionUsageError("Enlist the server in the transaction first.")
+        request = idl.MoveMessage(
+            self.handle, target.context, lookup_id, transaction or idl.NO_TRANSACTION
+        )  # fmt: skip
+        reply = await call(self.host.client, idl.R_MOVE_MESSAGE, request)
+        check_status(reply.status)
+
+    # --- the rest ---------------------------------------------------------------------------------------
+
+    async def purge(self) -> None:
+        """Delete everything in the queue."""
+        reply = await call(self.host.client, idl.R_PURGE_QUEUE, idl.OnHandle(self.handle))
+        check_status(reply.status)
+
+    async def create_cursor(self) -> RemoteCursor:
+        reply = await call(self.host.client, idl.R_CREATE_CURSOR, idl.OnHandle(self.handle))
+        check_status(reply.status)
+        cursor = self.cursors[reply.ph_cursor] = RemoteCursor(self, reply.ph_cursor)
+        return cursor
+
+    async def close_cursor(self, cursor: RemoteCursor) -> None:
+        for request_id in list(cursor.requests):
+            await self.cancel_quietly(request_id)
+        self.cursors.pop(cursor.handle, None)
+        request = idl.CloseCursor(self.handle, cursor.handle)
+        reply = await call(self.host.client, idl.R_CLOSE_CURSOR, request)
+        check_status(reply.status)
+
+    async def cancel_quietly(self, request_id: int) -> None:
+        """It may have been answered meanwhile, and then there is nothing to cancel."""
+        try:
+            await self.cancel(request_id)
+        except MQError as error:
+            _log.debug("nothing to cancel: %s", error)
+
+    async def close(self) -> None:
+        """Cancel what waits, close the cursors, close the queue (3.2.4.13). A second time does nothing."""
+        if self not in self.host.queues:
+            return
+        self.host.queues.discard(self)
+        for request_id in list(self.waiting):
+            await self.cancel_quietly(request_id)
+        for cursor in list(self.cursors.values()):
+            await self.close_cursor(cursor)
+        reply = await call(self.host.client, idl.R_CLOSE_QUEUE, idl.OnHandle(self.handle))
+        check_status(reply.status)
+
+
+def read_message(reply: idl.StartReceiveReply, max_body: int = WHOLE) -> RemoteMessage:
+    """Put a message together from its sections; DecodeError if that cannot be done."""
+    data = join_sections(reply.pp_packet_sections or [])
+    packet = UserMessage.decode(data, trailing=True)
+    trailers = MessagePacket.decode(data) if len(data) > packet.size else None
+    body_read = min(packet.properties.message_size, max_body)
+    lookup_id = full_lookup_id(packet, reply.p_sequence_id)
+    return RemoteMessage(packet, reply.pdw_arrive_time, lookup_id, body_read, trailers)
+
+
+def full_lookup_id(packet: UserMessage, sequence_id: int) -> int:
+    """The whole lookup identifier. Its highest byte is not sent: 7 less the priority, and 0 for a message of a
+    transaction (MS-MQDMPR 3.1.7.1.9, ruling RR5)."""
+    lane = 0 if packet.transactional else 7 - packet.priority
+    return lane << 56 | sequence_id & SEQUENCE_MASK

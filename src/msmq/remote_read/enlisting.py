@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from msmq.errors import TransactionEnlistError, TransactionSequenceError
 from msmq.manager.coordinator import Coordinator, Decision, Participant, ResourceManager
 
-_MARK: Final = b"OpenMSMQ transaction\0"
+_MARK: Final = b"OpenMSMQ transaction"
 
 
 class TransactionManager(Protocol):

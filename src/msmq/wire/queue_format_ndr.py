@@ -42,6 +42,8 @@ def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
     writer.u8(value.type)
     writer.u8(value.suffix_and_flags)
     writer.u16(value.reserved)
+    if writer.ndr64:  # a union is aligned like its widest arm, discriminant and all (MS-RPCE 2.2.5.3.4.4)
+        writer.align(writer.pointer_size)
     writer.u8(value.type)
     if value.arm is not None:
         writer.align(writer.pointer_size)
@@ -65,7 +67,10 @@ def write_queue_format(writer: NdrWriter, value: QueueFormat) -> None:
 def read_queue_format(reader: NdrReader) -> Callable[[], QueueFormat]:
     """Read a QUEUE_FORMAT; the thunk gives it once the reader's ``resolve`` was called."""
     reader.align(reader.pointer_size)
-    qft, suffix_and_flags, reserved, discriminant = reader.u8(), reader.u8(), reader.u16(), reader.u8()
+    qft, suffix_and_flags, reserved = reader.u8(), reader.u8(), reader.u16()
+    if reader.ndr64:
+        reader.align(reader.pointer_size)
+    discriminant = reader.u8()
     if qft != discriminant:
         raise DecodeError(f"m_qft {qft} but union discriminant {discriminant}", reader.offset)
     try:

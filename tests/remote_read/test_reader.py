@@ -1,0 +1,156 @@
+"""Streams of messages: prefetching, browsing, removing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from msmq.manager.positions import PositionState
+from msmq.remote_read import interface as idl
+from msmq.remote_read.actions import ACTIONS
+from msmq.remote_read.reader import browse, receive, remove
+from msmq.remote_read.remote_queue import RemoteQueue
+from msmq.remote_read.session import Access, RemoteHost
+from msmq.rpc.interface import Call, Handler
+from tests.remote_read.support import NOT_FOUND, Served, direct, eventually, on_loop, serving
+from tests.rpc.support import HOST
+
+
+@asynccontextmanager
+async def opened(
+    access: Access = Access.RECEIVE, *, strict: bool = False
+) -> AsyncIterator[tuple[Served, RemoteQueue]]:
+    """``strict``: the server does not look for neighbours of identifiers that it does not know."""
+    async with serving() as served:
+        if strict:
+            methods = served.service.methods
+            served.door.server.register(idl.REMOTE_READ, methods | {7: _strict(served, methods[7])})
+        served.queue("orders")
+        async with await RemoteHost.connect(HOST, served.port) as host:
+            yield served, await host.open(direct(), access)
+
+
+def _strict(served: Served, lenient: Handler) -> Handler:
+    async def start(call: Call, request: Any) -> Any:
+        meaning = ACTIONS[request.ul_action]
+        if meaning.seek is not None and served.host.find().positions.get(request.lookup_id) is None:
+            return idl.StartReceiveReply(0, 0, 0, None, NOT_FOUND)
+        return await lenient(call, request)
+
+    return start
+
+
+def numbered(count: int) -> list[bytes]:
+    return [str(number).encode() for number in range(count)]
+
+
+@pytest.mark.parametrize("prefetch", [1, 4, 64])
+@on_loop
+async def test_receiving_in_order(prefetch: int) -> None:
+    async with opened() as (served, queue):
+        served.host.fill(served.host.find(), *numbered(50))
+        got = []
+        stream = receive(queue, prefetch=prefetch, timeout_s=0)
+        async for pending in stream:
+            got.append(pending.message.body)
+            await pending.acknowledge()
+        assert got == numbered(50)
+        assert not len(served.host.find().positions)
+
+
+@on_loop
+async def test_who_leaves_early_leaves_the_rest() -> None:
+    async with opened() as (served, queue):
+        made = served.host.find()
+        served.host.fill(made, *numbered(20))
+        stream = receive(queue, prefetch=8)
+        async for pending in stream:
+            await pending.acknowledge()
+            if pending.message.body == b"4":
+                break
+        await stream.aclose()
+        assert served.host.contents(made) == numbered(20)[5:]
+        assert {entry.state for entry in made.positions} == {PositionState.AVAILABLE}
+        assert not served.handle.requests
+        assert (await queue.receive()).body == b"5"
+
+
+@on_loop
+async def test_messages_that_come_later() -> None:
+    async with opened() as (served, queue):
+        made = served.host.find()
+        stream = receive(queue, prefetch=3)
+        first = anext(stream)
+        import asyncio
+
+        task = asyncio.ensure_future(first)
+        await eventually(lambda: len(made.waiting) == 3)
+        served.host.fill(made, b"a", b"b")
+        pending = await task
+        assert pending.message.body == b"a"
+        await pending.acknowledge()
+        await (await anext(stream)).acknowledge()
+        await stream.aclose()
+        assert not made.waiting
+        assert not len(made.positions)
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["ours", "strict server"])
+@pytest.mark.parametrize("chains", [1, 4, 32, 100])
+@pytest.mark.parametrize("holes", [False, True], ids=["dense", "holes"])
+@on_loop
+async def test_browsing_a_span(chains: int, strict: bool, holes: bool) -> None:
+    async with opened(Access.PEEK, strict=strict) as (served, queue):
+        made = served.host.find()
+        sent = served.host.fill(made, *numbered(60))
+        ids = [position.lookup_id for position in sent]
+        gone = {index for index in range(60) if holes and index % 7 in (0, 3, 4)}
+        reader = served.host.reader(made)
+        for index in gone:
+            result = reader.lookup(ids[index], ACTIONS[0x40000020].seek, peek=False)  # type: ignore[arg-type]
+            assert result.message is not None
+        kept = [index for index in range(60) if index not in gone]
+        spans = [
+            (0, ids[-1]),
+            (ids[9], ids[40]),
+            (ids[10], ids[11]),
+            (ids[7], ids[58]),
+            (ids[-1], ids[-1] + 5),
+        ]
+        for after, upto in [*spans, (0, ids[0] - 1), (0, (1 << 64) - 1)]:
+            found = [each.body async for each in browse(queue, after, upto, chains=chains)]
+            expected = [str(index).encode() for index in kept if after < ids[index] <= upto]
+            assert found == expected
+        assert all(entry.state is PositionState.AVAILABLE for entry in made.positions)
+
+
+@on_loop
+async def test_browsing_nothing() -> None:
+    async with opened(Access.PEEK) as (_, queue):
+        assert [each async for each in browse(queue)] == []
+
+
+@on_loop
+async def test_browsing_and_leaving() -> None:
+    async with opened(Access.PEEK) as (served, queue):
+        served.host.fill(served.host.find(), *numbered(40))
+        stream = browse(queue, chains=8)
+        assert (await anext(stream)).body == b"0"
+        await stream.aclose()
+        assert (await queue.peek()).body == b"0"
+
+
+@pytest.mark.parametrize("window", [1, 64])
+@on_loop
+async def test_removing(window: int) -> None:
+    async with opened() as (served, queue):
+        made = served.host.find()
+        ids = [each.lookup_id for each in served.host.fill(made, *numbered(100))]
+        wanted = ids[10:90]
+        removed = await remove(queue, [*wanted, 12345, ids[-1] + 1], window=window)
+        assert removed == set(wanted)
+        assert served.host.contents(made) == numbered(100)[:10] + numbered(100)[90:]
+        assert await remove(queue, wanted) == set()

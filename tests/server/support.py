@@ -116,6 +116,8 @@ class Node:
         daemon.arrivals.stop()
         daemon.outgoing._alarm.stop()
         daemon.commit._broken = True
+        if daemon.remote_read is not None:
+            await daemon.remote_read.close()
         connections = set(daemon.listener.connections)
         for link in daemon.outgoing.links.values():
             link._stopped = True

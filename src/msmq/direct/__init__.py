@@ -4,7 +4,8 @@
 
     from msmq import direct
 
-    async with direct.reading("DIRECT=OS:server\\\\private$\\\\orders", credentials=direct.Credentials("alice", "pw")) as queue:
+    who = direct.Credentials("alice", "secret")
+    async with direct.reading("DIRECT=OS:server\\\\private$\\\\orders", credentials=who) as queue:
         async for pending in direct.receive(queue):
             work_on(pending.message.body)
             await pending.acknowledge()

@@ -75,7 +75,7 @@ async def browse(
     """Peek at the messages with lookup identifiers behind ``after`` up to and including ``upto``, in their order.
 
     The span is cut into ``chains`` of equal width that are followed at the same time, each from one message to the
-    next. A server that does not look for the neighbour of an identifier it does not know says that there is none: such a
+    next. A server that does not look for the neighbour of an identifier it does not know says that there is none: its
     chain is walked from the last message that was seen, so that nothing is left out, only later.
     """
     first = await _next(queue, after, max_body)

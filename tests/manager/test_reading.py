@@ -448,3 +448,30 @@ def test_a_store_that_refuses_is_an_answer_and_changes_nothing(
     assert position.state is AVAILABLE
     assert transaction.operations == []
     assert body_of(reader.receive()) == b"a"
+
+
+@pytest.mark.parametrize("purged", [False, True], ids=["kept", "purged"])
+@pytest.mark.parametrize("outcome", ["commit", "abort"])
+def test_a_read_in_two_phases_may_end_in_a_transaction(purged: bool, outcome: str) -> None:
+    host = Host()
+    queue = host.queue(transactional=True)
+    host.fill(queue, b"one")
+    reader = host.reader(queue)
+    position = position_of(reader.begin())
+    transaction = host.transactions.create()
+    if purged:
+        host.manager.queues.purge(queue)
+    host.reading.join_transaction(reader.descriptor, position, transaction)
+    assert [each.operation_type for each in transaction.operations] == [OperationType.DEQUEUE]
+    with pytest.raises(TransactionSequenceError):  # it is the transaction's now
+        host.reading.dequeue_end(reader.descriptor, position, delete_message=True)
+    with pytest.raises(TransactionSequenceError):
+        host.reading.join_transaction(reader.descriptor, position, transaction)
+    host.close(reader.descriptor)
+    assert position.state is (PositionState.PURGE_PENDING if purged else LOCKED)
+    end = host.transactions.commit if outcome == "commit" else host.transactions.abort
+    end(transaction.identifier)
+    gone = purged or outcome == "commit"
+    assert host.contents(queue) == ([] if gone else [b"one"])
+    host.kill()
+    assert host.contents(host.find()) == ([] if gone else [b"one"])

@@ -24,6 +24,7 @@ from tests.remote_read.support import on_loop, serving
     ("status", "error"),
     [
         (0xC00E0003, QueueNotFoundError),
+        (0xC00E0067, MQError),
         (5, AccessDeniedError),
         (0x1C010002, OperationNotSupportedByRemoteComputerError),
         (0x1C00001A, InvalidHandleError),
@@ -33,7 +34,7 @@ from tests.remote_read.support import on_loop, serving
     ],
     ids=str,
 )
-@pytest.mark.spec("MQRR-3.1.4.2-n")
+@pytest.mark.spec("MQRR-3.1.4.2-n", "MQRR-7-h")
 @on_loop
 async def test_faults(status: int, error: type[MQError]) -> None:
     async def refuse(_: Call, request: idl.Nothing) -> idl.Status:

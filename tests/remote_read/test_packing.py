@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from msmq.manager.message import Message
+from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.remote_read.packing import packet_of
-from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader
+from msmq.wire.headers import INFINITE, USER_AH, BaseHeader, MessagePropertiesHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.sections import SectionType, join_sections
@@ -286,3 +288,20 @@ def test_a_message_of_a_transaction_says_its_stream() -> None:
     read = MessagePacket.decode(packet_of(served.host.find(), stored, served.manager.transactions))
     assert read.message.transaction is not None
     served.host.store.close()
+
+
+@pytest.mark.parametrize(
+    "half", [{"soap_envelope": "<e/>"}, {"soap_compound_message": b"POST"}], ids=["envelope", "rest"]
+)
+@pytest.mark.spec("MQRR-2.2.5.1-c")
+@on_loop
+async def test_half_of_what_http_brings_is_nothing(half: dict[str, Any]) -> None:
+    packet = serialize(Message(body=b"x", sent_time=NOON, destination_queue_format_name=direct(), **half))
+    async with serving() as served:
+        served.queue("orders")
+        put(served, StoredMessage(packet, LocalAttributes()))
+        async with await served.connect() as peer:
+            read = (await trailers(peer, await peer.open())).message
+            assert not read.user.flags & USER_AH
+            assert read.envelope is None
+            assert read.compound is None

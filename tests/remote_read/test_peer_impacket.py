@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from impacket.dcerpc.v5.rpcrt import DCERPCException
+from impacket.uuid import uuidtup_to_bin
 
+from msmq.remote_read import interface as idl
 from msmq.wire.sections import Section, join_sections
 from msmq.wire.trailers import MessagePacket
 from tests.remote_read import impacket_peer as peer
-from tests.remote_read.support import Served, serving_in_a_thread
+from tests.remote_read.support import Served, form, serving_in_a_thread
 
 NAME = "OS:HOST\\private$\\orders"
 QUIET = {"checkError": False}
@@ -60,8 +62,7 @@ def request(kind: Any, **values: Any) -> Any:
 
 @pytest.mark.parametrize("level", ALL)
 @pytest.mark.spec(
-    "MQRR-1.9-a", "MQRR-1.9-b", "MQRR-3.1.4-c", "MQRR-2.1-a", "MQRR-2.2.2-a", "MQRR-2.2.3-a", "MQRR-6-a", "MQRR-6-b",
-    "MQRR-6-c", "MQRR-6-d", "MQRR-6-e", "MQRR-6-h", "MQRR-4.1-a",
+    "MQRR-1.9-a", "MQRR-1.9-b", "MQRR-3.1.4-c", "MQRR-2.1-a", "MQRR-6-a", "MQRR-6-d", "MQRR-6-e",
 )  # fmt: skip
 def test_every_method(served: Served, opened: list[Any], level: str) -> None:
     queue = served.queue("orders", transactional=True)
@@ -159,6 +160,7 @@ SIZES = {
     "MQRR-3.1.4.1-a", "MQRR-3.1.4.2-a", "MQRR-3.1.4.3-a", "MQRR-3.1.4.4-a", "MQRR-3.1.4.5-a", "MQRR-3.1.4.6-a",
     "MQRR-3.1.4.7-a", "MQRR-3.1.4.7-b", "MQRR-3.1.4.8-a", "MQRR-3.1.4.9-a", "MQRR-3.1.4.10-a", "MQRR-3.1.4.11-a",
     "MQRR-3.1.4.13-a", "MQRR-3.1.4.14-a", "MQRR-3.1.4.15-a", "MQRR-2.2.4-a", "MQRR-2.2.8-a", "MQRR-3.1.4.3-c",
+    "MQRR-2.2.2-a", "MQRR-2.2.3-a", "MQRR-6-b", "MQRR-6-c", "MQRR-6-h",
 )  # fmt: skip
 def test_sizes_on_the_wire(served: Served, opened: list[Any], method: str) -> None:
     served.queue("orders")
@@ -187,6 +189,7 @@ def test_sizes_on_the_wire(served: Served, opened: list[Any], method: str) -> No
     if "OpenQueue" in method:
         assert stub[:5] == bytes((3, 0, 0, 0, 3))
         assert bytes(range(16)) in stub
+        assert idl.OpenQueue.decode(stub)[0].p_client_id == bytes(range(16))
     dce.call(call.opnum, stub)
     answer = dce.recv()
     assert len(answer) == expected_answer
@@ -200,9 +203,6 @@ def test_sizes_on_the_wire(served: Served, opened: list[Any], method: str) -> No
 @pytest.mark.spec("MQRR-2.2-a", "MQRR-6-i", "MQRR-2.2.3-d")
 @pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])
 def test_both_transfer_syntaxes(served: Served, opened: list[Any], ndr64: bool) -> None:
-    from msmq.remote_read import interface as idl
-    from tests.remote_read.support import form
-
     served.queue("orders", b"one")
     dce = connect(served, opened, ndr64=ndr64)
     stub = idl.OpenQueue(form("DIRECT=" + NAME), 1, 0, bytes(16), 1, 6, 1, 1, 1).encode(ndr64)
@@ -256,11 +256,22 @@ def test_stubs_that_contradict_themselves(served: Served, opened: list[Any], spo
 @pytest.mark.parametrize("uuid", ["other", "version"])
 @pytest.mark.spec("MQRR-1.9-a", "MQRR-1.9-b")
 def test_another_interface_is_refused(served: Served, opened: list[Any], uuid: str) -> None:
-    from impacket.uuid import uuidtup_to_bin
-
     wanted = {
         "other": ("1a9134dd-7b39-45ba-ad88-44d01ca47f29", "1.0"),
         "version": ("1a9134dd-7b39-45ba-ad88-44d01ca47f28", "2.0"),
     }[uuid]
     with pytest.raises(DCERPCException, match="abstract_syntax_not_supported"):
         connect(served, opened, bind=uuidtup_to_bin(wanted))
+
+
+@pytest.mark.spec("MQRR-4.1-a", "MQRR-7-d")
+def test_bind_and_purge(served: Served, opened: list[Any]) -> None:
+    """As Windows Server 2003 does it: ask for the port, connect to that, purge."""
+    queue = served.queue("orders", b"1", b"2", b"3")
+    port = connect(served, opened).request(peer.R_GetServerPort(), **QUIET)["ErrorCode"]
+    dce = peer.connect(port)
+    opened.append(dce)
+    handle = open_queue(dce)
+    assert dce.request(request(peer.R_PurgeQueue, phContext=handle), **QUIET)["ErrorCode"] == 0
+    assert dce.request(request(peer.R_CloseQueue, pphContext=handle), **QUIET)["ErrorCode"] == 0
+    assert not len(queue.positions)

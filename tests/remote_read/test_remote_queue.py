@@ -23,7 +23,7 @@ from msmq.errors import (
 from msmq.manager.coordinator import Decision
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
-from msmq.remote_read.remote_queue import WHOLE, RemoteQueue, full_lookup_id, read_message
+from msmq.remote_read.remote_queue import WHOLE, BodyTooLargeError, RemoteQueue, full_lookup_id, read_message
 from msmq.remote_read.session import Access, RemoteHost
 from msmq.rpc.interface import Call, Handler
 from msmq.rpc.server import RpcServer
@@ -143,6 +143,24 @@ async def test_a_message_that_cannot_be_put_together_is_given_back(kind: str, tr
             assert seen[1][1].dw_request_id == seen[0][1].dw_request_id
         with pytest.raises(MessageStorageFailedError):
             await queue.peek()
+
+
+@pytest.mark.parametrize("room", [0, 3, 4, 5])
+@pytest.mark.spec("MQMQ-2.4-i")
+@on_loop
+async def test_a_reader_with_too_little_room(room: int) -> None:
+    async with watched() as (served, host, _):
+        made = served.queue("orders", b"1234")
+        queue = await host.open(direct())
+        if room >= 4:
+            assert (await queue.receive(max_body=room)).body == b"1234"
+            return
+        with pytest.raises(BodyTooLargeError) as refused:
+            await queue.receive(max_body=room)
+        assert refused.value.code == 0xC00E001A
+        assert refused.value.partial.body == b"1234"[:room]
+        assert served.host.contents(made) == [b"1234"]
+        assert (await queue.receive()).body == b"1234"
 
 
 @pytest.mark.spec("MQRR-3.2.4.4.1-d", "MQRR-7-o", "MQRR-3.2.4.10.1-b")

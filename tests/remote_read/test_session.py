@@ -104,7 +104,7 @@ async def test_what_an_open_says(routing: bool) -> None:
         ("CONNECTOR=00000000-0000-0000-0000-000000000001", MQError),
     ],
 )
-@pytest.mark.spec("MQRR-3.1.4.2-n", "MQRR-3.1.4.11-g", "MQRR-7-h")
+@pytest.mark.spec("MQRR-3.1.4.2-n", "MQRR-3.1.4.11-g")
 @on_loop
 async def test_opens_that_fail_leave_nothing(name: str, error: type[MQError]) -> None:
     async with serving() as served:

@@ -13,7 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from msmq.errors import DecodeError, MessageStorageFailedError, MQError, TransactionUsageError
+from msmq.errors import (
+    BufferOverflowError,
+    DecodeError,
+    MessageStorageFailedError,
+    MQError,
+    TransactionUsageError,
+)
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action
 from msmq.remote_read.calling import call, check_status
@@ -54,6 +60,14 @@ class RemoteMessage:
         """The subqueue it lies in, if any."""
         header = self.trailers.in_subqueue if self.trailers is not None else None
         return header.subqueue if header is not None else ""
+
+
+class BodyTooLargeError(BufferOverflowError):
+    """The body is longer than the caller has room for. ``partial`` has what fits; the message stays in its queue."""
+
+    def __init__(self, partial: RemoteMessage) -> None:
+        super().__init__(f"The body has {partial.packet.properties.message_size} bytes.")
+        self.partial = partial
 
 
 @dataclass(eq=False, slots=True)
@@ -166,11 +180,15 @@ class RemoteQueue:
         max_body: int = WHOLE,
         transaction: bytes | None = None,
     ) -> RemoteMessage:
-        """Receive and acknowledge. An acknowledgment that fails is logged and the message returned, as Windows does: it
+        """Receive and acknowledge. A body larger than ``max_body`` is not received: BodyTooLargeError, and the message
+        is back in its place. An acknowledgment that fails is logged and the message returned, as Windows does: it
         may come again. In a transaction the failure is the caller's."""
         pending = await self.begin_receive(
             lookup_id, action, cursor=cursor, timeout_s=timeout_s, max_body=max_body, transaction=transaction
         )
+        if pending.message.body_read < pending.message.packet.properties.message_size:
+            await pending.give_back()
+            raise BodyTooLargeError(pending.message)
         try:
             await pending.acknowledge()
         except MQError as error:

@@ -31,6 +31,7 @@ turn comes. ``scope`` is the structure the field stands in, which is where ``siz
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -419,15 +420,67 @@ def _inside(kind: NdrType) -> NdrType:
     return kind.of if isinstance(kind, Array) else kind
 
 
+class Fixed:
+    """Parameters that are nothing but numbers and bytes of known length: they lie alike in NDR and NDR64, and one
+    ``struct`` reads and writes them all. What it does not like is left to the long way, which says why."""
+
+    def __init__(self, members: Sequence[tuple[str, NdrType]]) -> None:
+        layout, offset = "<", 0
+        self._octets: list[tuple[int, int]] = []
+        self._ranges: list[tuple[int, int, int]] = []
+        for index, (_, kind) in enumerate(members):
+            if isinstance(kind, Range):
+                self._ranges.append((index, kind.low, kind.high))
+                kind = kind.of
+            assert kind.code is not None
+            padding = -offset % kind.alignment(False)
+            code = struct.Struct("<" + kind.code)
+            layout += f"{padding}x{kind.code}"
+            offset += padding + code.size
+            if kind.code.endswith("s"):
+                self._octets.append((index, code.size))
+        self._struct = struct.Struct(layout)
+
+    @staticmethod
+    def of(members: Sequence[tuple[str, NdrType]]) -> Fixed | None:
+        kinds = [kind.of if isinstance(kind, Range) else kind for _, kind in members]
+        return Fixed(members) if kinds and all(kind.code is not None for kind in kinds) else None
+
+    def unpack(self, stub: bytes) -> tuple[tuple[Any, ...], int] | None:
+        """The values and where they end, or None."""
+        if len(stub) < self._struct.size:
+            return None
+        values = self._struct.unpack_from(stub)
+        for index, low, high in self._ranges:
+            if not low <= values[index] <= high:
+                return None
+        return values, self._struct.size
+
+    def pack(self, values: Sequence[Any]) -> bytes | None:
+        for index, size in self._octets:
+            if not isinstance(values[index], bytes) or len(values[index]) != size:
+                return None
+        for index, low, high in self._ranges:
+            if not isinstance(values[index], int) or not low <= values[index] <= high:
+                return None
+        try:
+            return self._struct.pack(*values)
+        except struct.error:
+            return None
+
+
 class Parameters:
     """Base of what one direction of a call carries."""
 
     __slots__ = ()
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
+    FIXED: ClassVar[Fixed | None] = None
 
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
         """The parameters and where in ``stub`` they end."""
+        if cls.FIXED is not None and (fixed := cls.FIXED.unpack(stub)) is not None:
+            return cls(*fixed[0]), fixed[1]
         reader = Decoder(stub, ndr64)
         value = object.__new__(cls)
         for name, kind in cls.MEMBERS:
@@ -437,6 +490,10 @@ class Parameters:
         return value, reader.offset
 
     def encode(self, ndr64: bool = False) -> bytes:
+        if self.FIXED is not None:
+            fixed = self.FIXED.pack([getattr(self, name) for name, _ in self.MEMBERS])
+            if fixed is not None:
+                return fixed
         writer = NdrWriter(ndr64)
         for name, kind in self.MEMBERS:
             kind.write(writer, getattr(self, name), self)
@@ -459,6 +516,8 @@ def declare(plain: type[T]) -> type[T]:
             raise TypeError(f"{cls.__name__}.{field.name}: a conformant array stands last in its structure")
         members.append((field.name, kind))
     cls.MEMBERS = tuple(members)
+    if issubclass(cls, Parameters):
+        cls.FIXED = Fixed.of(members)
     return cls
 
 

@@ -62,6 +62,11 @@ class NdrType:
     conformant: ClassVar[bool] = False
     """Whether its count stands before the structure that ends with it."""
 
+    @property
+    def code(self) -> str | None:
+        """How ``struct`` writes it, for what lies alike in NDR and NDR64 and points to nothing."""
+        return None
+
     def alignment(self, ndr64: bool) -> int:
         raise NotImplementedError
 
@@ -82,6 +87,11 @@ class Primitive(NdrType):
 
     name: str
     size: int
+
+    @property
+    def code(self) -> str | None:
+        letter = {1: "b", 2: "h", 4: "i", 8: "q"}[self.size]
+        return letter if self.name.startswith("i") else letter.upper()
 
     def alignment(self, ndr64: bool) -> int:
         return self.size
@@ -126,6 +136,10 @@ class _Octets(NdrType):
 
     size: int
     align: int
+
+    @property
+    def code(self) -> str | None:
+        return f"{self.size}s"
 
     def alignment(self, ndr64: bool) -> int:
         return self.align

@@ -71,7 +71,7 @@ class Channel:
             assert security is not None
             overhead += SecTrailer.SIZE + security.signature_size
         room = (self._max_xmit - overhead) & -_STUB_ALIGNMENT
-        first = PduFlags.FIRST_FRAG
+        first = int(PduFlags.FIRST_FRAG)
         offset = 0
         while True:
             part = stub[offset : offset + room]
@@ -84,7 +84,7 @@ class Channel:
                 )
             )
             offset += room
-            first = PduFlags(0)
+            first = 0
             if last:
                 return
 

@@ -57,6 +57,7 @@ class RpcClient:
         self._contexts: dict[Operation[Any, Any], Bound] = {}
         self._bind_lock = asyncio.Lock()
         self._broken: RpcConnectionError | None = None
+        self._flushing = False
         self._writable = asyncio.Event()
         self._writable.set()
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -158,7 +159,7 @@ class RpcClient:
         call_id = self._machine.call(bound.context_id, operation.opnum, stub, object_uuid)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._calls[call_id] = answer
-        self._flush()
+        self._flush_soon()
         try:
             data = await answer
         except asyncio.CancelledError:
@@ -183,6 +184,7 @@ class RpcClient:
 
     async def close(self) -> None:
         """Close in an orderly way; calls that still wait fail."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
         await self.closed
@@ -196,7 +198,14 @@ class RpcClient:
         if self._broken is not None:
             raise RpcConnectionError(str(self._broken))
 
+    def _flush_soon(self) -> None:
+        """Write when this turn of the loop is over: other calls that are made in it share the writing."""
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
     def _flush(self) -> None:
+        self._flushing = False
         data = self._machine.data_to_send()
         transport = self._transport
         if transport is None or transport.is_closing():

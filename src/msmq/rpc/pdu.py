@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
 from msmq.errors import DecodeError, EncodeError
@@ -48,8 +48,9 @@ class PduType(IntEnum):
     ORPHANED = 19
 
 
-class PduFlags(IntFlag):
-    """pfc_flags (C706 12.6.3.1, MS-RPCE 2.2.2.3)."""
+class PduFlags(IntEnum):
+    """pfc_flags (C706 12.6.3.1, MS-RPCE 2.2.2.3). Together they are plain numbers: every PDU asks for some of them,
+    and an enumeration that knows combinations costs more than the rest of its header."""
 
     FIRST_FRAG = 0x01
     LAST_FRAG = 0x02
@@ -176,10 +177,11 @@ class Fragment:
         return self.trailer.auth_pad_length if self.trailer is not None else 0
 
     @classmethod
-    def decode(cls, raw: bytes) -> Self:
-        """Take one whole PDU apart."""
-        header = CommonHeader.decode(raw)
-        check_header(header)
+    def decode(cls, raw: bytes, header: CommonHeader | None = None) -> Self:
+        """Take one whole PDU apart; ``header`` when it was looked at already."""
+        if header is None:
+            header = CommonHeader.decode(raw)
+            check_header(header)
         if header.frag_length != len(raw):
             raise DecodeError(f"the PDU has {len(raw)} bytes and claims {header.frag_length}", 8)
         if not header.auth_length:
@@ -218,7 +220,7 @@ def take_fragments(buffer: bytearray, max_fragment: int) -> Iterator[Fragment]:
         raw = bytes(buffer[: header.frag_length])
         del buffer[: header.frag_length]
         try:
-            fragment = Fragment.decode(raw)
+            fragment = Fragment.decode(raw, header)
         except DecodeError as error:
             raise BadFragmentError(header, error.reason) from error
         yield fragment

@@ -189,6 +189,7 @@ class _Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._known: dict[int, Call] = {}
         self._last_call_s = 0.0
+        self._flushing = False
         self.calls: dict[int, asyncio.Task[None]] = {}
         self.group: AssociationGroup | None = None
         self.peer = self.local = ""
@@ -257,12 +258,19 @@ class _Connection(asyncio.Protocol):
         machine, transport = self._machine, self._transport
         assert machine is not None
         assert transport is not None
+        self._flushing = False
         data = machine.data_to_send()
         if data and not transport.is_closing():
             self._server.statistics.packets_out += 1
             transport.write(data)
         if machine.state is State.CLOSED and not transport.is_closing():
             transport.close()
+
+    def _flush_soon(self) -> None:
+        """Write when this turn of the loop is over: other calls that end in it share the writing."""
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
     def _still_opening(self) -> None:
         if self.opening:
@@ -334,7 +342,7 @@ class _Connection(asyncio.Protocol):
         except Exception:
             _log.exception("operation %d of %s failed", arrived.opnum, arrived.context.interface)
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
-        self._flush()
+        self._flush_soon()
 
     async def _serve(self, arrived: CallArrived, machine: ServerConnection) -> bytes:
         context = arrived.context

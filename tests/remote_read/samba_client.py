@@ -1,0 +1,71 @@
+"""Samba's RPC client reads a queue: ``/usr/bin/python3 samba_client.py PORT LEVEL PASSWORD``.
+
+The stubs are written by hand from the IDL; Samba does the rest, signatures and seals among it. Needs Samba's modules
+and nothing of ours.
+"""
+
+import struct
+import sys
+
+from samba import param
+from samba.credentials import DONT_USE_KERBEROS, Credentials
+from samba.dcerpc import base, mgmt
+
+port, level, password = sys.argv[1:4]
+REMOTE_READ = ("1a9134dd-7b39-45ba-ad88-44d01ca47f28", 1)
+options = {"none": "", "sign": ",sign", "seal": ",seal"}[level]
+
+lp = param.LoadParm()
+lp.set("client NTLMv2 auth", "yes")
+credentials = Credentials()
+if level == "none":
+    credentials.set_anonymous()
+else:
+    credentials.set_username("alice")
+    credentials.set_password(password)
+    credentials.set_domain("WORKGROUP")
+    credentials.set_workstation("PEER")
+    credentials.set_kerberos_state(DONT_USE_KERBEROS)
+
+binding = f"ncacn_ip_tcp:127.0.0.1[{port}{options}]"
+managed = mgmt.mgmt(binding, lp, credentials)
+found = {str(entry.id.uuid) for entry in managed.inq_if_ids().if_id}
+assert REMOTE_READ[0] in found, found
+raw = base.ClientConnection(binding, REMOTE_READ, lp_ctx=lp, basis_connection=managed)
+
+
+def direct(name):
+    text = (name + "\0").encode("utf-16-le")
+    count = len(text) // 2
+    head = struct.pack("<BBHBxxxI", 3, 0, 0, 3, 0x20000) + struct.pack("<III", count, 0, count) + text
+    return head + bytes(-len(head) % 4)
+
+
+def open_queue(name, access):
+    tail = struct.pack("<II16siBBHi", access, 0, bytes(range(16)), 1, 6, 1, 7601, 1)
+    return raw.request(2, direct(name) + tail)
+
+
+assert struct.unpack("<I", raw.request(0, b"")[:4])[0] == int(port)
+try:
+    open_queue("OS:HOST\\private$\\nope", 1)
+except Exception as error:
+    assert "c00e0003" in hex(error.args[0] & 0xFFFFFFFF) or "C00E0003" in str(error).upper(), error
+else:
+    raise AssertionError("a queue that is not there was opened")
+
+handle = open_queue("OS:HOST\\private$\\orders", 1)[:20]
+start = handle + struct.pack("<4xQIIIIII", 0, 0, 0, 0, 7, 1 << 22, 1 << 22)
+answer = raw.request(7, start)
+arrived, sequence, sections, referent, count = struct.unpack_from("<I4xQIII", answer)
+assert arrived and sequence and referent, answer[:28]
+assert sections == count == 1
+kind, alloc, size, data = struct.unpack_from("<HxxIII", answer, 28)
+assert kind == 0 and alloc == size and data, (kind, alloc, size)
+assert b"hello from far away" in answer
+assert raw.request(9, handle + struct.pack("<II", 2, 7))[:4] == bytes(4)
+failed = raw.request(7, start)
+assert failed[20:24] == bytes(4) and struct.unpack_from("<I", failed, 24)[0] == 0xC00E001B, failed
+closed = raw.request(3, handle)
+assert closed[:24] == bytes(24), closed
+print("ok")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from msmq import client as client
+    from msmq import direct as direct
     from msmq import errors as errors
     from msmq.client import *  # noqa: F403
 
 __version__ = "0.1.0.dev0"
 
 _FUNCTIONS = frozenset({"connect", "connect_sync"})
-_ROOMS = frozenset({"client", "errors"})
+_ROOMS = frozenset({"client", "direct", "errors"})
 """Rooms that ``msmq.NAME`` gives without an import of their own."""
 
 

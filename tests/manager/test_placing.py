@@ -419,7 +419,7 @@ def test_move_to_a_system_queue(host: Host) -> None:
     waiting = host.reader(dead, PEEK)
     waiting.peek(timeout_s=60)
     position = host.send(queue, b"undeliverable", recoverable=True)
-    host.manager.sending.dead_letter(queue, position.lookup_id)
+    host.manager.sending.dead_letter(queue, position.lookup_id, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
     assert waiting.bodies == [b"undeliverable"]
     assert dead.total_bytes == core.total_bytes == size_of(b"undeliverable")
     host.kill()

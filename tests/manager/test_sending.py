@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msmq.errors import LabelTooLongError
+from msmq.errors import LabelTooLongError, MessageStorageFailedError
 from msmq.manager.core import Subscriber
 from msmq.manager.model import QueuePrivacyLevel
 from msmq.manager.queue import Queue
@@ -23,6 +23,7 @@ from tests.wire.builders import SID, build, user_header
 
 SENDER = Token.authenticated(Sid.parse("S-1-5-21-1-2-3-1001"))
 REACHED = MessageClass.ACK_REACH_QUEUE
+UNREACHED = MessageClass.NACK_REACH_QUEUE_TIMEOUT
 
 
 class Arrivals(Subscriber):
@@ -154,7 +155,7 @@ def test_dead_letters_go_to_the_queue_of_their_kind(host: Host) -> None:
     assert outgoing is not None
     for transactional in (False, True):
         position = host.send(outgoing, b"x", transactional=transactional, recoverable=True)
-        host.manager.sending.dead_letter(outgoing, position.lookup_id)
+        host.manager.sending.dead_letter(outgoing, position.lookup_id, UNREACHED)
     host.kill()
     plain, transactional_one, _ = system_queues(host)
     assert [len(plain.positions), len(transactional_one.positions)] == [1, 1]
@@ -165,18 +166,57 @@ def test_an_application_may_have_its_own_dead_letter_queue(host: Host, fits: boo
     own = host.queue("own", transactional=not fits) if there else None
     queue = host.queue()
     position = host.send(queue, b"x", application_deadletter_queue="HOST\\private$\\own")
-    host.manager.sending.dead_letter(queue, position.lookup_id)
+    host.manager.sending.dead_letter(queue, position.lookup_id, UNREACHED)
     system, _, _ = system_queues(host)
     assert len(system.positions) == (0 if fits and there else 1)
     if own is not None:
         assert len(own.positions) == (1 if fits else 0)
 
 
+def reasons(host: Host) -> list[int]:
+    dead, _, _ = system_queues(host)
+    core = host.manager.core
+    return [core.load(dead, entry).local.dead_letter_class for entry in dead.positions]
+
+
+@pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
+def test_a_dead_letter_keeps_why_it_is_one(host: Host, recoverable: bool) -> None:
+    queue = host.queue()
+    position = host.send(queue, b"x", recoverable=recoverable)
+    host.manager.sending.dead_letter(queue, position.lookup_id, UNREACHED)
+    refused = message(b"y", recoverable=recoverable)
+    host.manager.sending.dead_letter_copy(refused, MessageClass.NACK_Q_EXCEED_QUOTA)
+    assert refused.local.dead_letter_class == 0
+    assert reasons(host) == [0x8002, 0x8003]
+    host.kill()
+    assert reasons(host) == ([0x8002, 0x8003] if recoverable else [])
+
+
+def test_a_full_disk_costs_the_reason_and_not_the_message(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = host.queue()
+    position = host.send(queue, b"x", recoverable=True)
+    store = host.manager.core.ledger.store
+    reserve = store.reserve
+
+    def full(size: int, *, records: int = 1, freeing: bool = False) -> None:
+        if not freeing:
+            raise MessageStorageFailedError("The disk is full.")
+        reserve(size, records=records, freeing=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "reserve", full)
+        host.manager.sending.dead_letter(queue, position.lookup_id, UNREACHED)
+    host.kill()
+    dead, _, _ = system_queues(host)
+    assert host.contents(dead) == [b"x"]
+    assert reasons(host) == [0]
+
+
 def test_full_dead_letter_queues_take_nothing(host: Host) -> None:
     host.manager.core.record.journal_quota_kb = 0
     queue = host.queue()
     position = host.send(queue, b"x")
-    host.manager.sending.dead_letter(queue, position.lookup_id)
+    host.manager.sending.dead_letter(queue, position.lookup_id, UNREACHED)
     assert host.manager.core.total_bytes == 0
 
 

@@ -91,7 +91,7 @@ class Sums(RuleBasedStateMachine):
         queue = self._pick(number)
         available = [one for one in queue.positions if one.state is PositionState.AVAILABLE]
         if available:
-            self.host.manager.sending.dead_letter(queue, available[-1].lookup_id)
+            self.host.manager.sending.dead_letter(queue, available[-1].lookup_id, 0x8002)
 
     @rule(number=numbers)
     def purge(self, number: int) -> None:

@@ -162,6 +162,11 @@ class Node:
         assert queue is not None
         return [bytes(packet.body) for packet in self.packets(queue)]
 
+    def reasons(self, queue: Queue | None) -> list[int]:
+        """Why the dead letters of a queue are there."""
+        assert queue is not None
+        return [self.core.load(queue, entry).local.dead_letter_class for entry in queue.positions]
+
     def packets(self, queue: Queue) -> list[UserMessage]:
         return [self.core.load(queue, entry).packet for entry in queue.positions]
 

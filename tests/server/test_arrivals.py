@@ -280,6 +280,7 @@ def test_a_full_queue(tmp_path: Path) -> None:
             await eventually(lambda: len(peer.acknowledged) == 2)
             assert classes(alice, admin) == [0x8003, 0x8003]
             assert alice.bodies(alice.core.dead_letter_queue) == [b"N" * 2_000]
+            assert alice.reasons(alice.core.dead_letter_queue) == [0x8003]
             orders.transactional = True
             peer.send(peer.message(bytes(2_000), transaction=place(1), negative_journaling=1, **options))
             await eventually(lambda: peer.final_acks == [0x8003])

@@ -213,6 +213,7 @@ def test_a_final_ack_of_an_unlisted_class(tmp_path: Path) -> None:
             )
             await eventually(lambda: not len(queue.positions))
             assert alice.bodies(alice.core.transactional_dead_letter_queue) == [b"1"]
+            assert alice.reasons(alice.core.transactional_dead_letter_queue) == [0x8005]
             await peer.close()
 
     run(test)
@@ -270,6 +271,8 @@ def test_a_message_that_does_not_make_it_in_time(tmp_path: Path) -> None:
             assert sorted(classes(alice, admin)) == [0x8002] * 3
             assert alice.bodies(alice.core.dead_letter_queue) == [b"dead"]
             assert alice.bodies(alice.core.transactional_dead_letter_queue) == [b"dead together"]
+            for dead in (alice.core.dead_letter_queue, alice.core.transactional_dead_letter_queue):
+                assert alice.reasons(dead) == [0x8002]
             assert alice.bodies(alice.core.journal_queue) == []
             bob = await here.node(BOB)
             orders = bob.queue()

@@ -384,6 +384,7 @@ def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
         entry = next(iter(queue.positions))
         one.alice.core.load(queue, entry).local.private = True
         await eventually(lambda: one.alice.bodies(one.alice.core.dead_letter_queue) == [BODY])
+        assert one.alice.reasons(one.alice.core.dead_letter_queue) == [0x8008]
         failure = queue.connection_history[-1]
         assert failure.status is ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE
         assert failure.error == UnsupportedFormatnameOperationError.code

@@ -32,7 +32,7 @@ from msmq.manager.serialize import deserialize, serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.security.sid import Sid
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm
-from msmq.wire.classes import is_application_class
+from msmq.wire.classes import is_application_class, reason
 from msmq.wire.declare import bytes_of
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, MAX_PACKET_SIZE, NULL_GUID, USER_TH
 from msmq.wire.message import UserMessage
@@ -164,6 +164,7 @@ def _check(given: pb.Message, text: bytes, correlation: bytes) -> None:
 
 def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
     """A message as a reader gets it."""
+    dead = stored.local.dead_letter_class
     if form == pb.PACKET:
         return pb.Delivered(
             lookup_id=stored.lookup_id,
@@ -171,6 +172,8 @@ def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivere
             returned_count=returned,
             packet=stored.packet.data,
             authenticated=bool(stored.local.authentication_level),
+            dead_letter_class=dead,
+            dead_letter_reason=reason(dead) if dead else "",
         )
     message = deserialize(stored.packet)
     return pb.Delivered(
@@ -186,6 +189,8 @@ def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivere
         transactional=bool(stored.packet.user.flags & USER_TH),
         first_in_transaction=message.first_in_transaction,
         last_in_transaction=message.last_in_transaction,
+        dead_letter_class=dead,
+        dead_letter_reason=reason(dead) if dead else "",
     )
 
 

@@ -275,15 +275,21 @@ class ReceivedMessage:
 
     @property
     def message_class(self) -> int:
-        return self.packet.properties.message_class
+        """What the message is; of a dead letter, why it is one."""
+        return self._delivered.dead_letter_class or self.packet.properties.message_class
 
     @property
     def class_name(self) -> str:
-        """The class by name: NORMAL, or what an acknowledgment acknowledges."""
+        """The class by name: NORMAL, what an acknowledgment acknowledges, or the reason of a dead letter."""
         try:
             return MessageClass(self.message_class).name
         except ValueError:
             return f"{self.message_class:#06x}"
+
+    @property
+    def dead_letter_reason(self) -> str:
+        """Why the message is in a dead-letter queue, in words; empty for every other message."""
+        return self._delivered.dead_letter_reason
 
     @property
     def response_queue(self) -> str:

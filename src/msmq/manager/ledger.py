@@ -213,7 +213,7 @@ class Ledger:
         marks: int = 0,
     ) -> int:
         """Write a message; gives its address. ``envelope`` and ``expiry`` are the message's own, which the caller has
-        at hand."""
+        at hand. A message that was written before is written anew: from now on this record counts."""
         flags = len(envelope) - ENVELOPE_SIZE << LOCAL_SIZE_SHIFT | marks << MARKS_SHIFT
         if stored.local.allow_peek_when_locked:
             flags |= PEEKABLE_WHEN_LOCKED

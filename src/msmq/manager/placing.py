@@ -10,6 +10,7 @@ the places change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -19,7 +20,14 @@ from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
 from msmq.manager.positions import Entry, PositionMark, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead, position_of
-from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, UnreadMessage, envelope, record_size
+from msmq.manager.stored import (
+    ENVELOPE_SIZE,
+    LocalAttributes,
+    StoredMessage,
+    UnreadMessage,
+    envelope,
+    record_size,
+)
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import late_for_queue
 from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
@@ -105,7 +113,8 @@ class Placing:
         if not queue.transactional and not packet.user.flags & USER_TH:
             number |= (7 - (packet.base.flags & 7)) << 56
         message.lookup_id = number
-        marks = 0 if packet.user.flags & _MAY_OWE else _OWES_NOTHING
+        plain = len(front) <= ENVELOPE_SIZE  # one with local attributes must be read for its size
+        marks = _OWES_NOTHING if plain and not packet.user.flags & _MAY_OWE else 0
         address = 0
         if front:
             address = core.ledger.put_message(queue.number, message, front, expiry, transaction, marks)
@@ -283,18 +292,56 @@ class Placing:
                 self._transfer(source, entry, message, target, recorded=recorded)
         return message is not None
 
+    def relocate_with(
+        self,
+        source: Queue,
+        lookup_id: int,
+        target: Queue,
+        change: Callable[[LocalAttributes], LocalAttributes],
+    ) -> bool:
+        """Move a message and write it anew with other local attributes: same identifiers, same past. False is that of
+        :meth:`relocate`. Raises when there is no room for a second record, and then nothing has changed."""
+        entry = source.positions.get(lookup_id)
+        assert entry is not None
+        message = self.fetch(source, entry)
+        if message is None:
+            return False
+        changed = StoredMessage(message.packet, change(message.local), lookup_id, message.arrival_time)
+        if not entry.address:
+            with self.core.event():
+                self._transfer(source, entry, changed, target)
+            return True
+        front, ledger = envelope(changed), self.core.ledger
+        with self.core.event(len(front) + len(changed.packet.data), 2):
+            if lookup_id in self.core.moved:
+                ledger.move_message(lookup_id, target.number)  # or recovery would trust the last move
+            marks = entry.marks & ~_OWES_NOTHING
+            address = ledger.put_message(target.number, changed, front, changed.expiry, marks=marks)
+            self._transfer(source, entry, changed, target, rewritten=address)
+            ledger.store.release(entry.address, record_size(message))
+        return True
+
     def _transfer(
-        self, source: Queue, entry: Entry, message: StoredMessage, target: Queue, *, recorded: bool = False
+        self,
+        source: Queue,
+        entry: Entry,
+        message: StoredMessage,
+        target: Queue,
+        *,
+        recorded: bool = False,
+        rewritten: int = 0,
     ) -> None:
-        lookup_id = entry.lookup_id
+        """``rewritten`` is the address of a new record, which says where the message stands."""
+        lookup_id, recorded = entry.lookup_id, recorded or bool(rewritten)
         if entry.address and not recorded:
             self.core.ledger.move_message(lookup_id, target.number)
         aborts = source.aborts.get(lookup_id, 0)
         moves, _ = source.moves.get(lookup_id, (0, 0))
         self.take_out(source, lookup_id)
-        if entry.address:
+        if entry.address and not rewritten:
             self.core.moved[lookup_id] = target.number  # its record says another queue
-        self.place(target, message, entry.address, message.expiry, _LOCKED, entry.marks)
+        marks = entry.marks & ~_OWES_NOTHING if rewritten else entry.marks
+        self.place(target, message, rewritten or entry.address, message.expiry, _LOCKED, marks)
         if aborts:
             target.aborts[lookup_id] = aborts
         if target.queue_type is not QueueType.SYSTEM:

@@ -200,4 +200,4 @@ class Posting:
         if arrived and user.positive_journaling and transaction is None:
             self.sending.journal_sent(stored)
         elif not arrived and user.negative_journaling:
-            self.sending.dead_letter_copy(stored)
+            self.sending.dead_letter_copy(stored, fate)

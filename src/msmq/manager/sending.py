@@ -7,9 +7,10 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from msmq.errors import AccessDeniedError
+from msmq.errors import AccessDeniedError, MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.guard import Guard
 from msmq.manager.model import EnqueueStatus
@@ -106,20 +107,32 @@ class Sending:
 
     # --- system queues --------------------------------------------------------------------------------------
 
-    def dead_letter(self, queue: Queue, lookup_id: int) -> None:
+    def dead_letter(self, queue: Queue, lookup_id: int, fate: int) -> None:
         """Move a message that could not be delivered to the dead-letter queue of its kind, or drop it if
-        full."""
+        full. ``fate`` is the class that says why; it is written beside the message."""
         entry = queue.positions.get(lookup_id)
         assert entry is not None
         message = self.placing.fetch(queue, entry)
-        if message is not None:
-            self.move_to_system_queue(queue, lookup_id, self._dead_letter_queue_for(message))
+        if message is None:
+            return
+        target = self._dead_letter_queue_for(message)
+        if within_quota(self._quota_kb(target), target.total_bytes, entry.size):
+            try:
+                self.placing.relocate_with(
+                    queue, lookup_id, target, lambda local: replace(local, dead_letter_class=int(fate))
+                )
+            except MessageStorageFailedError:  # a full disk costs the reason, not the message
+                self.placing.relocate(queue, lookup_id, target)
+        else:
+            self.placing.delete(queue, lookup_id, MessageClass.NORMAL)
 
-    def dead_letter_copy(self, message: StoredMessage) -> None:
+    def dead_letter_copy(self, message: StoredMessage, fate: int) -> None:
         """Keep a copy of a message that never got into a queue, unless the dead-letter queue is full."""
         target = self._dead_letter_queue_for(message)
         if within_quota(self._quota_kb(target), target.total_bytes, message.size):
-            self.placing.insert(target, message.same_place(0))
+            copy = message.same_place(0)
+            copy.local = replace(message.local, dead_letter_class=int(fate))
+            self.placing.insert(target, copy)
 
     def _dead_letter_queue_for(self, message: StoredMessage) -> Queue:
         """The application's own one if it is there and fits, else the system's."""

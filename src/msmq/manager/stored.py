@@ -38,6 +38,8 @@ class LocalAttributes:
     """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
     transaction_status_queue: str = ""
     source_address: str = ""
+    dead_letter_class: int = 0
+    """Why a message is in a dead-letter queue; 0 for every other message."""
 
     @property
     def has_any(self) -> bool:
@@ -49,6 +51,7 @@ class LocalAttributes:
             or self.private
             or self.transaction_status_queue
             or self.source_address
+            or self.dead_letter_class
         )
 
 

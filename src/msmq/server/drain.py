@@ -338,8 +338,8 @@ class Drain:
         assert journal is not None
         self.outgoing.sending.move_to_system_queue(self.queue, lookup_id, journal)
 
-    def settle(self, parcel: Parcel, fate: Fate, parked: bool) -> None:
-        """A FinalAck has decided."""
+    def settle(self, parcel: Parcel, fate: Fate, parked: bool, message_class: int) -> None:
+        """A FinalAck of this class has decided."""
         lookup_id = parcel.lookup_id
         self.parked.discard(lookup_id)
         number = self.numbers.pop(lookup_id, None)
@@ -350,7 +350,7 @@ class Drain:
         if fate is Fate.JOURNAL:
             self._move_to_journal(lookup_id)
         elif fate is Fate.DEAD_LETTER:
-            self.outgoing.sending.dead_letter(self.queue, lookup_id)
+            self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
         else:
             self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL)
         self._places.done(lookup_id)
@@ -462,7 +462,7 @@ class Drain:
             return
         self.outgoing.acknowledging.acknowledge(packet, fate)
         if packet.user.negative_journaling and journaled(message):
-            self.outgoing.sending.dead_letter(self.queue, lookup_id)
+            self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
         else:
             self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
         self._places.done(lookup_id)

@@ -236,7 +236,7 @@ class Outgoing(Subscriber):
     def final_ack(self, body: FinalAckBody, message_class: int) -> None:
         settled = self.final_acks.receive(body, message_class)
         if settled is not None:
-            settled.token.drain.settle(settled.token, settled.fate, settled.parked)
+            settled.token.drain.settle(settled.token, settled.fate, settled.parked, message_class)
 
     def write_last_sequence(self) -> None:
         """With the first message of a sequence, its identifier is used up for ever."""

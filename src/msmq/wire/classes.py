@@ -71,10 +71,17 @@ _REASONS: Final = {
     MessageClass.NACK_RECEIVE_REJECTED: "the receiving application rejected the message",
 }
 
+_SENDER_REASONS: Final = {
+    0x8008: "the sender's computer could not encrypt the message",
+    0x800C: "the sender's computer has another identifier since",
+    0xC003: "the message was not received in time, and never left the sender's computer",
+}
+"""Fates on the sender's own computer, which the section does not list."""
+
 
 def reason(number: int) -> str:
     """What a class says about a message, in words: the reason of a dead letter, the content of an acknowledgment."""
     try:
         return _REASONS[MessageClass(number)]
     except (KeyError, ValueError):
-        return f"class {number:#06x}"
+        return _SENDER_REASONS.get(number, f"class {number:#06x}")

@@ -144,7 +144,7 @@ class Message(_message.Message):
     def __init__(self, body: _Optional[bytes] = ..., body_type: _Optional[int] = ..., label: _Optional[str] = ..., extension: _Optional[bytes] = ..., application_tag: _Optional[int] = ..., correlation_id: _Optional[bytes] = ..., priority: _Optional[int] = ..., delivery: _Optional[_Union[Delivery, str]] = ..., time_to_reach_queue_s: _Optional[int] = ..., time_to_be_received_s: _Optional[int] = ..., acknowledgements: _Optional[int] = ..., journal: _Optional[bool] = ..., dead_letter: _Optional[bool] = ..., dead_letter_queue: _Optional[str] = ..., admin_queue: _Optional[str] = ..., response_queue: _Optional[str] = ..., trace: _Optional[bool] = ..., message_class: _Optional[int] = ..., authenticate: _Optional[bool] = ..., privacy_level: _Optional[int] = ..., peekable_when_locked: _Optional[bool] = ..., sender_certificate: _Optional[bytes] = ..., connector_type: _Optional[bytes] = ...) -> None: ...
 
 class Delivered(_message.Message):
-    __slots__ = ("lookup_id", "arrived_time", "returned_count", "packet", "message", "message_id", "sent_time", "sender", "authenticated", "destination", "transactional", "first_in_transaction", "last_in_transaction")
+    __slots__ = ("lookup_id", "arrived_time", "returned_count", "packet", "message", "message_id", "sent_time", "sender", "authenticated", "destination", "transactional", "first_in_transaction", "last_in_transaction", "dead_letter_class", "dead_letter_reason")
     LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
     ARRIVED_TIME_FIELD_NUMBER: _ClassVar[int]
     RETURNED_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -158,6 +158,8 @@ class Delivered(_message.Message):
     TRANSACTIONAL_FIELD_NUMBER: _ClassVar[int]
     FIRST_IN_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     LAST_IN_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_CLASS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_REASON_FIELD_NUMBER: _ClassVar[int]
     lookup_id: int
     arrived_time: int
     returned_count: int
@@ -171,7 +173,9 @@ class Delivered(_message.Message):
     transactional: bool
     first_in_transaction: bool
     last_in_transaction: bool
-    def __init__(self, lookup_id: _Optional[int] = ..., arrived_time: _Optional[int] = ..., returned_count: _Optional[int] = ..., packet: _Optional[bytes] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., message_id: _Optional[bytes] = ..., sent_time: _Optional[int] = ..., sender: _Optional[str] = ..., authenticated: _Optional[bool] = ..., destination: _Optional[str] = ..., transactional: _Optional[bool] = ..., first_in_transaction: _Optional[bool] = ..., last_in_transaction: _Optional[bool] = ...) -> None: ...
+    dead_letter_class: int
+    dead_letter_reason: str
+    def __init__(self, lookup_id: _Optional[int] = ..., arrived_time: _Optional[int] = ..., returned_count: _Optional[int] = ..., packet: _Optional[bytes] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., message_id: _Optional[bytes] = ..., sent_time: _Optional[int] = ..., sender: _Optional[str] = ..., authenticated: _Optional[bool] = ..., destination: _Optional[str] = ..., transactional: _Optional[bool] = ..., first_in_transaction: _Optional[bool] = ..., last_in_transaction: _Optional[bool] = ..., dead_letter_class: _Optional[int] = ..., dead_letter_reason: _Optional[str] = ...) -> None: ...
 
 class QueueName(_message.Message):
     __slots__ = ("queue",)

@@ -6,29 +6,70 @@ Each command is a module that imports nothing heavy: its work is imported when i
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from msmq import __version__
-from msmq.cli import config, decode, serve, store, user
+from msmq.cli import (
+    certificate,
+    config,
+    dead_letter,
+    decode,
+    demo,
+    manager,
+    message,
+    outgoing,
+    ping,
+    queue,
+    serve,
+    store,
+    top,
+    user,
+)
+from msmq.cli.calling import Server
 
 __all__ = ["app", "main"]
 
+HELP = (
+    "OpenMSMQ: Microsoft Message Queuing, wire-compatible.\n\n"
+    "Start with 'msmq demo', then 'msmq serve' in one terminal and in another:\n\n"
+    "  msmq queue create '.\\private$\\orders'\n\n"
+    "  msmq send '.\\private$\\orders' --body 'two coffees'\n\n"
+    "  msmq receive '.\\private$\\orders'"
+)
+_MESSAGES, _LOOKING_AFTER, _RUNNING = "Messages", "Looking after queues", "Running"
+
 app = typer.Typer(
     name="msmq",
-    help="OpenMSMQ: Microsoft Message Queuing, wire-compatible.",
+    help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("decode", help=decode.HELP, short_help="Show what MSMQ packets say, field by field.")(
-    decode.decode
+message.register(app, _MESSAGES)
+app.add_typer(message.app, name="message", rich_help_panel=_MESSAGES)
+app.add_typer(dead_letter.app, name="dead-letter", rich_help_panel=_MESSAGES)
+app.add_typer(queue.app, name="queue", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(outgoing.app, name="outgoing", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(manager.app, name="manager", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(certificate.app, name="certificate", rich_help_panel=_LOOKING_AFTER)
+app.command("top", help=top.HELP, short_help="Watch queues live.", rich_help_panel=_LOOKING_AFTER)(top.top)
+app.command("ping", help=ping.HELP, short_help="Is a queue manager there?", rich_help_panel=_LOOKING_AFTER)(
+    ping.ping
 )
-app.command("serve", help=serve.HELP, short_help="Run a queue manager.")(serve.serve)
-app.add_typer(config.app, name="config")
-app.add_typer(store.app, name="store")
-app.add_typer(user.app, name="user")
+app.command("serve", help=serve.HELP, short_help="Run a queue manager.", rich_help_panel=_RUNNING)(serve.serve)
+app.command("demo", help=demo.HELP, short_help="Show what it does.", rich_help_panel=_RUNNING)(demo.demo)
+app.command(
+    "decode",
+    help=decode.HELP,
+    short_help="Show what MSMQ packets say, field by field.",
+    rich_help_panel=_RUNNING,
+)(decode.decode)
+app.add_typer(config.app, name="config", rich_help_panel=_RUNNING)
+app.add_typer(store.app, name="store", rich_help_panel=_RUNNING)
+app.add_typer(user.app, name="user", rich_help_panel=_RUNNING)
 
 
 def _print_version(wanted: bool) -> None:
@@ -39,11 +80,36 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            envvar="MSMQ_SERVER",
+            metavar="unix:PATH|HOST:PORT",
+            help="Where the queue manager is; tls:HOST:PORT for one on another computer. The usual socket when "
+            "not given.",
+            show_default=False,
+        ),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="MSMQ_TOKEN", help="Token that lets you in.", show_default=False)
+    ] = None,
+    tls_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who signed the server's certificate (PEM).")
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Your certificate (PEM).")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key (PEM).")] = None,
+    connect_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for the queue manager.")
+    ] = 10.0,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Options that stand before the command."""
+    ctx.obj = Server(server, token, tls_ca, tls_certificate, tls_key, connect_timeout)
 
 
 def main() -> None:

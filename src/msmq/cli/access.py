@@ -1,0 +1,178 @@
+"""Access lists by name, for ``msmq queue acl`` and ``msmq manager acl``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from msmq.cli.calling import perform
+
+if TYPE_CHECKING:
+    import msmq
+    from msmq.client import AccessEntry, Security
+
+_QUEUE_SHORT: Final = {
+    "receive": "RECEIVE_MESSAGE",
+    "peek": "PEEK_MESSAGE",
+    "send": "WRITE_MESSAGE",
+    "full": "QUEUE_GENERIC_ALL",
+}
+_MANAGER_SHORT: Final = {"full": "MACHINE_GENERIC_ALL"}
+
+RIGHTS_HELP: Final = (
+    "WHO is a SID, a well-known name such as EVERYONE or AUTHENTICATED_USERS, or user:NAME for a user of this "
+    "computer. RIGHTS are names of MS-MQMQ 2.2.23 and 2.2.24 in any case, with hyphens or underscores, joined by "
+    "commas: for a queue also receive, peek, send and full."
+)
+Allow = Annotated[
+    list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")
+]
+Deny = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Deny this; may be repeated.")]
+Remove = Annotated[
+    list[str] | None, typer.Option(metavar="WHO", help="Remove what is said about WHO; may be repeated.")
+]
+Owner = Annotated[str, typer.Option(metavar="WHO", help="Make WHO the owner.", show_default=False)]
+Sddl = Annotated[str, typer.Option(help="Everything at once, in SDDL.", show_default=False)]
+
+
+class AccessError(ValueError):
+    """A name of somebody, or of a right, that nobody knows."""
+
+
+def sid_of(who: str) -> str:
+    """The SID of a name."""
+    from msmq.errors import MsmqError
+    from msmq.security.sid import WELL_KNOWN, Sid
+
+    if who.startswith("user:"):
+        import pwd
+
+        from msmq.api.callers import UNIX_USER
+
+        try:
+            return str(UNIX_USER.child(pwd.getpwnam(who.removeprefix("user:")).pw_uid))
+        except KeyError:
+            raise AccessError(f"This computer has no user {who.removeprefix('user:')}.") from None
+    known = WELL_KNOWN.get(who.upper().replace(" ", "_").replace("-", "_"))
+    if known is not None:
+        return str(known)
+    try:
+        return str(Sid.parse(who))
+    except (MsmqError, ValueError):
+        raise AccessError(
+            f"{who!r} is nobody: give a SID such as S-1-5-21-1-2-3-1000, a well-known name such as EVERYONE, or "
+            "user:NAME."
+        ) from None
+
+
+def _masks(manager: bool) -> tuple[Any, dict[str, str]]:
+    from msmq.wire.access_masks import QueueAccessMask, QueueManagerAccessMask
+
+    return (QueueManagerAccessMask, _MANAGER_SHORT) if manager else (QueueAccessMask, _QUEUE_SHORT)
+
+
+def rights_of(text: str, *, manager: bool) -> int:
+    """The bits of some rights."""
+    masks, short = _masks(manager)
+    rights = 0
+    for word in text.split(","):
+        name = short.get(word.strip().lower(), word.strip().upper().replace("-", "_"))
+        if name.startswith("0X") or name.isdecimal():
+            rights |= int(name, 0)
+        elif name in masks.__members__:
+            rights |= int(masks[name])
+        else:
+            known = ", ".join((*short, *(member.lower().replace("_", "-") for member in masks.__members__)))
+            raise AccessError(f"There is no right {word.strip()!r}. These are known: {known}.")
+    return rights
+
+
+def names_of(rights: int, *, manager: bool) -> list[str]:
+    """Rights by name: ``full``, or one by one."""
+    masks, short = _masks(manager)
+    if rights == int(masks[short["full"]]):
+        return ["full"]
+    found = [member for member in masks if int(member) & rights == int(member)]
+    names = [str(member.name).lower().replace("_", "-") for member in found]
+    rest = rights & ~sum({int(member) for member in found})
+    return [*names, f"{rest:#x}"] if rest else names
+
+
+def show(ctx: typer.Context, queue: str | None, as_json: bool) -> None:
+    """Print who may do what."""
+    print_security(perform(ctx, lambda mq: mq.security(queue)), manager=queue is None, as_json=as_json)
+
+
+def print_security(security: Security, *, manager: bool, as_json: bool) -> None:
+    from msmq.cli.showing import plain, print_json, print_sheet, print_table
+
+    if as_json:
+        entries = [
+            {**plain(entry), "right_names": names_of(entry.rights, manager=manager)}
+            for entry in security.entries
+        ]
+        print_json({"owner": security.owner, "entries": entries, "sddl": security.sddl})
+        return
+    print_sheet([("owner", security.owner), ("SDDL", security.sddl)])
+    print_table(
+        ("who", "", "rights"),
+        [
+            (
+                f"{entry.name} ({entry.sid})" if entry.name else entry.sid,
+                "may" if entry.allow else "may not",
+                ", ".join(names_of(entry.rights, manager=manager)),
+            )
+            for entry in security.entries
+        ],
+    )
+
+
+def change(
+    ctx: typer.Context,
+    queue: str | None,
+    allow: list[str] | None,
+    deny: list[str] | None,
+    remove: list[str] | None,
+    owner: str,
+    sddl: str,
+    as_json: bool,
+) -> None:
+    """Change an access list: what is said about somebody replaces what was said in the same sense."""
+
+    async def action(mq: msmq.Connection) -> Security:
+        if sddl:
+            return await mq.set_security(queue, sddl=sddl)
+        given = sid_of(owner) if owner else ""
+        if not (allow or deny or remove):
+            if not given:
+                raise AccessError("Say what to change: --allow, --deny, --remove, --owner or --sddl.")
+            return await mq.set_security(queue, owner=given)
+        entries = (await mq.security(queue)).entries
+        return await mq.set_security(
+            queue, owner=given, entries=_changed(entries, allow, deny, remove, manager=queue is None)
+        )
+
+    print_security(perform(ctx, action), manager=queue is None, as_json=as_json)
+
+
+def _changed(
+    entries: tuple[AccessEntry, ...],
+    allow: list[str] | None,
+    deny: list[str] | None,
+    remove: list[str] | None,
+    *,
+    manager: bool,
+) -> list[AccessEntry]:
+    from msmq.client import AccessEntry
+
+    gone = {sid_of(who) for who in remove or ()}
+    kept = [entry for entry in entries if entry.sid not in gone]
+    for text, allowing in [*((entry, True) for entry in allow or ()), *((entry, False) for entry in deny or ())]:
+        who, separator, rights = text.partition("=")
+        if not separator:
+            raise AccessError(f"{text!r} does not say which rights: write WHO=RIGHTS, for example EVERYONE=send.")
+        sid = sid_of(who)
+        kept = [entry for entry in kept if (entry.sid, entry.allow) != (sid, allowing)]
+        kept.append(AccessEntry(sid, rights_of(rights, manager=manager), allowing))
+    return sorted(kept, key=lambda entry: entry.allow)  # what is denied comes first, or it counts for nothing

@@ -1,0 +1,164 @@
+"""Calling the queue manager: where it is, and how errors become one line and an exit status.
+
+Help needs only the first half of this module; gRPC is imported when a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    import msmq
+
+T = TypeVar("T")
+
+REFUSED: Final = 1
+"""The queue manager refused, or a file could not be used."""
+MISUSED: Final = 2
+"""The command was written wrongly."""
+TIMED_OUT: Final = 3
+"""No message came in time."""
+UNREACHABLE: Final = 4
+"""No queue manager answers, or the connection broke."""
+INTERRUPTED: Final = 130
+
+STATUSES: Final = (
+    "Status: 0 done, 1 refused, 2 wrong use, 3 no message came in time, 4 no queue manager answers; what "
+    "went wrong stands in one line on standard error."
+)
+COMPLETION_S: Final = 2.0
+"""Longest that the completion of a name waits for the queue manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Options that stand before the command: where the queue manager is and how to be let in."""
+
+    address: str | None = None
+    token: str | None = None
+    authorities: Path | None = None
+    certificate: Path | None = None
+    private_key: Path | None = None
+    timeout_s: float = 10.0
+
+    def connection(self) -> msmq.Connection:
+        """A connection that is not open yet."""
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said once, by us
+        import msmq
+        from msmq.api.addresses import server_address
+
+        address = server_address(self.address)
+        if address.startswith("unix:") and not Path(address.removeprefix("unix:")).exists():
+            raise msmq.ServerNotAvailableError(
+                f"There is no socket {address}. Start a queue manager with `msmq serve`, or say where it is: "
+                "--server unix:PATH or HOST:PORT."
+            )
+        tls = None
+        if self.authorities or self.certificate or self.private_key:
+            tls = msmq.Tls(self.authorities, self.certificate, self.private_key)
+        return msmq.connect(address, token=self.token, tls=tls, timeout=self.timeout_s)
+
+
+Json = Annotated[bool, typer.Option("--json", help="JSON, one object per line (docs/cli-json.md).")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even at a terminal.")]
+
+
+def complete_queue(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of queues, for the completion of the shell; none if nobody answers at once."""
+    import asyncio
+    from dataclasses import replace
+
+    from msmq.errors import MsmqError
+
+    given = ctx.find_root().params.get("server")
+    server = replace(Server(given), timeout_s=COMPLETION_S)
+
+    async def ask() -> list[str]:
+        async with asyncio.timeout(COMPLETION_S), server.connection() as mq:
+            name = (await mq.manager()).computer_name
+            return [_dotted(info.path, name) for info in await mq.queues()]
+
+    try:
+        names = asyncio.run(ask())
+    except (MsmqError, OSError, TimeoutError):
+        return []
+    return [name for name in names if name.lower().startswith(incomplete.lower())]
+
+
+def _dotted(path: str, computer: str) -> str:
+    host, _, rest = path.partition("\\")
+    return f".\\{rest}" if host.lower() == computer.lower() else path
+
+
+QueueName = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE",
+        help="A path such as '.\\private$\\orders', or a format name such as "
+        "'DIRECT=TCP:10.0.0.7\\private$\\orders'.",
+        show_default=False,
+        autocompletion=complete_queue,
+    ),
+]
+
+
+def perform(ctx: typer.Context, action: Callable[[msmq.Connection], Awaitable[T]]) -> T:
+    """Connect, do something, hang up. Whatever goes wrong ends the program with one line and a status."""
+    import asyncio
+
+    async def connected() -> T:
+        async with server_of(ctx).connection() as mq:
+            return await action(mq)
+
+    return guarded(ctx, lambda: asyncio.run(connected()))
+
+
+def server_of(ctx: typer.Context) -> Server:
+    found = ctx.find_root().obj
+    return found if isinstance(found, Server) else Server()
+
+
+def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
+    """Do something whose errors are one line each."""
+    from msmq.client import ClientError, SendError
+    from msmq.errors import MQError, MsmqError
+
+    try:
+        return action()
+    except typer.Exit:
+        raise
+    except BrokenPipeError:
+        # Whoever read our output has gone. Nothing more can be said there, not even by the interpreter.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(REFUSED) from None
+    except KeyboardInterrupt:
+        fail(ctx, "interrupted", INTERRUPTED)
+    except MQError as error:
+        fail(ctx, f"{error} {error.advice}", REFUSED)
+    except SendError as error:
+        fail(ctx, str(error), REFUSED)
+    except ClientError as error:
+        fail(ctx, str(error), UNREACHABLE)
+    except (MsmqError, OSError, ValueError) as error:
+        fail(ctx, str(error), REFUSED)
+
+
+def fail(ctx: typer.Context, text: str, status: int = REFUSED) -> NoReturn:
+    """Say in one line what went wrong, and end."""
+    print(f"{ctx.command_path}: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    raise typer.Exit(status)
+
+
+def confirm(ctx: typer.Context, question: str, yes: bool) -> None:
+    """Ask somebody at a terminal before something is gone for good; scripts know what they do."""
+    if yes or not sys.stdin.isatty():
+        return
+    if not typer.confirm(question, err=True):
+        fail(ctx, "nothing was changed")

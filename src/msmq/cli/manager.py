@@ -1,0 +1,107 @@
+"""``msmq manager``: the queue manager itself. The work is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from msmq.cli import access
+from msmq.cli.calling import Json, fail, perform
+from msmq.cli.queue import kilobytes
+
+if TYPE_CHECKING:
+    from msmq.client import ManagerInfo
+
+HELP = "Look at the queue manager and change it."
+SET_HELP = (
+    "Change the quotas of the computer.\n\nExamples:\n\n"
+    "  msmq manager set --quota 8000000\n\n  msmq manager set --journal-quota none"
+)
+ACL_SET_HELP = (
+    f"Change who may do what with the queue manager.\n\n{access.RIGHTS_HELP}\n\nExamples:\n\n"
+    "  msmq manager acl set --allow user:clerk=create-queue"
+)
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
+acl = typer.Typer(help="Show or change who may do what with the queue manager.", no_args_is_help=True)
+app.add_typer(acl, name="acl")
+
+
+def _print(info: ManagerInfo, as_json: bool) -> None:
+    from msmq.cli.showing import limit, print_json, print_sheet, several, size
+
+    if as_json:
+        print_json(info)
+        return
+    print_sheet(
+        [
+            ("computer", info.computer_name),
+            ("identifier", info.identifier),
+            ("product", info.product),
+            ("online", info.online),
+            ("directory", "yes" if info.directory_integrated else "none, a workgroup"),
+            ("holds", f"{several(info.messages, 'message')}, {size(info.bytes)}"),
+            ("quota", limit(info.quota_kb)),
+            ("journal quota", limit(info.journal_quota_kb)),
+            ("dead letters", info.dead_letter_queue),
+            ("of transactions", info.transactional_dead_letter_queue),
+            ("journal", info.journal_queue),
+            ("knows you as", info.caller),
+        ]
+    )
+    for loss in info.losses:
+        print(f"lost: {loss}")
+
+
+@app.command(help="Show the queue manager, and who you are to it.")
+def show(ctx: typer.Context, as_json: Json = False) -> None:
+    _print(perform(ctx, lambda mq: mq.manager()), as_json)
+
+
+@app.command("set", help=SET_HELP, short_help="Change the quotas of the computer.")
+def set_(
+    ctx: typer.Context,
+    quota: Annotated[
+        str | None, typer.Option(metavar="KB", help="Most that all messages may take; 'none' for no limit.")
+    ] = None,
+    journal_quota: Annotated[
+        str | None, typer.Option(metavar="KB", help="Most that each journal and dead-letter queue may take.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    if quota is None and journal_quota is None:
+        fail(ctx, "nothing to change; see msmq manager set --help", 2)
+    quota_kb = None if quota is None else kilobytes(ctx, quota)
+    journal_kb = None if journal_quota is None else kilobytes(ctx, journal_quota)
+    _print(
+        perform(ctx, lambda mq: mq.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_kb)), as_json
+    )
+
+
+@app.command(help="Bring the queue manager to the network.")
+def online(ctx: typer.Context, as_json: Json = False) -> None:
+    _print(perform(ctx, lambda mq: mq.set_online(True)), as_json)
+
+
+@app.command(help="Take the queue manager off the network. Applications of this computer go on.")
+def offline(ctx: typer.Context, as_json: Json = False) -> None:
+    _print(perform(ctx, lambda mq: mq.set_online(False)), as_json)
+
+
+@acl.command("show", help="Show who may do what with the queue manager.")
+def acl_show(ctx: typer.Context, as_json: Json = False) -> None:
+    access.show(ctx, None, as_json)
+
+
+@acl.command("set", help=ACL_SET_HELP, short_help="Change who may do what with the queue manager.")
+def acl_set(
+    ctx: typer.Context,
+    allow: access.Allow = None,
+    deny: access.Deny = None,
+    remove: access.Remove = None,
+    owner: access.Owner = "",
+    sddl: access.Sddl = "",
+    as_json: Json = False,
+) -> None:
+    access.change(ctx, None, allow, deny, remove, owner, sddl, as_json)

@@ -1,0 +1,115 @@
+"""``msmq outgoing``: messages on their way to other hosts. The work is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from msmq.cli.calling import Json, Yes, confirm, perform
+
+if TYPE_CHECKING:
+    from msmq.client import OutgoingInfo
+
+HELP = (
+    "Look after messages on their way to other hosts.\n\n"
+    "There is one outgoing queue for each destination. What waits there is safe: it goes as soon as the host can be "
+    "reached, and to the dead-letter queue if it takes longer than its sender allowed."
+)
+LIST_HELP = (
+    "List outgoing queues: state, next hop, what waits, and how the last attempt to connect went.\n\nExamples:\n\n"
+    "  msmq outgoing list\n\n  msmq outgoing list --json | jq -r 'select(.messages > 0) | .format_name'"
+)
+WORDS: Final = {
+    "UnknownFailure": "the session failed for an unknown reason",
+    "PingFailure": "the host did not answer the ping",
+    "SocketCreateFailure": "no socket could be made here",
+    "SocketBindFailure": "the local address could not be used",
+    "SocketConnectFailure": "nobody accepts connections there, or a firewall is between",
+    "TcpNotEnabled": "TCP is switched off",
+    "SocketSendFailure": "the connection broke",
+    "ConnectionNotReady": "the host accepted the connection and did not answer",
+    "DnsFailure": "the name of the host could not be resolved",
+    "CertificateValidationFailure": "what encryption needs is missing",
+    "ConnectionLimitReached": "too many connections",
+    "ConnectionRefused": "the host refused the session",
+    "RoutingDataNotAvailable": "the directory does not say how to get there",
+    "LowResource": "this computer is short of memory or disk",
+}
+"""What each status of an attempt to connect means."""
+
+_Destination = Annotated[
+    str,
+    typer.Argument(
+        metavar="QUEUE", help="The destination, as 'msmq outgoing list' shows it.", show_default=False
+    ),
+]
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
+
+
+def in_words(info: OutgoingInfo) -> str:
+    """The last error of an outgoing queue as a sentence; empty if there was none."""
+    return WORDS.get(info.last_error, info.last_error)
+
+
+def shape(info: OutgoingInfo) -> dict[str, object]:
+    """The object of ``--json``."""
+    from msmq.cli.showing import plain
+
+    shown: dict[str, object] = plain(info)
+    return {**shown, "last_error": info.last_error, "last_error_words": in_words(info)}
+
+
+def _print(found: list[OutgoingInfo], as_json: bool) -> None:
+    from msmq.cli.showing import print_json, print_table, size
+
+    if as_json:
+        for info in found:
+            print_json(shape(info))
+        return
+    print_table(
+        ("destination", "state", "messages", "size", "unacknowledged", "unread", "next hop", "last error"),
+        [
+            (
+                info.format_name,
+                info.state,
+                info.messages,
+                size(info.bytes),
+                info.unacknowledged,
+                info.unreceived,
+                ", ".join(info.next_hops),
+                in_words(info),
+            )
+            for info in found
+        ],
+    )
+    for sentence in sorted({f"{info.state}: {info.explanation}" for info in found if info.explanation}):
+        print(sentence)
+
+
+@app.command("list", help=LIST_HELP, short_help="List outgoing queues.")
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    _print(perform(ctx, lambda mq: mq.outgoing_queues()), as_json)
+
+
+@app.command(help="Stop sending to a destination; messages wait here.", short_help="Stop sending.")
+def pause(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> None:
+    _print([perform(ctx, lambda mq: mq.pause_outgoing(queue))], as_json)
+
+
+@app.command(help="Go on sending to a destination.", short_help="Go on sending.")
+def resume(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> None:
+    _print([perform(ctx, lambda mq: mq.resume_outgoing(queue))], as_json)
+
+
+@app.command(help="Remove all messages that wait for a destination.", short_help="Remove what waits.")
+def purge(ctx: typer.Context, queue: _Destination, yes: Yes = False, as_json: Json = False) -> None:
+    from msmq.cli.showing import print_json, several
+
+    confirm(ctx, f"Remove all messages that wait for {queue}?", yes)
+    count = perform(ctx, lambda mq: mq.purge_outgoing(queue))
+    if as_json:
+        print_json({"queue": queue, "messages": count})
+    else:
+        print(f"removed {several(count, 'message')} for {queue}")

@@ -1,0 +1,283 @@
+"""``msmq queue``: look after the queues of a queue manager. The work is imported when it runs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from msmq.cli import access
+from msmq.cli.calling import Json, QueueName, Yes, confirm, fail, perform
+
+if TYPE_CHECKING:
+    import msmq
+    from msmq.client import QueueInfo
+
+HELP = "Create, look at, change and delete queues."
+LIST_HELP = (
+    "List the queues of the computer, with what they hold.\n\nExamples:\n\n"
+    "  msmq queue list\n\n  msmq queue list --system '*dead*'\n\n"
+    "  msmq queue list --json | jq -r 'select(.messages > 100) | .path'"
+)
+CREATE_HELP = (
+    "Create a queue on the computer of the queue manager.\n\nExamples:\n\n"
+    "  msmq queue create '.\\private$\\orders'\n\n"
+    "  msmq queue create '.\\private$\\orders' --transactional --journal --quota 100000 --label 'All orders'"
+)
+SET_HELP = (
+    "Change properties of a queue; what is not named stays.\n\nExamples:\n\n"
+    "  msmq queue set '.\\private$\\orders' --label 'All orders' --quota none"
+)
+ACL_HELP = "Show or change who may do what with a queue."
+ACL_SET_HELP = (
+    f"Change who may do what with a queue.\n\n{access.RIGHTS_HELP}\n\nExamples:\n\n"
+    "  msmq queue acl set '.\\private$\\orders' --allow EVERYONE=send --deny ANONYMOUS=send\n\n"
+    "  msmq queue acl set '.\\private$\\orders' --remove EVERYONE --owner user:clerk"
+)
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
+acl = typer.Typer(help=ACL_HELP, no_args_is_help=True)
+app.add_typer(acl, name="acl")
+
+
+class Privacy(str, Enum):
+    """Whether bodies must come encrypted."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    BODY = "body"
+
+
+_LEVELS: Final = {Privacy.NONE: 0, Privacy.OPTIONAL: 1, Privacy.BODY: 2}
+
+_Label = Annotated[str | None, typer.Option(help="A text for people.", show_default=False)]
+_Journal = Annotated[
+    bool | None, typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False)
+]
+_Quota = Annotated[
+    str | None, typer.Option(metavar="KB", help="Most it may hold; 'none' for no limit.", show_default=False)
+]
+_JournalQuota = Annotated[
+    str | None, typer.Option(metavar="KB", help="The same for its journal.", show_default=False)
+]
+_Authenticated = Annotated[
+    bool | None,
+    typer.Option("--authenticated/--no-authenticated", help="Take signed messages only.", show_default=False),
+]
+_Privacy = Annotated[Privacy | None, typer.Option(help="Whether bodies come encrypted.", show_default=False)]
+_Priority = Annotated[
+    int | None, typer.Option(min=-32768, max=32767, help="Base priority of a public queue.", show_default=False)
+]
+_Multicast = Annotated[
+    str | None, typer.Option(metavar="ADDR:PORT", help="Multicast address to listen on.", show_default=False)
+]
+_Type = Annotated[str | None, typer.Option(metavar="GUID", help="Type of the queue.", show_default=False)]
+
+
+def _settings(
+    ctx: typer.Context,
+    label: str | None,
+    journal: bool | None,
+    quota: str | None,
+    journal_quota: str | None,
+    authenticated: bool | None,
+    privacy: Privacy | None,
+    priority: int | None,
+    multicast: str | None,
+    type_: str | None,
+) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "label": label,
+        "journaling": journal,
+        "quota_kb": None if quota is None else kilobytes(ctx, quota),
+        "journal_quota_kb": None if journal_quota is None else kilobytes(ctx, journal_quota),
+        "authenticated_only": authenticated,
+        "privacy_level": None if privacy is None else _LEVELS[privacy],
+        "base_priority": priority,
+        "multicast_address": multicast,
+        "type": type_,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def kilobytes(ctx: typer.Context, text: str) -> int:
+    """A limit as the command line writes it."""
+    from msmq.cli.showing import UNLIMITED
+
+    if text.lower() == "none":
+        return UNLIMITED
+    if not text.isdecimal() or int(text) > UNLIMITED:
+        fail(ctx, f"a quota is a number of kilobytes or 'none', not {text!r}", 2)
+    return int(text)
+
+
+@app.command(help=CREATE_HELP, short_help="Create a queue.")
+def create(
+    ctx: typer.Context,
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="Such as '.\\private$\\orders'.", show_default=False)
+    ],
+    transactional: Annotated[bool, typer.Option("--transactional", help="For transactions only.")] = False,
+    label: _Label = None,
+    journal: _Journal = None,
+    quota: _Quota = None,
+    journal_quota: _JournalQuota = None,
+    authenticated: _Authenticated = None,
+    privacy: _Privacy = None,
+    priority: _Priority = None,
+    multicast: _Multicast = None,
+    type_: _Type = None,
+    as_json: Json = False,
+) -> None:
+    settings = _settings(
+        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+    )
+
+    async def action(mq: msmq.Connection) -> QueueInfo:
+        return await mq.queue_info(await mq.create_queue(path, transactional=transactional, **settings))
+
+    info = perform(ctx, action)
+    _print_info(info, as_json) if as_json else print(f"created {info.path}")
+
+
+@app.command("list", help=LIST_HELP, short_help="List queues with what they hold.")
+def list_(
+    ctx: typer.Context,
+    pattern: Annotated[
+        str, typer.Argument(metavar="PATTERN", help="Only paths like this; * stands for anything.")
+    ] = "*",
+    system: Annotated[bool, typer.Option("--system", help="Dead letters and journal too.")] = False,
+    journals: Annotated[bool, typer.Option("--journals", help="Journals of queues too.")] = False,
+    subqueues: Annotated[bool, typer.Option("--subqueues", help="Subqueues too.")] = False,
+    as_json: Json = False,
+) -> None:
+    from fnmatch import fnmatchcase
+
+    from msmq.cli.showing import print_json, print_table, several, size
+
+    found = perform(ctx, lambda mq: mq.queues(system=system, journals=journals, subqueues=subqueues))
+    found = [info for info in found if fnmatchcase(info.path.lower(), pattern.lower())]
+    if as_json:
+        for info in found:
+            print_json(info)
+        return
+    print_table(
+        ("queue", "label", "messages", "size", "journal", "kind"),
+        [
+            (
+                info.path,
+                info.label,
+                info.messages,
+                size(info.bytes),
+                info.journal_messages,
+                info.kind.name.lower() + (", transactional" if info.transactional else ""),
+            )
+            for info in found
+        ],
+    )
+    print(several(len(found), "queue"))
+
+
+@app.command(help="Show everything about a queue.", short_help="Show everything about a queue.")
+def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
+    _print_info(perform(ctx, lambda mq: mq.queue_info(queue)), as_json)
+
+
+def _print_info(info: QueueInfo, as_json: bool) -> None:
+    from msmq.cli.showing import limit, print_json, print_sheet, several, size
+
+    if as_json:
+        print_json(info)
+        return
+    held = f"{several(info.messages, 'message')}, {size(info.bytes)}"
+    print_sheet(
+        [
+            ("path", info.path),
+            ("format name", info.format_name),
+            ("kind", info.kind.name.lower()),
+            ("label", info.label),
+            ("transactional", info.transactional),
+            ("holds", held),
+            ("quota", limit(info.quota_kb)),
+            ("journaling", info.journaling),
+            ("journal holds", f"{several(info.journal_messages, 'message')}, {size(info.journal_bytes)}"),
+            ("journal quota", limit(info.journal_quota_kb)),
+            ("subqueues", ", ".join(info.subqueues)),
+            ("signed only", info.authenticated_only),
+            ("privacy", ("none", "optional", "body")[info.privacy_level]),
+            ("base priority", info.base_priority),
+            ("multicast", info.multicast_address),
+            ("type", info.type),
+            ("identifier", info.identifier),
+            ("created", info.created_time),
+            ("changed", info.modified_time),
+            ("open handles", info.open_handles),
+        ]
+    )
+
+
+@app.command("set", help=SET_HELP, short_help="Change properties of a queue.")
+def set_(
+    ctx: typer.Context,
+    queue: QueueName,
+    label: _Label = None,
+    journal: _Journal = None,
+    quota: _Quota = None,
+    journal_quota: _JournalQuota = None,
+    authenticated: _Authenticated = None,
+    privacy: _Privacy = None,
+    priority: _Priority = None,
+    multicast: _Multicast = None,
+    type_: _Type = None,
+    as_json: Json = False,
+) -> None:
+    settings = _settings(
+        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+    )
+    if not settings:
+        fail(ctx, "nothing to change; see msmq queue set --help", 2)
+    _print_info(perform(ctx, lambda mq: mq.set_queue(queue, **settings)), as_json)
+
+
+@app.command(help="Remove all messages of a queue.", short_help="Remove all messages of a queue.")
+def purge(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json = False) -> None:
+    confirm(ctx, f"Remove all messages of {queue}?", yes)
+    _print_purged(queue, perform(ctx, lambda mq: mq.queue(queue).purge()), as_json)
+
+
+def _print_purged(queue: str, count: int, as_json: bool) -> None:
+    from msmq.cli.showing import print_json, several
+
+    if as_json:
+        print_json({"queue": queue, "messages": count})
+    else:
+        print(f"removed {several(count, 'message')} from {queue}")
+
+
+@app.command(help="Delete a queue with everything in it.", short_help="Delete a queue.")
+def delete(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json = False) -> None:
+    from msmq.cli.showing import print_json
+
+    confirm(ctx, f"Delete {queue} with everything in it?", yes)
+    perform(ctx, lambda mq: mq.delete_queue(queue))
+    print_json({"queue": queue, "deleted": True}) if as_json else print(f"deleted {queue}")
+
+
+@acl.command("show", help="Show who may do what with a queue.")
+def acl_show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
+    access.show(ctx, queue, as_json)
+
+
+@acl.command("set", help=ACL_SET_HELP, short_help="Change who may do what with a queue.")
+def acl_set(
+    ctx: typer.Context,
+    queue: QueueName,
+    allow: access.Allow = None,
+    deny: access.Deny = None,
+    remove: access.Remove = None,
+    owner: access.Owner = "",
+    sddl: access.Sddl = "",
+    as_json: Json = False,
+) -> None:
+    access.change(ctx, queue, allow, deny, remove, owner, sddl, as_json)

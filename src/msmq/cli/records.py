@@ -1,0 +1,130 @@
+"""A message as an object of JSON, and back: what ``--json`` prints, what ``export`` writes and ``import`` reads."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final
+
+from msmq.cli.showing import time_text
+from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
+from msmq.client.bodies import encode_body
+from msmq.client.message import id_text
+from msmq.errors import MsmqError
+from msmq.wire.guid import guid_from_text
+from msmq.wire.headers import INFINITE
+
+_NO_ID: Final = bytes(20)
+_BASE64: Final = "base64"
+_PROPERTIES: Final = ("label", "priority", "response_queue", "admin_queue", "application_tag", "journal", "dead_letter")
+_LIMITS: Final = ("time_to_reach_queue", "time_to_be_received")
+
+
+class RecordError(MsmqError):
+    """An object of JSON that is no message."""
+
+
+def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any]:
+    """The object of a message. ``exact`` gives a body as text only if the text gives the same bytes again."""
+    properties = message.properties
+    record: dict[str, Any] = {
+        "queue": message.queue,
+        "lookup_id": message.lookup_id,
+        "message_id": message.id,
+        "label": message.label,
+        "priority": message.priority,
+        "class": message.class_name,
+        "delivery": message.delivery.name.lower(),
+        **_body(message, exact),
+        "body_type": message.body_type,
+        "sent_time": time_text(message.sent_time),
+        "arrived_time": time_text(message.arrived_time),
+        "class_number": message.packet.properties.message_class,
+        "dead_letter_reason": message.dead_letter_reason,
+        "destination": message.destination,
+        "response_queue": message.response_queue,
+        "admin_queue": message.admin_queue,
+        "acknowledgements": int(message.acknowledgements),
+        "correlation_id": id_text(message.correlation_id) if message.correlation_id != _NO_ID else "",
+        "application_tag": message.application_tag,
+        "extension": base64.b64encode(message.extension).decode(),
+        "time_to_reach_queue": _seconds(properties.time_to_reach_queue_s),
+        "time_to_be_received": _seconds(properties.time_to_be_received_s),
+        "journal": message.journal,
+        "dead_letter": message.dead_letter,
+        "returned_count": message.returned_count,
+        "sender": message.sender,
+        "authenticated": message.authenticated,
+    }
+    return record
+
+
+def _seconds(limit_s: int) -> int | None:
+    return None if limit_s == INFINITE else limit_s
+
+
+def _body(message: ReceivedMessage, exact: bool) -> dict[str, str]:
+    text = text_of(message)
+    if text is not None and exact and encode_body(text, message.body_type)[0] != message.body:
+        text = None
+    if text is not None:
+        return {"body": text}
+    return {"body": base64.b64encode(message.body).decode(), "body_encoding": _BASE64}
+
+
+def text_of(message: ReceivedMessage) -> str | None:
+    """The body as text; None when it is none."""
+    try:
+        return message.text
+    except ValueError:
+        return None
+
+
+def to_message(record: Any) -> Message:
+    """The message of an object; only ``body`` is asked for, everything else has its usual value."""
+    if not isinstance(record, dict) or "body" not in record:
+        raise RecordError("A message is an object of JSON with at least a \"body\".")
+    try:
+        return _message(record)
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise RecordError(f"The object is no message: {error}") from error
+
+
+def _message(record: dict[str, Any]) -> Message:
+    body, body_type = record["body"], record.get("body_type")
+    if record.get("body_encoding") == _BASE64:
+        body = base64.b64decode(body, validate=True)
+    given: dict[str, Any] = {name: record[name] for name in _PROPERTIES if record.get(name) is not None}
+    given |= {name: record[name] for name in _LIMITS if record.get(name) is not None}
+    message = Message(
+        body,
+        body_type=int(body_type) if body_type is not None else None,
+        delivery=Delivery[str(record.get("delivery", "default")).upper()],
+        acknowledgements=Acknowledge(int(record.get("acknowledgements", 0))),
+        correlation_id=to_id(record["correlation_id"]) if record.get("correlation_id") else b"",
+        extension=base64.b64decode(record.get("extension", ""), validate=True),
+        message_class=int(record.get("class_number", 0)),
+        **given,
+    )
+    message.to_proto()  # what cannot be sent is told now, with its line
+    return message
+
+
+def to_id(text: str) -> bytes:
+    """The twenty bytes of a message identifier that is written as GUID, backslash, number."""
+    guid, separator, number = text.partition("\\")
+    if not separator or not number.isdecimal():
+        raise ValueError(f"{text!r} is no message identifier, which looks like GUID\\number.")
+    return guid_from_text(guid) + int(number).to_bytes(4, "little")
+
+
+def again(message: ReceivedMessage, transactional: bool | None = None) -> Message:
+    """The same message once more, as its sender wrote it, for a queue that is ``transactional`` or not."""
+    return suited(to_message(to_record(message, exact=True)), transactional)
+
+
+def suited(message: Message, transactional: bool | None) -> Message:
+    """The message as a queue takes it; None for a queue of which this computer does not know what it takes."""
+    if transactional is None or transactional == (message.delivery is Delivery.TRANSACTIONAL):
+        return message
+    return message.with_(delivery=Delivery.TRANSACTIONAL if transactional else Delivery.RECOVERABLE)

@@ -1,0 +1,119 @@
+"""What commands print: tables and sheets for people, JSON lines for programs. Rich is imported when it is used."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNLIMITED: Final = 0xFFFFFFFF
+_LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
+_WIDTH_OF_FILES: Final = 160
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: times in ISO 8601, members by name, bytes in hexadecimal, no limit as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        given = {entry.name: getattr(value, entry.name) for entry in fields(value)}
+        return {
+            name: None if name in _LIMITS and member == UNLIMITED else plain(member)
+            for name, member in given.items()
+        }
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, datetime):
+        return time_text(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+def time_text(time: datetime) -> str:
+    """2026-07-01T12:00:00Z, with milliseconds where there are any."""
+    precision = "milliseconds" if time.microsecond else "seconds"
+    return time.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def print_json(value: Any) -> None:
+    """One object on one line."""
+    print(json.dumps(plain(value), ensure_ascii=False), flush=True)
+
+
+def clean(text: str) -> str:
+    """Text from elsewhere without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "\ufffd" for letter in text)
+
+
+def one_line(text: str, longest: int = 60) -> str:
+    """The beginning of a text, for a table."""
+    line = clean(" ".join(text.split()))
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The terminal, or a file with room enough for a row of a table."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else _WIDTH_OF_FILES
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows with a title over each column; numbers stand on the right, with commas."""
+    from rich.table import Table
+
+    given = [list(row) for row in rows]
+    table = Table(box=None, pad_edge=False)
+    for index, title in enumerate(columns):
+        numeric = bool(given) and all(isinstance(row[index], int) for row in given)
+        table.add_column(title, justify="right" if numeric else "left", overflow="fold")
+    for row in given:
+        table.add_row(*(cell(member) for member in row))
+    console().print(table)
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return clean(str(value))
+
+
+def print_sheet(rows: Iterable[tuple[str, Any]]) -> None:
+    """Names and values, one pair per line."""
+    given = [(name, cell(value)) for name, value in rows]
+    width = max((len(name) for name, _ in given), default=0)
+    for name, text in given:
+        print(f"{name:<{width}}  {text}".rstrip())
+
+
+def limit(kilobytes: int) -> str:
+    return "none" if kilobytes == UNLIMITED else f"{kilobytes:,} KB"
+
+
+def size(number: int) -> str:
+    """Bytes as people read them."""
+    amount = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1024 or unit == "GB":
+            return f"{number} B" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    raise AssertionError
+
+
+def several(number: int, what: str) -> str:
+    """1 message, 2 messages."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

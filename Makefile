@@ -13,7 +13,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format conformance bench sim fuzz hostile docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim fuzz hostile docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,13 @@ help: ## Show this list
 setup: ## Make the environment in .venv (the other targets do this themselves)
 	@PYTHON="$(PYTHON)" scripts/setup.sh
 
-run: setup ## Show what the project does: decode the sample session and explain it
+run: setup ## Show what the project does: two queue managers, a link that breaks, every order once and in order
+	@$(VENV)/bin/msmq demo
+
+serve: setup ## Run a queue manager for keeps, in ./msmq-data, until Ctrl-C
+	@$(VENV)/bin/msmq serve --data msmq-data
+
+decode: setup ## Decode a capture (SAMPLE=) and explain it
 	@$(VENV)/bin/msmq decode $(SAMPLE)
 
 test: check ## Everything CI runs: check, all tests, the conformance map

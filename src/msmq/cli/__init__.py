@@ -59,7 +59,9 @@ app.command("top", help=top.HELP, short_help="Watch queues live.", rich_help_pan
 app.command("ping", help=ping.HELP, short_help="Is a queue manager there?", rich_help_panel=_LOOKING_AFTER)(
     ping.ping
 )
-app.command("serve", help=serve.HELP, short_help="Run a queue manager.", rich_help_panel=_RUNNING)(serve.serve)
+app.command("serve", help=serve.HELP, short_help="Run a queue manager.", rich_help_panel=_RUNNING)(
+    serve.serve
+)
 app.command("demo", help=demo.HELP, short_help="Show what it does.", rich_help_panel=_RUNNING)(demo.demo)
 app.command(
     "decode",

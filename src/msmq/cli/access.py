@@ -25,9 +25,7 @@ RIGHTS_HELP: Final = (
     "computer. RIGHTS are names of MS-MQMQ 2.2.23 and 2.2.24 in any case, with hyphens or underscores, joined by "
     "commas: for a queue also receive, peek, send and full."
 )
-Allow = Annotated[
-    list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")
-]
+Allow = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")]
 Deny = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Deny this; may be repeated.")]
 Remove = Annotated[
     list[str] | None, typer.Option(metavar="WHO", help="Remove what is said about WHO; may be repeated.")
@@ -168,10 +166,15 @@ def _changed(
 
     gone = {sid_of(who) for who in remove or ()}
     kept = [entry for entry in entries if entry.sid not in gone]
-    for text, allowing in [*((entry, True) for entry in allow or ()), *((entry, False) for entry in deny or ())]:
+    for text, allowing in [
+        *((entry, True) for entry in allow or ()),
+        *((entry, False) for entry in deny or ()),
+    ]:
         who, separator, rights = text.partition("=")
         if not separator:
-            raise AccessError(f"{text!r} does not say which rights: write WHO=RIGHTS, for example EVERYONE=send.")
+            raise AccessError(
+                f"{text!r} does not say which rights: write WHO=RIGHTS, for example EVERYONE=send."
+            )
         sid = sid_of(who)
         kept = [entry for entry in kept if (entry.sid, entry.allow) != (sid, allowing)]
         kept.append(AccessEntry(sid, rights_of(rights, manager=manager), allowing))

@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
@@ -38,7 +38,7 @@ EXPORT_HELP = (
     "  msmq export '.\\private$\\orders' - | jq .label"
 )
 IMPORT_HELP = (
-    "Send the messages of a file that export wrote, or of any file with one JSON object per line; only \"body\" is "
+    'Send the messages of a file that export wrote, or of any file with one JSON object per line; only "body" is '
     "asked for.\n\n"
     "How far it has come stands in FILE.QUEUE.state; an import that was interrupted goes on there when it is started "
     "again. What was sent and not confirmed is sent again: at most one batch (128 messages) may be there twice, "
@@ -83,11 +83,8 @@ def export(
 ) -> None:
     from msmq.cli.showing import print_json, several
 
-    target = guarded(ctx, lambda: _Target(file, resume=resume))
-    try:
+    with closing(guarded(ctx, lambda: _Target(file, resume=resume))) as target:
         written = perform(ctx, lambda mq: _export(mq, queue, target, remove))
-    finally:
-        target.close()
     if file == "-":
         return
     if as_json:
@@ -109,7 +106,11 @@ class _Target:
         if path.exists() and path.stat().st_size and not resume:
             raise FileError(f"{file} is there already. Add --resume to go on with it, or take another name.")
         self._stream = path.open("r+b" if path.exists() else "w+b")
-        self._read()
+        try:
+            self._read()
+        except BaseException:
+            self.close()
+            raise
 
     def _read(self) -> None:
         """Find out what is there; a line that was cut off is dropped."""
@@ -136,7 +137,9 @@ class _Target:
             if key in self.known:
                 continue
             self.known.add(key)
-            self._stream.write(json.dumps(to_record(message, exact=True), ensure_ascii=False).encode() + b"\n")
+            self._stream.write(
+                json.dumps(to_record(message, exact=True), ensure_ascii=False).encode() + b"\n"
+            )
             written += 1
         self._stream.flush()
         if self._stream is not sys.stdout.buffer:
@@ -196,10 +199,10 @@ def import_(
 
     if file == "-" and restart:
         fail(ctx, "standard input cannot be read again", MISUSED)
-    source = guarded(ctx, lambda: _Source(file, queue, restart=restart))
-    skipped = source.line
-    sent = perform(ctx, lambda mq: _import(mq, queue, source))
-    source.finish()
+    with closing(guarded(ctx, lambda: _Source(file, queue, restart=restart))) as source:
+        skipped = source.line
+        sent = perform(ctx, lambda mq: _import(mq, queue, source))
+        source.finish()
     if as_json:
         print_json({"queue": queue, "file": file, "messages": sent, "skipped": skipped})
     else:
@@ -222,9 +225,13 @@ class _Source:
         name = hashlib.sha256(queue.lower().encode()).hexdigest()[:8]
         self._state = path.with_name(f"{path.name}.{name}.state")
         self._mark = hashlib.sha256(self._stream.read(4096)).hexdigest()
-        if not restart:
-            self._resume(queue)
-        self._stream.seek(self._offset)
+        try:
+            if not restart:
+                self._resume(queue)
+            self._stream.seek(self._offset)
+        except BaseException:
+            self.close()
+            raise
 
     def _resume(self, queue: str) -> None:
         assert self._state is not None
@@ -282,8 +289,11 @@ class _Source:
     def finish(self) -> None:
         """Everything is sent: the next import of the file begins at its first line."""
         if self._state is not None:
-            self._stream.close()
             self._state.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._state is not None:
+            self._stream.close()
 
 
 async def _import(mq: msmq.Connection, queue: str, source: _Source) -> int:

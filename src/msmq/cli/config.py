@@ -30,6 +30,7 @@ def show(
         Path | None, typer.Option(metavar="FILE", help="The configuration to show, instead of the defaults.")
     ] = None,
     defaults: Annotated[bool, typer.Option("--defaults", help="Show the defaults.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     from msmq.server.config import Config, ConfigError, load
     from msmq.server.config import show as text
@@ -39,4 +40,12 @@ def show(
     except ConfigError as error:
         print(f"msmq config: {error}", file=sys.stderr)
         raise typer.Exit(UNUSABLE) from error
-    print(text(chosen), end="")
+    shown = text(chosen)
+    if as_json:
+        import tomllib
+
+        from msmq.cli.showing import print_json
+
+        print_json(tomllib.loads(shown))
+    else:
+        print(shown, end="")

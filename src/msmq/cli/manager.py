@@ -74,9 +74,7 @@ def set_(
         fail(ctx, "nothing to change; see msmq manager set --help", 2)
     quota_kb = None if quota is None else kilobytes(ctx, quota)
     journal_kb = None if journal_quota is None else kilobytes(ctx, journal_quota)
-    _print(
-        perform(ctx, lambda mq: mq.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_kb)), as_json
-    )
+    _print(perform(ctx, lambda mq: mq.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_kb)), as_json)
 
 
 @app.command(help="Bring the queue manager to the network.")

@@ -69,7 +69,9 @@ def _print(what: str, reply: Reply) -> None:
 def _words(error: OSError) -> str:
     import os
 
-    return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error.strerror or error)
+    return (
+        os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error.strerror or error)
+    )
 
 
 async def _by_datagram(host: str, port: int, timeout_s: float) -> Reply:
@@ -117,7 +119,9 @@ async def _by_session(host: str, port: int, timeout_s: float) -> Reply:
                             took_ms = round((perf_counter() - start) * 1000, 1)
                             return Reply(True, f"opened with {guid_text(event.remote_guid)}", took_ms)
                         if isinstance(event, Closed):
-                            return Reply(False, f"the session was refused: {event.detail or event.reason.value}")
+                            return Reply(
+                                False, f"the session was refused: {event.detail or event.reason.value}"
+                            )
             finally:
                 writer.close()
     except TimeoutError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -41,7 +41,7 @@ acl = typer.Typer(help=ACL_HELP, no_args_is_help=True)
 app.add_typer(acl, name="acl")
 
 
-class Privacy(str, Enum):
+class Privacy(StrEnum):
     """Whether bodies must come encrypted."""
 
     NONE = "none"
@@ -53,7 +53,8 @@ _LEVELS: Final = {Privacy.NONE: 0, Privacy.OPTIONAL: 1, Privacy.BODY: 2}
 
 _Label = Annotated[str | None, typer.Option(help="A text for people.", show_default=False)]
 _Journal = Annotated[
-    bool | None, typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False)
+    bool | None,
+    typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False),
 ]
 _Quota = Annotated[
     str | None, typer.Option(metavar="KB", help="Most it may hold; 'none' for no limit.", show_default=False)
@@ -67,12 +68,13 @@ _Authenticated = Annotated[
 ]
 _Privacy = Annotated[Privacy | None, typer.Option(help="Whether bodies come encrypted.", show_default=False)]
 _Priority = Annotated[
-    int | None, typer.Option(min=-32768, max=32767, help="Base priority of a public queue.", show_default=False)
+    int | None,
+    typer.Option(min=-32768, max=32767, help="Base priority of a public queue.", show_default=False),
 ]
 _Multicast = Annotated[
     str | None, typer.Option(metavar="ADDR:PORT", help="Multicast address to listen on.", show_default=False)
 ]
-_Type = Annotated[str | None, typer.Option(metavar="GUID", help="Type of the queue.", show_default=False)]
+_Type = Annotated[str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)]
 
 
 def _settings(

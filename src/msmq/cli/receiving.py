@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -208,30 +209,29 @@ def peek(
 
     async def action(mq: msmq.Connection) -> int:
         shown = 0
-        found = (
-            _by_id(mq.queue(queue), lookup_id) if lookup_id else _peeked(mq.queue(queue), patience, most)
-        )
-        async for message in found:
-            if wanted(message):
-                if as_json or most == 1 or lookup_id:
-                    print_message(message, as_json, first=not shown)
-                else:
-                    _print_row(message)
-                shown += 1
-                if shown == most and not lookup_id:
-                    break
+        found = _by_id(mq.queue(queue), lookup_id) if lookup_id else _peeked(mq.queue(queue), patience, most)
+        async with aclosing(found):
+            async for message in found:
+                if wanted(message):
+                    if as_json or most == 1 or lookup_id:
+                        print_message(message, as_json, first=not shown)
+                    else:
+                        _print_row(message)
+                    shown += 1
+                    if shown == most and not lookup_id:
+                        break
         return shown
 
     if not perform(ctx, action):
         fail(ctx, f"no message came to {queue} in time; give --timeout SECONDS to wait longer", TIMED_OUT)
 
 
-async def _by_id(queue: Queue, ids: list[int]) -> AsyncIterator[ReceivedMessage]:
+async def _by_id(queue: Queue, ids: list[int]) -> AsyncGenerator[ReceivedMessage, None]:
     for lookup_id in ids:
         yield await queue.lookup(lookup_id)
 
 
-async def _peeked(queue: Queue, timeout: float | None, most: int) -> AsyncIterator[ReceivedMessage]:
+async def _peeked(queue: Queue, timeout: float | None, most: int) -> AsyncGenerator[ReceivedMessage, None]:
     from msmq.client import Mode
     from msmq.errors import IoTimeoutError
 

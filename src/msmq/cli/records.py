@@ -16,7 +16,15 @@ from msmq.wire.headers import INFINITE
 
 _NO_ID: Final = bytes(20)
 _BASE64: Final = "base64"
-_PROPERTIES: Final = ("label", "priority", "response_queue", "admin_queue", "application_tag", "journal", "dead_letter")
+_PROPERTIES: Final = (
+    "label",
+    "priority",
+    "response_queue",
+    "admin_queue",
+    "application_tag",
+    "journal",
+    "dead_letter",
+)
 _LIMITS: Final = ("time_to_reach_queue", "time_to_be_received")
 
 
@@ -83,7 +91,7 @@ def text_of(message: ReceivedMessage) -> str | None:
 def to_message(record: Any) -> Message:
     """The message of an object; only ``body`` is asked for, everything else has its usual value."""
     if not isinstance(record, dict) or "body" not in record:
-        raise RecordError("A message is an object of JSON with at least a \"body\".")
+        raise RecordError('A message is an object of JSON with at least a "body".')
     try:
         return _message(record)
     except (KeyError, TypeError, ValueError, binascii.Error) as error:

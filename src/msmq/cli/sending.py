@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -35,7 +35,7 @@ NEW_HELP = (
 )
 
 
-class AcknowledgeType(str, Enum):
+class AcknowledgeType(StrEnum):
     """The eight types of Send-MsmqQueue."""
 
     NONE = "none"
@@ -60,7 +60,8 @@ ACKNOWLEDGE: Final = {
 }
 
 _Source = Annotated[
-    str | None, typer.Argument(metavar="[-]", help="A dash: the body is read from standard input.", show_default=False)
+    str | None,
+    typer.Argument(metavar="[-]", help="A dash: the body is read from standard input.", show_default=False),
 ]
 _Body = Annotated[str | None, typer.Option(help="The body, as text.", show_default=False)]
 _File = Annotated[
@@ -91,7 +92,8 @@ _DeadLetter = Annotated[
 ]
 _Tag = Annotated[int, typer.Option(min=0, max=0xFFFFFFFF, help="A number for the application.")]
 _BodyType = Annotated[
-    int | None, typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False)
+    int | None,
+    typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False),
 ]
 
 
@@ -228,7 +230,9 @@ async def _send(
         left = count
         while left:
             chunk = min(left, _CHUNK)
-            receipts = await target.send_many([message] * chunk) if chunk > 1 else [await target.send(message)]
+            receipts = (
+                await target.send_many([message] * chunk) if chunk > 1 else [await target.send(message)]
+            )
             left -= chunk
             sent += chunk
             if as_json:

@@ -32,6 +32,8 @@ def plain(value: Any) -> Any:
         return time_text(value)
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, dict):
+        return {name: plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [plain(member) for member in value]
     return value

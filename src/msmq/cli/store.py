@@ -48,18 +48,26 @@ COMPACT_HELP = (
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIRECTORY", help="The directory of the store.", show_default=False)
 ]
+_Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
 @app.command(help=INFO_HELP, short_help="Show what a store holds.")
-def info(directory: _Directory) -> None:
-    _print_info(_inspect(directory, thorough=False))
+def info(directory: _Directory, as_json: _Json = False) -> None:
+    found = _inspect(directory, thorough=False)
+    if as_json:
+        _print_json(found)
+    else:
+        _print_info(found)
 
 
 @app.command(help=CHECK_HELP, short_help="Check every checksum of a store.")
-def check(directory: _Directory) -> None:
+def check(directory: _Directory, as_json: _Json = False) -> None:
     found = _inspect(directory, thorough=True)
+    if as_json:
+        _print_json(found)
+        raise typer.Exit(DAMAGED if found.damaged else 0)
     for damage in found.damaged:
         print(f"damaged: {damage}")
     for torn in found.torn:
@@ -153,6 +161,13 @@ def _progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]
     with Progress(*columns, console=console, transient=True, disable=disabled) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print_json(found: Inspection) -> None:
+    from msmq.cli.showing import plain, print_json
+
+    shown = plain(found)
+    print_json({**shown, "sound": not found.damaged})
 
 
 def _print_info(found: Inspection) -> None:

@@ -65,11 +65,19 @@ def remove(file: _File, name: _Name) -> None:
 
 
 @app.command("list", help="Show the accounts: name, SID, groups.")
-def list_(file: _File) -> None:
+def list_(
+    file: _File,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, one object per line.")] = False,
+) -> None:
+    from msmq.cli.showing import print_json
     from msmq.rpc.accounts import AccountFile
 
     with _refusals():
         for account in AccountFile(file).accounts():
+            if as_json:
+                groups = [str(group) for group in account.groups]
+                print_json({"name": account.name, "sid": str(account.sid), "groups": groups})
+                continue
             print(" ".join((account.name, str(account.sid), *map(str, account.groups))))
 
 

@@ -1,0 +1,181 @@
+"""``msmq receive``, ``peek``, ``follow``, ``move`` and ``message show`` against a live daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from msmq.cli.receiving import hexadecimal
+from tests.cli.support import Live
+
+CONTRACT = {
+    "queue": str, "lookup_id": int, "message_id": str, "label": str, "priority": int, "class": str, "delivery": str,
+    "body": str, "sent_time": str, "arrived_time": str,
+}  # fmt: skip
+MORE = {
+    "body_type": int, "class_number": int, "dead_letter_reason": str, "destination": str, "response_queue": str,
+    "admin_queue": str, "acknowledgements": int, "correlation_id": str, "application_tag": int, "extension": str,
+    "time_to_reach_queue": (int, type(None)), "time_to_be_received": (int, type(None)), "journal": bool,
+    "dead_letter": bool, "returned_count": int, "sender": str, "authenticated": bool,
+}  # fmt: skip
+
+
+def program(live: Live, *arguments: str) -> subprocess.Popen[bytes]:
+    """The command as a program of its own, which knows its server from the environment."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "msmq", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "MSMQ_SERVER": live.socket},
+    )
+
+
+def test_the_contract_of_scripts(live: Live) -> None:
+    """Nothing but programs, arguments and exit statuses."""
+    queue = live.queue()
+    sent = program(live, "send", queue, "--body", "hello", "--label", "L", "--count", "2")
+    assert (sent.communicate(timeout=60)[1], sent.returncode) == (b"", 0)
+    for command, count in (("peek", 1), ("receive", 2)):
+        options = ["--count", str(count), "--timeout", "5", "--json"]
+        process = program(live, command, queue, *options)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, b"")
+        assert [json.loads(line)["label"] for line in out.splitlines()] == ["L"] * count
+    empty = program(live, "receive", queue, "--timeout", "0.1", "--json")
+    out, err = empty.communicate(timeout=60)
+    assert (empty.returncode, out, err.count(b"\n")) == (3, b"", 1)
+    absent = program(live, "receive", ".\\private$\\absent", "--json")
+    out, err = absent.communicate(timeout=60)
+    assert (absent.returncode, out, err.count(b"\n")) == (1, b"", 1)
+
+
+def test_the_shape_of_json(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "text", "--label", "L")
+    live.good("send", queue, "-", given=b"\x00\x01\xff")
+    text, binary = live.objects("receive", queue, "--count", "2")
+    assert set(text) == CONTRACT.keys() | MORE.keys()
+    assert set(binary) == set(text) | {"body_encoding"}
+    for name, kind in (CONTRACT | MORE).items():
+        assert isinstance(text[name], kind), name
+    assert (text["body"], text["class"], text["priority"]) == ("text", "NORMAL", 3)
+    assert (binary["body"], binary["body_encoding"]) == ("AAH/", "base64")
+    assert text["sent_time"].endswith("Z")
+
+
+def test_receive_takes_and_peek_leaves(live: Live) -> None:
+    queue = live.queue()
+    for body in ("one", "two", "three"):
+        live.good("send", queue, "--body", body, "--label", f"label of {body}")
+    assert live.good("peek", queue).splitlines()[1] == "one"
+    assert "label 'label of one'" in live.good("receive", queue)
+    assert len(live.good("peek", queue, "--all").splitlines()) == 2
+    assert [m["body"] for m in live.objects("receive", queue, "--count", "9")] == ["two", "three"]
+    assert "no message came" in live.bad("receive", queue, code=3)
+    assert "no message came" in live.bad("peek", queue, code=3)
+
+
+def test_others_are_not_counted_as_given_back(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "x", "--count", "20")
+    live.good("receive", queue, "--count", "10")
+    assert {m["returned_count"] for m in live.objects("peek", queue, "--all")} == {0}
+
+
+def test_one_message_by_its_lookup_id(live: Live) -> None:
+    queue = live.queue()
+    _, second, _ = live.objects("send", queue, "--body", "x", "--count", "3")
+    number = str(second["lookup_id"])
+    assert live.object("peek", queue, "--id", number)["message_id"] == second["message_id"]
+    assert live.object("message", "show", queue, number)["message_id"] == second["message_id"]
+    assert "message id" in live.good("message", "show", queue, number)
+    assert live.object("receive", queue, "--id", number)["message_id"] == second["message_id"]
+    assert "MQ_ERROR_MESSAGE_NOT_FOUND" in live.bad("receive", queue, "--id", number)
+    assert "MQ_ERROR_MESSAGE_NOT_FOUND" in live.bad("message", "show", queue, number)
+
+
+def test_searching(live: Live) -> None:
+    queue = live.queue()
+    for label, body in (("table 1", "tea"), ("table 2", "Coffee"), ("bar", "coffee")):
+        live.good("send", queue, "--label", label, "--body", body)
+    found = live.objects("peek", queue, "--all", "--label", "TABLE *", "--contains", "coffee")
+    assert [m["label"] for m in found] == ["table 2"]
+    live.bad("peek", queue, "--all", "--contains", "milk", code=3)
+
+
+def test_follow_shows_what_comes(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "first")
+    process = program(live, "follow", queue, "--json")
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["body"] == "first"
+        live.good("send", queue, "--body", "second")
+        assert json.loads(process.stdout.readline())["body"] == "second"
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert live.bodies(queue) == ["first", "second"]
+
+
+def test_a_broken_pipe_loses_nothing(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "x" * 1000, "--count", "2000")
+    process = program(live, "receive", queue, "--all", "--json")
+    assert process.stdout is not None
+    seen = [json.loads(process.stdout.readline())["lookup_id"] for _ in range(3)]
+    process.stdout.close()
+    process.wait(60)
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.returncode == 1
+    left = {m["lookup_id"] for m in live.objects("peek", queue, "--all")}
+    assert left
+    assert not left & set(seen)
+
+
+def test_move_within_a_queue_and_across(live: Live) -> None:
+    queue, other = live.queue(), live.queue("--transactional")
+    sent = live.objects("send", queue, "--body", "x", "--count", "3")
+    live.good("send", queue, "--body", "late", "--label", "late")
+    moved = live.object("move", queue, f"{queue};later", "--label", "late")
+    assert moved == {"queue": queue, "target": f"{queue};later", "messages": 1}
+    assert live.bodies(f"{queue};later") == ["late"]
+    number = str(sent[0]["lookup_id"])
+    assert live.good("move", queue, other, "--id", number) == f"moved 1 message from {queue} to {other}\n"
+    assert live.object("peek", other)["delivery"] == "transactional"
+    third = live.queue("--transactional")
+    live.good("move", other, third, "--all")
+    live.good("move", third, queue, "--all")
+    assert live.bodies(queue) == ["x", "x", "x"]
+    assert live.bodies(third) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("receive", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        (("peek", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        (("follow", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        (("move", ".\\private$\\absent", ".\\private$\\b", "--all"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
+        (("move", ".\\private$\\a", ".\\private$\\b"), 2, "say which messages"),
+        (("move", ".\\journal$", ".\\private$\\b", "--id", "7"), 1, "1 of the messages"),
+        (("message", "show", ".\\private$\\absent", "1"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else "",
+)
+def test_failures_are_one_line(live: Live, arguments: tuple[str, ...], code: int, says: str) -> None:
+    assert says in live.bad(*arguments, code=code)
+
+
+def test_bodies_that_are_no_text(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "-", given=bytes(range(18)))
+    out = live.good("receive", queue)
+    assert "00000010  10 11" in out
+    assert hexadecimal(b"AB\x00") == "00000000  41 42 00" + " " * 41 + "AB."

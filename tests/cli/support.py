@@ -79,9 +79,7 @@ class Live:
 
 
 @contextmanager
-def serving(
-    directory: Path, address: str = ALICE, name: str = "HOST", port: int = 0
-) -> Iterator[Live]:
+def serving(directory: Path, address: str = ALICE, name: str = "HOST", port: int = 0) -> Iterator[Live]:
     """A queue manager, until the end of the block."""
     directory.mkdir(parents=True, exist_ok=True)
     live = Live(directory, address, port or free_port())

@@ -73,7 +73,12 @@ def complete(live: Live, words: str) -> list[str]:
     environment["_TYPER_COMPLETE_ARGS"] = words
     program = "from msmq.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
     )
     return done.stdout.splitlines()
 

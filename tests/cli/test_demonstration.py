@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -13,9 +14,10 @@ from msmq.cli.demonstration import DemoError, Relay, Story, free_port
 def test_the_link_can_be_cut_and_restored() -> None:
     async def test() -> None:
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while data := await reader.read(100):
-                writer.write(data)
-            writer.close()
+            with suppress(ConnectionError):
+                while data := await reader.read(100):
+                    writer.write(data)
+            writer.transport.abort()
 
         port = free_port("127.0.0.1")
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
@@ -26,10 +28,8 @@ def test_the_link_can_be_cut_and_restored() -> None:
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
             await link.cut()
-            with pytest.raises(ConnectionError):
-                while await reader.read(1):
-                    pass
-                raise ConnectionResetError
+            with suppress(ConnectionError):
+                assert await reader.read(1) == b""
             writer.close()
             with pytest.raises(ConnectionError):
                 await asyncio.open_connection("127.0.0.1", port)

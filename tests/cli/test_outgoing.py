@@ -15,7 +15,11 @@ SHAPE = {
 def waiting(live: Live, queue: str) -> dict[str, object]:
     """An outgoing queue once its first attempt has failed."""
     while True:
-        found = [entry for entry in live.objects("outgoing", "list") if entry["format_name"].lower() == queue.lower()]
+        found = [
+            entry
+            for entry in live.objects("outgoing", "list")
+            if entry["format_name"].lower() == queue.lower()
+        ]
         if found and found[0]["last_error"]:
             return found[0]
 
@@ -46,5 +50,9 @@ def test_failures_are_one_line(live: Live) -> None:
 
 
 def test_every_status_has_words() -> None:
-    fine = {ConnectionStatus.IN_PROCESS, ConnectionStatus.ESTABLISH_PACKET_RECEIVED, ConnectionStatus.ESTABLISHED}
+    fine = {
+        ConnectionStatus.IN_PROCESS,
+        ConnectionStatus.ESTABLISH_PACKET_RECEIVED,
+        ConnectionStatus.ESTABLISHED,
+    }
     assert set(WORDS) == {status.value for status in set(ConnectionStatus) - fine}

@@ -32,7 +32,10 @@ def test_create_with_everything(live: Live) -> None:
 
 def test_the_shape_of_json(live: Live) -> None:
     queue = live.queue()
-    for shown in (live.object("queue", "show", queue), *live.objects("queue", "list", "--system", "--journals")):
+    for shown in (
+        live.object("queue", "show", queue),
+        *live.objects("queue", "list", "--system", "--journals"),
+    ):
         assert list(shown) == list(SHAPE)
         for name, kind in SHAPE.items():
             assert isinstance(shown[name], kind), (name, shown[name])

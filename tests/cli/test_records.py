@@ -37,7 +37,15 @@ def test_bodies_may_be_anything_that_json_has(body: Any) -> None:
 
 @pytest.mark.parametrize(
     "record",
-    [None, 1, [], {}, {"label": "x"}, {"body": "x", "priority": "high"}, {"body": "x", "acknowledgements": "all"}],
+    [
+        None,
+        1,
+        [],
+        {},
+        {"label": "x"},
+        {"body": "x", "priority": "high"},
+        {"body": "x", "acknowledgements": "all"},
+    ],
     ids=repr,
 )
 def test_what_is_no_message(record: Any) -> None:
@@ -46,7 +54,10 @@ def test_what_is_no_message(record: Any) -> None:
 
 
 def test_a_message_suits_its_queue() -> None:
-    express, transactional = Message("x", delivery=Delivery.EXPRESS), Message("x", delivery=Delivery.TRANSACTIONAL)
+    express, transactional = (
+        Message("x", delivery=Delivery.EXPRESS),
+        Message("x", delivery=Delivery.TRANSACTIONAL),
+    )
     assert suited(express, False) is express
     assert suited(transactional, None) is transactional
     assert suited(express, True).delivery is Delivery.TRANSACTIONAL

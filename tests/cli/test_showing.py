@@ -31,7 +31,13 @@ WHEN = datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC)
 def test_objects(capsys: pytest.CaptureFixture[str]) -> None:
     showing.print_json({"thing": Thing(Kind.GOOD, WHEN, b"\x01", 0xFFFFFFFF, (1, 2))})
     assert json.loads(capsys.readouterr().out) == {
-        "thing": {"kind": "good", "when": "2026-07-01T12:00:00Z", "data": "01", "quota_kb": None, "parts": [1, 2]}
+        "thing": {
+            "kind": "good",
+            "when": "2026-07-01T12:00:00Z",
+            "data": "01",
+            "quota_kb": None,
+            "parts": [1, 2],
+        }
     }
     assert showing.time_text(WHEN.replace(microsecond=5000)) == "2026-07-01T12:00:00.005Z"
 

@@ -59,6 +59,9 @@ def test_rates() -> None:
         time=start + timedelta(seconds=2),
         arrived_total=110,
         removed_total=60,
-        queues=(replace(queue, arrived_total=30, removed_total=9), replace(queue, path="new", arrived_total=4)),
+        queues=(
+            replace(queue, arrived_total=30, removed_total=9),
+            replace(queue, path="new", arrived_total=4),
+        ),
     )
     assert rates(before, now) == {"": (5.0, 5.0), queue.path: (10.0, 2.0), "new": (2.0, 2.5)}

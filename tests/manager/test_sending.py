@@ -192,7 +192,9 @@ def test_a_dead_letter_keeps_why_it_is_one(host: Host, recoverable: bool) -> Non
     assert reasons(host) == ([0x8002, 0x8003] if recoverable else [])
 
 
-def test_a_full_disk_costs_the_reason_and_not_the_message(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_the_reason_and_not_the_message(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = host.queue()
     position = host.send(queue, b"x", recoverable=True)
     store = host.manager.core.ledger.store

@@ -51,37 +51,45 @@ class Relay:
         self._listen = listen
         self._target = target
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._carrying: set[asyncio.Task[None]] = set()
 
     async def restore(self) -> None:
-        self._server = await asyncio.start_server(self._carry, *self._listen)
+        self._server = await asyncio.start_server(self._accept, *self._listen)
 
     async def cut(self) -> None:
         """Break everything at once, in the middle of whatever is on its way."""
         if self._server is not None:
             self._server.close()
             self._server = None
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
+        broken = list(self._carrying)
+        for task in broken:
+            task.cancel()
+        await asyncio.gather(*broken, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._carry(reader, writer))
+        self._carrying.add(task)
+        task.add_done_callback(self._carrying.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # even if it was cut before it began
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        """Both ways at once; what ends one of them ends the other."""
+        with contextlib.suppress(OSError):
             there, back = await asyncio.open_connection(*self._target)
-        except OSError:
-            writer.transport.abort()
-            return
-        self._writers |= {writer, back}
-        await asyncio.gather(_pump(reader, back), _pump(there, writer))
-        self._writers -= {writer, back}
+            ways = [asyncio.ensure_future(_pump(reader, back)), asyncio.ensure_future(_pump(there, writer))]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                back.transport.abort()
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
 
 
 # --- the hosts ----------------------------------------------------------------------------------------------------

@@ -74,7 +74,9 @@ _Priority = Annotated[
 _Multicast = Annotated[
     str | None, typer.Option(metavar="ADDR:PORT", help="Multicast address to listen on.", show_default=False)
 ]
-_Type = Annotated[str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)]
+_Type = Annotated[
+    str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)
+]
 
 
 def _settings(

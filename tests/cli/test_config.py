@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -21,6 +22,12 @@ def test_the_defaults_are_a_file(tmp_path: Path) -> None:
     assert load(file).timers == Config().timers
     shown = runner.invoke(app, ["config", "show", "--config", str(file)])
     assert "\nport = 1802\n" in shown.stdout
+
+
+def test_for_programs() -> None:
+    shown = json.loads(runner.invoke(app, ["config", "show", "--json"]).stdout)
+    assert shown["port"] == 1801
+    assert shown["timers"]["session_retry_connect_ms"] == 5000
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

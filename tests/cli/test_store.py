@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,6 +40,23 @@ def directory(tmp_path: Path) -> Path:
         store.commit()
     store.close()
     return tmp_path / "store"
+
+
+SHAPE = {"where", "store_id", "format_version", "segments", "torn", "damaged", "sound"}
+
+
+def test_for_programs(directory: Path) -> None:
+    for command in ("info", "check"):
+        told = json.loads(msmq(command, directory, "--json").stdout)
+        assert set(told) == SHAPE
+        assert told["store_id"] == b"0123456789abcdef".hex()
+        assert told["sound"] is True
+    file = directory / "00000001.log"
+    data = bytearray(file.read_bytes())
+    data[600] ^= 1
+    file.write_bytes(data)
+    result = msmq("check", directory, "--json")
+    assert (result.returncode, json.loads(result.stdout)["sound"]) == (1, False)
 
 
 def test_info(directory: Path) -> None:
@@ -177,6 +195,14 @@ def test_compact(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:
     record = host.manager.core.record
     assert (record.computer_name, record.qualified_computer_name) == ("HOST", "HOST.example.org")
     host.close()
+
+
+def test_compact_for_programs(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:
+    directory, _ = managed
+    told = json.loads(msmq("compact", directory, "--json").stdout)
+    assert set(told) == {"where", "bytes_before", "bytes_after", "damaged"}
+    assert told["bytes_after"] < told["bytes_before"]
+    assert told["damaged"] == 0
 
 
 def test_compact_of_a_store_in_use(managed: tuple[Path, list[tuple[int, bytes]]]) -> None:

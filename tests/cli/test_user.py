@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def test_an_account_from_beginning_to_end(tmp_path: Path) -> None:
         f"alice {sid} S-1-5-32-544",
         f"bob {sid[:-4]}1002 S-1-5-21-1-2-3-4",
     ]
+    first = json.loads(run("list", file, "--json")[1].splitlines()[0])
+    assert first == {"name": "alice", "sid": sid, "groups": ["S-1-5-32-544"]}
     assert AccountFile(file).find("ALICE").nt_hash == nt_hash_of("first")  # type: ignore[union-attr]
     assert run("password", file, "alice", password="second")[0] == 0
     assert AccountFile(file).find("alice").nt_hash == nt_hash_of("second")  # type: ignore[union-attr]

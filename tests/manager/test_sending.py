@@ -200,10 +200,10 @@ def test_a_full_disk_costs_the_reason_and_not_the_message(
     store = host.manager.core.ledger.store
     reserve = store.reserve
 
-    def full(size: int, *, records: int = 1, freeing: bool = False) -> None:
+    def full(size: int, records: int = 1, freeing: bool = False) -> None:
         if not freeing:
             raise MessageStorageFailedError("The disk is full.")
-        reserve(size, records=records, freeing=True)
+        reserve(size, records, freeing=True)
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "reserve", full)

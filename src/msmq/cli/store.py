@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -79,15 +79,23 @@ def check(directory: _Directory, as_json: _Json = False) -> None:
 
 
 @app.command(help=COMPACT_HELP, short_help="Rewrite a store without what is not needed any more.")
-def compact(directory: _Directory) -> None:
+def compact(directory: _Directory, as_json: _Json = False) -> None:
+    from msmq.cli.showing import print_json
+
     with _plain_errors(directory):
         before = _log_bytes(directory)
-        lost = _compact(directory)
-        print(f"{directory}: {before:,} bytes before, {_log_bytes(directory):,} bytes after")
+        lost = _compact(directory, sys.stderr if as_json else sys.stdout)
+        after = _log_bytes(directory)
+        if as_json:
+            print_json(
+                {"where": str(directory), "bytes_before": before, "bytes_after": after, "damaged": lost}
+            )
+        else:
+            print(f"{directory}: {before:,} bytes before, {after:,} bytes after")
     raise typer.Exit(DAMAGED if lost else 0)
 
 
-def _compact(directory: Path) -> int:
+def _compact(directory: Path, told: TextIO) -> int:
     """Start the queue manager of a store, which alone knows what is needed, and have the log rewritten. Gives in how
     many places something was damaged."""
     from msmq.manager.core import Environment
@@ -119,7 +127,7 @@ def _compact(directory: Path) -> int:
         store.close()
     damaged = [*map(str, store.report.damaged), *(lost.reason for lost in manager.core.lost_records)]
     for place in damaged:
-        print(f"damaged: {place}")
+        print(f"damaged: {place}", file=told)
     return len(damaged)
 
 

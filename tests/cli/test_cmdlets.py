@@ -65,7 +65,7 @@ def names(row: str) -> set[str]:
         ("`queue purge`, `outgoing purge`", "queue purge .\\private$\\shapes"),
         ("`manager show`, `set`, `online`, `offline`", "manager show"),
         ("`certificate list`, `new`, `enable`", "certificate new"),
-        ("`ping`", "ping {address} --port {port} --ping-port 1"),
+        ("`ping`", "ping {address} --port {port} --ping-port 1 --timeout 2"),
         ("`top`", "top --once --interval 0.1"),
         ("`dead-letter resend`, `purge`", "dead-letter purge"),
         ("`move`", "move .\\private$\\shapes .\\private$\\shapes;s --all"),

@@ -34,9 +34,12 @@ def test_the_link_can_be_cut_and_restored() -> None:
             with pytest.raises(ConnectionError):
                 await asyncio.open_connection("127.0.0.1", port)
             await link.restore()
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"again")
+            assert await reader.readexactly(5) == b"again"
             writer.close()
             await link.cut()
+            await asyncio.sleep(0)
 
     asyncio.run(test())
 

@@ -192,6 +192,26 @@ def test_a_dead_letter_keeps_why_it_is_one(host: Host, recoverable: bool) -> Non
     assert reasons(host) == ([0x8002, 0x8003] if recoverable else [])
 
 
+def test_a_dead_letter_stands_where_it_was_put_last(host: Host) -> None:
+    """It was moved before, and its new record must count for more than that move; and it may be thrown away."""
+    queue = host.queue()
+    sub = host.manager.queues.subqueue(queue, "sub")
+    for body in (b"a", b"b"):
+        position = host.send(queue, body, recoverable=True)
+        host.manager.move_message(position, sub)
+        host.manager.sending.dead_letter(sub, position.lookup_id, UNREACHED)
+    for _ in range(2):
+        host.kill()
+        dead, _, _ = system_queues(host)
+        assert host.contents(dead) == [b"a", b"b"]
+        assert reasons(host) == [0x8002, 0x8002]
+        assert host.contents(host.find().subqueue_collection["sub"]) == []
+    host.manager.queues.purge(dead)
+    host.kill()
+    dead, _, _ = system_queues(host)
+    assert host.contents(dead) == []
+
+
 def test_a_full_disk_costs_the_reason_and_not_the_message(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,11 +168,12 @@ class Sender:
         self._stream = await self._connection.stream("SendStream", self._received, self._lost)
         request = pb.OpenToSend(queue=self._queue, resume_token=self._token)
         self._stream.put(pb.SendStreamRequest(open=request))
-        if self._doubtful:
-            self._reopened = self._loop.create_future()
-            await self._reopened
-            for batch in self._under_way.values():
-                self._stream.put(batch.request)
+        # A write that meets a refusal on its way here would hide why the queue was refused: nothing follows the opening
+        # before it is answered.
+        self._reopened = self._loop.create_future()
+        await self._reopened
+        for batch in self._under_way.values():
+            self._stream.put(batch.request)
 
     def _opened(self, opened: pb.Opened) -> None:
         known = self._incarnation

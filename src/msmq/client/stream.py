@@ -78,8 +78,18 @@ class Stream:
         except asyncio.CancelledError:
             if not self._call.cancelled() and not self._call.done():
                 raise
+            if not self._call.cancelled():
+                error = await self._ended(error)
         self.over = True
         self._lost(error)
+
+    async def _ended(self, otherwise: MsmqError) -> MsmqError:
+        """Why a call is done whose reading was cut short."""
+        try:
+            await self._status()
+        except grpc.aio.AioRpcError as failure:
+            return problem(failure)
+        return otherwise
 
     async def _status(self) -> None:
         """Raise what a stream ended with, if it was not an orderly end."""

@@ -93,6 +93,20 @@ def test_properties_come_back(message: pb.Message) -> None:
     assert not packed.HasField("message")
 
 
+@pytest.mark.parametrize("form", [pb.PROPERTIES, pb.PACKET], ids=["properties", "packet"])
+def test_a_dead_letter_tells_why(form: pb.Form) -> None:
+    message = pb.Message(body=b"x")
+    stored = template(message).fill(message, 77, 1_700_000_000)
+    assert (
+        to_delivered(stored, form, 0).dead_letter_class,
+        to_delivered(stored, form, 0).dead_letter_reason,
+    ) == (0, "")
+    stored.local = LocalAttributes(dead_letter_class=0x8000)
+    told = to_delivered(stored, form, 0)
+    assert told.dead_letter_class == 0x8000
+    assert told.dead_letter_reason == "the destination queue does not exist"
+
+
 def test_one_template_serves_many_messages() -> None:
     first, second = pb.Message(body=b"a", label="one"), pb.Message(body=b"bbbb", extension=b"x")
     assert kind_of(first) == kind_of(second)

@@ -73,3 +73,15 @@ def test_a_server_that_does_not_come_back(tmp_path: Path) -> None:
             assert (await queue.receive(5)).value == 0
 
     run(test)
+
+
+def test_why_a_queue_is_refused_is_always_told(tmp_path: Path) -> None:
+    """The refusal must not be lost to a write that was under way when it came."""
+
+    async def test() -> None:
+        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+            for number in range(40):
+                with pytest.raises(msmq.errors.QueueNotFoundError):
+                    await mq.queue(f".\\private$\\absent{number}").send_many(["x"] * 300)
+
+    run(test)

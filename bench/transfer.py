@@ -276,7 +276,7 @@ class Receiver(Host, Subscriber):
         self.manager.subscribe(self)
 
     async def do_delays(self) -> list[float]:
-        self.core.subscribers.remove(self)
+        self.core.unsubscribe(self)
         return self.delays
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:

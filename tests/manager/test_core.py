@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from msmq.errors import InsufficientResourcesError
-from msmq.manager.core import Timers
+from msmq.manager.core import Subscriber, Timers
+from msmq.manager.queue import MessagePosition, Queue
 from tests.manager.support import Host
 
 
@@ -58,3 +59,24 @@ def test_express_messages_have_a_limit_that_says_what_to_do() -> None:
         host.send(queue, b"x" * 500)
     host.reader(queue).receive()
     host.send(queue, b"x" * 500)
+
+
+def test_only_those_who_listen_are_told_and_only_while_they_do() -> None:
+    class Deaf(Subscriber):
+        pass
+
+    class Listening(Subscriber):
+        def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
+            """Hear of it."""
+
+    core = Host().manager.core
+    before = list(core.told_available), list(core.told_arrived), list(core.told_deleted)
+    deaf, listening = Deaf(), Listening()
+    for each in (deaf, listening):
+        core.subscribe(each)
+    assert core.told_available == [*before[0], listening.message_position_available]
+    assert (core.told_arrived, core.told_deleted) == before[1:]
+    core.unsubscribe(listening)
+    assert core.told_available == before[0]
+    assert deaf in core.subscribers
+    assert listening not in core.subscribers

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from msmq.errors import InsufficientResourcesError, MessageStorageFailedError
-from msmq.manager.core import Subscriber
 from msmq.manager.initialization import Settings
 from msmq.manager.positions import START
-from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
-from msmq.manager.transit import INTAKE_BYTES, overriding
+from msmq.manager.transit import INTAKE_BYTES
 from tests.manager.support import Host, Spy, message
 
 ALL = 1 << 20
@@ -88,19 +87,6 @@ def test_express_messages_have_their_limit() -> None:
     with pytest.raises(InsufficientResourcesError):
         take(host, queue, message(bytes(600)), message(bytes(600)))
     assert len(queue.positions) == 1
-
-
-def test_only_those_who_listen_are_told() -> None:
-    class Deaf(Subscriber):
-        pass
-
-    class Listening(Subscriber):
-        def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-            """Hear of it."""
-
-    listening = Listening()
-    found = overriding([Deaf(), listening], "message_position_available")
-    assert found == [listening.message_position_available]
 
 
 def test_what_waits_is_read_together() -> None:

@@ -344,8 +344,7 @@ def test_what_is_thrown_away_is_not_read(end: str, monkeypatch: pytest.MonkeyPat
     host.fill(queue, b"1", b"2", recoverable=True)
     host.send(queue, b"3", recoverable=True, admin=asked, acknowledge=8)
     host.kill()
-    host.manager.core.subscribers.remove(host.spy)  # it looks at everything
-    host.manager.core.told_available.clear()
+    host.manager.core.unsubscribe(host.spy)  # it looks at everything
     read, addresses = host.store.read, list[int]()
 
     def counted(address: int, payload_size: int | None = None) -> bytes:

@@ -7,7 +7,7 @@ All rooms of the manager work on one :class:`Core` and on nothing else; protocol
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -37,6 +37,8 @@ _RESERVED_NUMBERS: Final = 1 << 16
 _UNCERTAIN_NUMBERS: Final = 1 << 24
 _SMALLEST_SWEEP: Final = 1024
 RETRY_S: Final = 1.0
+_EDGES: Final = PositionMark.FIRST | PositionMark.LAST
+_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,13 @@ class Subscriber:
 
     def queue_manager_stopped(self) -> None:
         """The queue manager is going down."""
+
+
+def overriding(subscribers: Iterable[Subscriber], name: str) -> list[Callable[..., None]]:
+    """The methods of those subscribers that want to hear of something."""
+    ignored = getattr(Subscriber, name)
+    methods = [getattr(each, name) for each in subscribers]
+    return [method for method in methods if getattr(method, "__func__", method) is not ignored]
 
 
 @dataclass(order=True, slots=True)
@@ -159,6 +168,9 @@ class Core:
         self._now = environment.now
         self.subscribers: list[Subscriber] = []
         self.told_available: list[Callable[[Queue, MessagePosition], None]] = []
+        self.told_arrived: list[Callable[[Queue, StoredMessage, int], None]] = []
+        self.told_deleted: list[Callable[[Queue, StoredMessage, int], None]] = []
+        """What subscribers want to hear of each message: most of them do not care for most of it."""
 
         # Directory attributes
         self.record = QueueManagerRecord()
@@ -212,9 +224,16 @@ class Core:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self.subscribers.append(subscriber)
-        told = subscriber.message_position_available
-        if getattr(told, "__func__", told) is not Subscriber.message_position_available:
-            self.told_available.append(told)  # most do not care, and this is asked for each message
+        self._note_who_listens()
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        self.subscribers.remove(subscriber)
+        self._note_who_listens()
+
+    def _note_who_listens(self) -> None:
+        self.told_available[:] = overriding(self.subscribers, "message_position_available")
+        self.told_arrived[:] = overriding(self.subscribers, "message_arrived")
+        self.told_deleted[:] = overriding(self.subscribers, "message_position_deleted")
 
     # --- time and numbers ---------------------------------------------------------------------------------------
 
@@ -293,10 +312,16 @@ class Core:
         damaged it; see :meth:`msmq.manager.placing.Placing.fetch`."""
         if not entry.address:
             return queue.volatile[entry.lookup_id]
-        message = from_record(self.ledger.store.read(entry.address), entry.lookup_id)
-        if entry.marks & (PositionMark.FIRST | PositionMark.LAST):
+        return self.unpack(entry, self.ledger.store.read(entry.address))
+
+    def unpack(self, entry: Entry, payload: bytes) -> StoredMessage:
+        """The message at a place whose record was read."""
+        marks = entry.marks
+        message = from_record(payload, entry.lookup_id)
+        message.owes_nothing = bool(marks & _OWES_NOTHING)
+        if marks & _EDGES:
             message.packet = message.packet.with_transaction_edges(
-                first=bool(entry.marks & PositionMark.FIRST), last=bool(entry.marks & PositionMark.LAST)
+                first=bool(marks & PositionMark.FIRST), last=bool(marks & PositionMark.LAST)
             )
         return message
 

@@ -36,8 +36,8 @@ from msmq.wire.properties.queue import within_quota
 MQ_OK = 0
 ADMITTED: Final = EnqueueStatus.OK
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
-_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
-_MAY_OWE: Final = USER_TH | 7 << 13
+OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+MAY_OWE: Final = USER_TH | 7 << 13
 """Flags of a UserHeader: the message is transactional or names an administration queue."""
 RECOVERABLE = 1 << 5
 NUMBERS_BYTES = 64
@@ -114,7 +114,7 @@ class Placing:
             number |= (7 - (packet.base.flags & 7)) << 56
         message.lookup_id = number
         plain = len(front) <= ENVELOPE_SIZE  # one with local attributes must be read for its size
-        marks = _OWES_NOTHING if plain and not packet.user.flags & _MAY_OWE else 0
+        marks = OWES_NOTHING if plain and not packet.user.flags & MAY_OWE else 0
         address = 0
         if front:
             address = core.ledger.put_message(queue.number, message, front, expiry, transaction, marks)
@@ -188,16 +188,22 @@ class Placing:
     def take_out(self, queue: Queue, lookup_id: int) -> Entry:
         """Remove a place and everything kept beside it; the ledger and the subscribers are the caller's
         business."""
+        core = self.core
         entry = queue.positions.remove(lookup_id)
-        self.core.total_bytes -= entry.size
-        self.core.moved.pop(lookup_id, None)
+        core.total_bytes -= entry.size
         if not entry.address:
             del queue.volatile[lookup_id]
-            self.core.express_bytes -= entry.size
-        queue.peekable_when_locked.discard(lookup_id)
-        queue.overdue.discard(lookup_id)
-        queue.aborts.pop(lookup_id, None)
-        queue.moves.pop(lookup_id, None)
+            core.express_bytes -= entry.size
+        if core.moved:
+            core.moved.pop(lookup_id, None)
+        if queue.peekable_when_locked:
+            queue.peekable_when_locked.discard(lookup_id)
+        if queue.overdue:
+            queue.overdue.discard(lookup_id)
+        if queue.aborts:
+            queue.aborts.pop(lookup_id, None)
+        if queue.moves:
+            queue.moves.pop(lookup_id, None)
         return entry
 
     def delete(
@@ -208,20 +214,24 @@ class Placing:
         message: StoredMessage | None = None,
         *,
         recorded: bool = False,
+        entry: Entry | None = None,
     ) -> None:
-        """Message Position Deleted. ``recorded`` says that the ledger has the deletion already, by a commit.
+        """Message Position Deleted. ``recorded`` says that the ledger has the deletion already, by a commit. Who has
+        just looked the ``entry`` up saves looking again.
 
         A message received from a queue with journaling goes to that queue's journal instead, if it fits.
         """
         core = self.core
-        entry = queue.positions.get(lookup_id)
+        entry = entry or queue.positions.get(lookup_id)
         assert entry is not None
         with core.event(0, 2 if entry.address else 0, freeing=True):
             if message is None:
                 message = self.fetch(queue, entry, recorded=recorded)
                 if message is None:
                     return
-            journal = self._journal_for(queue, message) if reason == MessageClass.ACK_RECEIVE else None
+            journal = None
+            if queue.journaling and reason == MessageClass.ACK_RECEIVE:
+                journal = self._journal_for(queue, message)
             if journal is not None and not recorded:
                 self._transfer(queue, entry, message, journal)
             else:
@@ -232,13 +242,13 @@ class Placing:
                     core.ledger.store.release(entry.address, record_size(message))
                 if journal is not None:
                     self.insert(journal, message.same_place(0), freeing=True)
-            for subscriber in core.subscribers:
-                subscriber.message_position_deleted(queue, message, reason)
+            for tell in core.told_deleted:
+                tell(queue, message, reason)
 
     def discard(self, queue: Queue, entry: Entry, reason: int, *, recorded: bool = False) -> None:
         """Delete a message that nobody received. One of which nobody waits to hear is not even read."""
         core, lookup_id = self.core, entry.lookup_id
-        if not entry.marks & _OWES_NOTHING or not entry.address:
+        if not entry.marks & OWES_NOTHING or not entry.address:
             self.delete(queue, lookup_id, reason, recorded=recorded)
             return
         with core.event(0, 1, freeing=True):
@@ -248,8 +258,8 @@ class Placing:
             core.ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
             message = UnreadMessage(lookup_id, lambda: core.load(queue, entry))
             try:
-                for subscriber in core.subscribers:
-                    subscriber.message_position_deleted(queue, message, reason)
+                for tell in core.told_deleted:
+                    tell(queue, message, reason)
             except MessageStorageFailedError as error:  # somebody looked, and it is damaged
                 self._report_lost(queue, lookup_id, error)
 
@@ -275,9 +285,9 @@ class Placing:
         self.core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
 
     def _journal_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
-        """The journal of a queue that journals, unless it is full: then the copy is not made."""
+        """The journal of a queue, unless it is full: then the copy is not made."""
         journal = queue.journal
-        if not queue.journaling or journal is None:
+        if journal is None:
             return None
         return journal if within_quota(queue.journal_quota_kb, journal.total_bytes, message.size) else None
 

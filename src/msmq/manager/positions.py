@@ -48,6 +48,7 @@ class PositionMark(IntEnum):
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
+_FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
 
 
 class Entry(NamedTuple):
@@ -60,6 +61,8 @@ class Entry(NamedTuple):
     marks: int = 0
 
 
+_STATES: Final = tuple(PositionState)
+_new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
 _COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks")
 
 
@@ -103,9 +106,10 @@ class _Chunk:
 class _Lane:
     """The messages of one priority."""
 
-    __slots__ = ("chunks", "firsts")
+    __slots__ = ("chunks", "firsts", "top")
 
-    def __init__(self) -> None:
+    def __init__(self, top: int) -> None:
+        self.top = top
         self.chunks: list[_Chunk] = []
         self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
 
@@ -149,8 +153,9 @@ class _Lane:
         if place < 0:
             return None
         chunk = self.chunks[place]
-        index = bisect_left(chunk.ids, lookup_id)
-        if index == len(chunk.ids) or chunk.ids[index] != lookup_id or chunk.states[index] == _DELETED:
+        ids = chunk.ids
+        index = bisect_left(ids, lookup_id)
+        if index == len(ids) or ids[index] != lookup_id or chunk.states[index] == _GONE:
             return None
         return chunk, index
 
@@ -186,10 +191,34 @@ class _Lane:
 
     def next_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         """The usual read. Chunks know how many available messages they hold, so locked runs cost little."""
-        for chunk, start in self._chunks_after(lookup_id):
-            if chunk.available and (index := chunk.states.find(_AVAILABLE, start)) >= 0:
-                return chunk, index
+        chunks, firsts = self.chunks, self.firsts
+        place = bisect_right(firsts, lookup_id) - 1
+        if place >= 0:  # it stands in this chunk, or behind its last one
+            chunk = chunks[place]
+            if chunk.available:
+                index = chunk.states.find(_FREE, bisect_right(chunk.ids, lookup_id))
+                if index >= 0:
+                    return chunk, index
+        for later in range(place + 1, len(chunks)):
+            chunk = chunks[later]
+            if chunk.available:
+                return chunk, chunk.states.find(_FREE)
         return None
+
+    def available_run(self, lookup_id: int, most: int) -> list[Entry]:
+        """Up to ``most`` available places behind ``lookup_id``, ascending."""
+        found: list[Entry] = []
+        for chunk, start in self._chunks_after(lookup_id):
+            if not chunk.available:
+                continue
+            find, index = chunk.states.find, start - 1
+            ids, addresses, sizes, marks = chunk.ids, chunk.addresses, chunk.sizes, chunk.marks
+            while (index := find(_FREE, index + 1)) >= 0:
+                entry = (ids[index], addresses[index], sizes[index], _AVAILABLE, marks[index])
+                found.append(_new_entry(entry))
+                if len(found) == most:
+                    return found
+        return found
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         for chunk, end in self._chunks_before(lookup_id):
@@ -201,18 +230,22 @@ class _Lane:
 class PositionList:
     """The ordered places of one queue, with the bytes they hold."""
 
-    __slots__ = ("_lanes", "count", "total_bytes")
+    __slots__ = ("_lanes", "_ordered", "count", "total_bytes")
 
     def __init__(self) -> None:
         self._lanes: dict[int, _Lane] = {}
+        self._ordered: list[_Lane] = []
         self.count = 0
         self.total_bytes = 0
 
     def __len__(self) -> int:
         return self.count
 
-    def _ordered(self) -> list[tuple[int, _Lane]]:
-        return sorted(self._lanes.items())
+    def _lane(self, top: int) -> _Lane:
+        """A lane for a priority that had none yet."""
+        lane = self._lanes[top] = _Lane(top)
+        self._ordered = sorted(self._lanes.values(), key=lambda each: each.top)
+        return lane
 
     def add(
         self,
@@ -224,7 +257,7 @@ class PositionList:
     ) -> None:
         lane = self._lanes.get(lookup_id >> 56)
         if lane is None:
-            lane = self._lanes[lookup_id >> 56] = _Lane()
+            lane = self._lane(lookup_id >> 56)
         chunk = lane.chunks[-1] if lane.chunks else None
         if chunk is not None and len(ids := chunk.ids) < CHUNK and lookup_id > ids[-1]:  # the usual case
             ids.append(lookup_id)
@@ -243,9 +276,9 @@ class PositionList:
     def load(self, ids: array[int], addresses: array[int], sizes: array[int], marks: bytearray) -> int:
         """Enter available places of one priority, which had none yet, in ascending order. Gives the bytes they
         hold."""
-        lane = _Lane()
         top = ids[0] >> 56
-        assert self._lanes.setdefault(top, lane) is lane, "this priority has places already"
+        assert top not in self._lanes, "this priority has places already"
+        lane = self._lane(top)
         for start in range(0, len(ids), CHUNK):
             chunk = _Chunk()
             chunk.ids = ids[start : start + CHUNK]
@@ -276,7 +309,7 @@ class PositionList:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
         _, chunk, index = found
-        chunk.available += (state == _AVAILABLE) - (chunk.states[index] == _AVAILABLE)
+        chunk.available += (not state) - (not chunk.states[index])
         chunk.states[index] = state
 
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
@@ -295,8 +328,8 @@ class PositionList:
         assert found is not None, f"{lookup_id:#x} is not in the list"
         lane, chunk, index = found
         entry = _entry(chunk, index)
-        chunk.available -= chunk.states[index] == _AVAILABLE
-        chunk.states[index] = _DELETED
+        chunk.available -= not chunk.states[index]
+        chunk.states[index] = _GONE
         chunk.live -= 1
         if not chunk.live:
             lane.discard(chunk)
@@ -307,41 +340,47 @@ class PositionList:
     def next_available(self, lookup_id: int) -> Entry | None:
         """The first available place behind ``lookup_id``, which may be START or a place that is empty now."""
         top = lookup_id >> 56
-        for number, lane in self._ordered():
-            if number >= top and (found := lane.next_available(lookup_id)) is not None:
+        for lane in self._ordered:
+            if lane.top >= top and lane.chunks and (found := lane.next_available(lookup_id)) is not None:
                 return _entry(*found)
         return None
+
+    def available_run(self, lookup_id: int, most: int) -> list[Entry]:
+        """Up to ``most`` available places behind ``lookup_id``, in order."""
+        top, found = lookup_id >> 56, list[Entry]()
+        for lane in self._ordered:
+            if len(found) >= most:
+                break
+            if lane.top >= top and lane.chunks:
+                found += lane.available_run(lookup_id, most - len(found))
+        return found
 
     def previous_available(self, lookup_id: int) -> Entry | None:
         """The nearest available place in front of ``lookup_id``, which may be END."""
         top = lookup_id >> 56
-        for number, lane in reversed(self._ordered()):
-            if number <= top and (found := lane.previous_available(lookup_id)) is not None:
+        for lane in reversed(self._ordered):
+            if lane.top <= top and (found := lane.previous_available(lookup_id)) is not None:
                 return _entry(*found)
         return None
 
     def after(self, lookup_id: int) -> Iterator[Entry]:
         """Places behind ``lookup_id``, which may be START or one whose message is gone."""
         top = lookup_id >> 56
-        for number, lane in self._ordered():
-            if number >= top:
+        for lane in self._ordered:
+            if lane.top >= top:
                 for chunk, index in lane.after(lookup_id):
                     yield _entry(chunk, index)
 
     def before(self, lookup_id: int) -> Iterator[Entry]:
         """Places in front of ``lookup_id``, which may be END, nearest first."""
         top = lookup_id >> 56
-        for number, lane in reversed(self._ordered()):
-            if number <= top:
+        for lane in reversed(self._ordered):
+            if lane.top <= top:
                 for chunk, index in lane.before(lookup_id):
                     yield _entry(chunk, index)
 
     def __iter__(self) -> Iterator[Entry]:
         return self.after(START)
-
-
-_STATES: Final = tuple(PositionState)
-_new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
 
 
 def _entry(chunk: _Chunk, index: int) -> Entry:

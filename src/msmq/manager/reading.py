@@ -50,6 +50,8 @@ _STATUS: Final = {
     Outcome.ILLEGAL_CURSOR_ACTION: IllegalCursorActionError.code,
 }
 _RECEIVING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
+_AVAILABLE: Final = PositionState.AVAILABLE
+_ACK_RECEIVE: Final = MessageClass.ACK_RECEIVE
 _PEEKING: Final = _RECEIVING | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN}
 
 
@@ -290,7 +292,7 @@ class Reading:
         entry = queue.positions.get(lookup_id)
         assert entry is not None
         try:
-            if entry.state is PositionState.AVAILABLE:
+            if entry.state is _AVAILABLE:
                 message = self.placing.fetch(queue, entry)
                 if message is None:
                     return None
@@ -304,7 +306,7 @@ class Reading:
                 queue.positions.set_state(lookup_id, PositionState.LOCKED)
                 read.descriptor.begun.add(lookup_id)
             else:
-                self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE, message)
+                self.placing.delete(queue, lookup_id, _ACK_RECEIVE, message, entry=entry)
         except MQError as error:
             return ReadResult(error.code)
         return ReadResult(MQ_OK, message, position)

@@ -75,14 +75,14 @@ class Sending:
             status, _ = self.enqueue(queue, message, transaction)
             fate = REFUSAL.get(status, MessageClass.ACK_REACH_QUEUE)
         if fate is not MessageClass.ACK_REACH_QUEUE or transaction is None:
-            for subscriber in self.core.subscribers:
-                subscriber.message_arrived(queue, message, fate)
+            for tell in self.core.told_arrived:
+                tell(queue, message, fate)
         return fate
 
     def refuse(self, queue: Queue, message: StoredMessage, fate: MessageClass) -> MessageClass:
         """A message does not get into its destination queue; subscribers are told, and with them its sender."""
-        for subscriber in self.core.subscribers:
-            subscriber.message_arrived(queue, message, fate)
+        for tell in self.core.told_arrived:
+            tell(queue, message, fate)
         return fate
 
     def judge(self, queue: Queue, message: StoredMessage, sender: Token | None = None) -> MessageClass | None:

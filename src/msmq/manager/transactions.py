@@ -159,8 +159,8 @@ class Transactions:
             message = self._arriving(operation)
             self.placing.make_available(queue, lookup_id)
             if message is not None:
-                for subscriber in self.core.subscribers:
-                    subscriber.message_arrived(queue, message, MessageClass.ACK_REACH_QUEUE)
+                for tell in self.core.told_arrived:
+                    tell(queue, message, MessageClass.ACK_REACH_QUEUE)
             return
         self.core.ledger.store.release(operation.address, operation.payload_size)
         if operation.operation_type is OperationType.DEQUEUE:

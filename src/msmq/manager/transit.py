@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
-from msmq.manager.core import Core, Subscriber
+from msmq.manager.core import Core
 from msmq.manager.ledger import NO_TRANSACTION
-from msmq.manager.placing import NUMBERS_BYTES, Placing
+from msmq.manager.placing import MAY_OWE, NUMBERS_BYTES, OWES_NOTHING, Placing
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope
@@ -48,7 +48,7 @@ class Transit:
         """What puts messages into a queue, for the rest of this event; each was admitted."""
         core, placing, ledger = self._core, self._placing, self._core.ledger
         now_s = core.now_s
-        arrived = overriding(core.subscribers, "message_position_available")
+        arrived = core.told_available
         positions, volatile = queue.positions, queue.volatile
         number, transactional = queue.number, queue.transactional
 
@@ -71,13 +71,14 @@ class Transit:
             if not (transactional or user.flags & USER_TH):
                 lookup_id |= (7 - (base.flags & 7)) << 56
             message.lookup_id = lookup_id
+            marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
             if user.flags & _RECOVERABLE:
-                address = ledger.put_message(number, message, envelope(message), None, NO_TRANSACTION)
+                address = ledger.put_message(number, message, envelope(message), None, NO_TRANSACTION, marks)
             else:
                 address = 0
                 volatile[lookup_id] = message
                 core.express_bytes += size
-            positions.add(lookup_id, address, size, _AVAILABLE)
+            positions.add(lookup_id, address, size, _AVAILABLE, marks)
             core.total_bytes += size
             for tell in arrived:
                 tell(queue, MessagePosition(queue, lookup_id))
@@ -95,14 +96,12 @@ class Transit:
 
     def _entries(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Entry]:
         entries: list[Entry] = []
-        next_available = queue.positions.next_available
         size = 0
-        while len(entries) < most and (entry := next_available(behind)) is not None:
+        for entry in queue.positions.available_run(behind, most):
             size += entry.size
             if entries and size > most_bytes:
                 break
             entries.append(entry)
-            behind = entry.lookup_id
         return entries
 
     def _read(self, queue: Queue, entries: list[Entry]) -> list[Waiting]:
@@ -159,9 +158,3 @@ class Transit:
 def intake_bytes(sizes: Iterable[int]) -> int:
     """What to reserve for plain messages of these sizes."""
     return NUMBERS_BYTES + sum(size + INTAKE_BYTES for size in sizes)
-
-
-def overriding(subscribers: Iterable[Subscriber], name: str) -> list[Callable[..., None]]:
-    """The methods of those subscribers that want to hear of something."""
-    ignored = getattr(Subscriber, name)
-    return [getattr(each, name) for each in subscribers if getattr(type(each), name) is not ignored]

@@ -28,7 +28,7 @@ from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.sending import REFUSAL
 from msmq.manager.stored import LocalAttributes, StoredMessage
-from msmq.manager.transit import INTAKE_BYTES, overriding
+from msmq.manager.transit import INTAKE_BYTES
 from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.addressing import Addressing
@@ -282,7 +282,7 @@ class Arrivals(Subscriber):
             batch.ways[key] = way
             if way.queue is not None:
                 way.insert = self._manager.transit.intake(way.queue)
-                way.tell = overriding(self._core.subscribers, "message_arrived")
+                way.tell = self._core.told_arrived
         return way
 
     def _destination(self, message: UserMessage) -> Queue | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import Template, kind_of, to_delivered, to_message
+from msmq.api.packing import fill, kind_of, to_delivered, to_message
 from msmq.errors import (
     IllegalPropertySizeError,
     IllegalPropertyValueError,
@@ -18,6 +18,7 @@ from msmq.errors import (
 from msmq.manager.message import Message
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.template import Template
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
 
@@ -61,14 +62,14 @@ def template(message: pb.Message) -> Template:
 
 @given(messages)
 def test_a_template_gives_the_packet_that_serializing_gives(message: pb.Message) -> None:
-    stored = template(message).fill(message, 77, 1_700_000_000)
+    stored = fill(template(message), message, 77, 1_700_000_000)
     assert stored.packet.data == serialize(complete(to_message(message, "HOST"))).data
     UserMessage.decode(stored.packet.data)
 
 
 @given(messages)
 def test_properties_come_back(message: pb.Message) -> None:
-    stored = template(message).fill(message, 77, 1_700_000_000)
+    stored = fill(template(message), message, 77, 1_700_000_000)
     stored.lookup_id, stored.arrival_time = 5, 1_700_000_001
     told = to_delivered(stored, pb.PROPERTIES, 2)
     for name in (
@@ -111,8 +112,8 @@ def test_one_template_serves_many_messages() -> None:
     first, second = pb.Message(body=b"a", label="one"), pb.Message(body=b"bbbb", extension=b"x")
     assert kind_of(first) == kind_of(second)
     shared = template(first)
-    assert shared.fill(first, 1, 2).packet.body == b"a"
-    packet = shared.fill(second, 3, 4).packet
+    assert fill(shared, first, 1, 2).packet.body == b"a"
+    packet = fill(shared, second, 3, 4).packet
     assert (packet.body, packet.label, packet.extension) == (b"bbbb", "", b"x")
     assert (packet.user.message_id, packet.user.sent_time) == (3, 4)
     assert kind_of(pb.Message(priority=0)) != kind_of(pb.Message())
@@ -131,7 +132,7 @@ def test_one_template_serves_many_messages() -> None:
 )
 def test_what_no_packet_can_hold(message: pb.Message, error: type[Exception]) -> None:
     with pytest.raises(error):
-        template(pb.Message()).fill(message, 1, 1)
+        fill(template(pb.Message()), message, 1, 1)
 
 
 def test_nobody_is_told_of_a_signature_that_is_not_made() -> None:

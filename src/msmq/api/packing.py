@@ -1,47 +1,32 @@
 """Between messages of the channel and packets.
 
-Whoever sends many messages to a queue says the same about nearly all of them. Everything in front of
-MessagePropertiesHeader follows from what is the same: it is written once, kept as a :class:`Template`, and each
-message fills in its own number, the time and its properties. A received message goes out as the packet it is, or as
-properties for clients that cannot read one.
+Messages of a stream that are alike share a template (:mod:`msmq.manager.template`). A received message goes out as the
+packet it is, or as properties for clients that cannot read one.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
 from msmq.errors import (
-    IllegalPropertySizeError,
-    IllegalPropertyValueError,
-    InsufficientResourcesError,
-    LabelTooLongError,
     UnsupportedOperationError,
 )
 from msmq.manager.message import (
-    MAX_LABEL_CHARACTERS,
     AcknowledgementsRequested,
     DeliveryGuarantee,
     Message,
     SenderIdentifierType,
 )
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
-from msmq.manager.serialize import deserialize, serialize
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.serialize import deserialize
+from msmq.manager.stored import StoredMessage
+from msmq.manager.template import Template
 from msmq.security.sid import Sid
-from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm
-from msmq.wire.classes import is_application_class, reason
-from msmq.wire.declare import bytes_of
-from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, MAX_PACKET_SIZE, NULL_GUID, USER_TH
-from msmq.wire.message import UserMessage
+from msmq.wire.classes import reason
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 
-_PROPERTIES: Final = struct.Struct("<BBH20s8I")  # MessagePropertiesHeader (MS-MQMQ 2.2.19.3)
-_PACKET_SIZE_OFFSET: Final = 8
-_SENT_TIME_OFFSET: Final = 52
-_U32: Final = struct.Struct("<I")
-_TWO_U32: Final = struct.Struct("<II")
 _NO_CORRELATION: Final = bytes(20)
 
 
@@ -113,50 +98,20 @@ def kind_of(given: pb.Message) -> tuple[object, ...]:
     )
 
 
-class Template:
-    """The beginning of packets that differ in number, time and properties only."""
-
-    __slots__ = ("_head", "local")
-
-    def __init__(self, complete: Message, local: LocalAttributes) -> None:
-        """``complete`` is a message to the last attribute, whose properties are left empty."""
-        packet = serialize(complete)
-        self._head = packet.data[: packet.properties_offset]
-        self.local = local
-
-    def fill(self, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
-        """The message in its packet."""
-        label, extension, body = given.label, given.extension, given.body
-        text = bytes_of(label + "\0") if label else b""
-        correlation = given.correlation_id or _NO_CORRELATION
-        _check(given, text, correlation)
-        size = len(self._head) + _PROPERTIES.size + len(text) + len(extension) + len(body)
-        padding = -size % 4
-        if size + padding > MAX_PACKET_SIZE:
-            raise InsufficientResourcesError(
-                f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
-            )
-        head = bytearray(self._head)
-        _U32.pack_into(head, _PACKET_SIZE_OFFSET, size + padding)
-        _TWO_U32.pack_into(head, _SENT_TIME_OFFSET, sent_time, ordinal)
-        properties = _PROPERTIES.pack(
-            given.acknowledgements & 0xF, len(text) // 2, given.message_class, correlation, given.body_type,
-            given.application_tag, len(body), len(body), 0, HashAlgorithm.SHA1, EncryptionAlgorithm.RC4, len(extension),
-        )  # fmt: skip
-        data = b"".join((head, properties, text, extension, body, bytes(padding)))
-        return StoredMessage(UserMessage.route(data), self.local)
-
-
-def _check(given: pb.Message, text: bytes, correlation: bytes) -> None:
-    """What Message.check says of the properties that a template leaves open."""
-    if text and (len(text) > 2 * MAX_LABEL_CHARACTERS + 2 or "\0" in given.label):
-        if "\0" in given.label:
-            raise IllegalPropertyValueError("A label holds no null character.")
-        raise LabelTooLongError
-    if given.message_class and not is_application_class(given.message_class):
-        raise IllegalPropertyValueError(f"The class {given.message_class:#06x} uses bits outside 0xe1ff.")
-    if len(correlation) != len(_NO_CORRELATION):
-        raise IllegalPropertySizeError("correlation_id is 20 bytes long.")
+def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
+    """The message in its packet."""
+    return template.fill(
+        ordinal,
+        sent_time,
+        given.body,
+        given.body_type,
+        given.label,
+        given.extension,
+        given.application_tag,
+        given.correlation_id or _NO_CORRELATION,
+        given.message_class,
+        given.acknowledgements & 0xF,
+    )
 
 
 # --- receiving ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import Template, kind_of, to_message
+from msmq.api.packing import fill, kind_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -19,6 +19,7 @@ from msmq.manager.outgoing_queues import queue_manager_of
 from msmq.manager.placing import is_destination
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
+from msmq.manager.template import Template
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
 from msmq.security.sid import Sid
@@ -121,7 +122,7 @@ class Sender:
         if template is None:
             template = self._templates[kind] = self._template(given, queue)
         core = self._manager.core
-        stored = template.fill(given, core.next_message_ordinal(), core.now_s)
+        stored = fill(template, given, core.next_message_ordinal(), core.now_s)
         self._check_access(queue)
         self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
         return stored

@@ -325,7 +325,7 @@ class Placing:
         with self.core.event(len(front) + len(changed.packet.data), 2):
             if lookup_id in self.core.moved:
                 ledger.move_message(lookup_id, target.number)  # or recovery would trust the last move
-            marks = entry.marks & ~_OWES_NOTHING
+            marks = entry.marks & ~OWES_NOTHING
             address = ledger.put_message(target.number, changed, front, changed.expiry, marks=marks)
             self._transfer(source, entry, changed, target, rewritten=address)
             ledger.store.release(entry.address, record_size(message))
@@ -350,7 +350,7 @@ class Placing:
         self.take_out(source, lookup_id)
         if entry.address and not rewritten:
             self.core.moved[lookup_id] = target.number  # its record says another queue
-        marks = entry.marks & ~_OWES_NOTHING if rewritten else entry.marks
+        marks = entry.marks & ~OWES_NOTHING if rewritten else entry.marks
         self.place(target, message, rewritten or entry.address, message.expiry, _LOCKED, marks)
         if aborts:
             target.aborts[lookup_id] = aborts

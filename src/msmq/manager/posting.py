@@ -8,6 +8,7 @@ arrives at once; one for another host waits in its outgoing queue.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from msmq.errors import (
     AccessDeniedError,
@@ -30,6 +31,7 @@ from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.sending import Sending
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.template import Template, kind_of, suits
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
 from msmq.security.leaving import Signer
@@ -40,6 +42,9 @@ from msmq.wire.headers import USER_SH
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.properties.queue import accepts_transaction
 
+_MOST_TEMPLATES: Final = 256
+_JOURNALED: Final = 0x300
+"""Flags.JN and Flags.JP of a UserHeader."""
 _REFUSED: dict[MessageClass, type[MQError]] = {
     MessageClass.NACK_Q_EXCEED_QUOTA: InsufficientResourcesError,
     MessageClass.NACK_ACCESS_DENIED: AccessDeniedError,
@@ -59,6 +64,7 @@ class Posting:
         self.core = core
         self.sending = sending
         self.credentials = credentials
+        self._templates: dict[tuple[object, ...], Template] = {}
 
     def send(
         self,
@@ -77,9 +83,9 @@ class Posting:
         """
         if descriptor.access_type is not QueueAccessType.SEND:
             raise AccessDeniedError("This queue was not opened for sending.")
-        message.check()
         if not descriptor.multiple:
             return [self._send_one(descriptor, message, transaction, caller, signer)]
+        message.check()
         listed = replace(
             message,
             destination_multi_queue_format_name=tuple(child.format_name for child in descriptor.children),
@@ -97,14 +103,65 @@ class Posting:
         queue = descriptor.queue
         if queue is None:
             raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
-        address = queue_manager_of(self.core, queue)
-        complete = self.complete(message, descriptor.format_name, address, transaction, caller)
+        name, address = descriptor.format_name, queue_manager_of(self.core, queue)
+        kind = self._kind(name, address, message, transaction, caller)
+        template = self._templates.get(kind)
+        if template is not None and (transaction is not None or message.transaction_identifier is None):
+            stored = self._fill(template, message, transaction)
+            self.place(name, queue, stored, transaction, caller, unsigned=True)
+            return stored
+        message.check()
+        complete = self.complete(message, name, address, transaction, caller)
+        if suits(complete):
+            self._remember(kind, complete)
         complete = self.credentials.sign(complete, signer, as_manager=caller is None)
         stored = StoredMessage(serialize(complete), self.local(complete))
         if stored.local.private and not is_destination(queue):
             self._check_privacy(complete)
-        self.place(descriptor.format_name, queue, stored, transaction, caller)
+        self.place(name, queue, stored, transaction, caller)
         return stored
+
+    # Messages that say the same as others before them share a template.
+
+    def _kind(
+        self,
+        name: str,
+        address: bytes,
+        message: Message,
+        transaction: Transaction | None,
+        caller: Token | None,
+    ) -> tuple[object, ...]:
+        """Everything that the beginning of a packet depends on."""
+        return (
+            name,
+            address,
+            self.core.record.identifier,
+            self._time_to_reach_queue_s(message),
+            transaction is None,
+            None if caller is None else caller.user,
+            kind_of(message),
+        )
+
+    def _remember(self, kind: tuple[object, ...], complete: Message) -> None:
+        if len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        self._templates[kind] = Template(complete, self.local(complete))
+
+    def _fill(self, template: Template, message: Message, transaction: Transaction | None) -> StoredMessage:
+        core = self.core
+        return template.fill(
+            core.next_message_ordinal(),
+            core.now_s,
+            message.body,
+            message.body_type,
+            message.label,
+            message.extension,
+            message.application_tag,
+            message.correlation_identifier,
+            message.message_class,
+            message.acknowledgements_requested,
+            0 if transaction is None else transaction.number,
+        )
 
     def place(
         self,
@@ -196,6 +253,8 @@ class Posting:
     ) -> None:
         """Source journaling of a message that had no way to go: the copy the sender asked for is made here."""
         user = stored.packet.user
+        if not user.flags & _JOURNALED:
+            return
         arrived = fate is MessageClass.ACK_REACH_QUEUE
         if arrived and user.positive_journaling and transaction is None:
             self.sending.journal_sent(stored)

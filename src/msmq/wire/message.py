@@ -243,6 +243,11 @@ class UserMessage:
         return self.rare.multi_queue
 
     @property
+    def user_end(self) -> int:
+        """Where UserHeader ends, and TransactionHeader begins if there is one."""
+        return self._user_end
+
+    @property
     def properties_offset(self) -> int:
         """Where MessagePropertiesHeader begins."""
         self._properties or self._walk()

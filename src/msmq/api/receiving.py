@@ -103,11 +103,27 @@ class Receiver:
             and len(self._turn) < _TURN_MESSAGES
             and self._turn_bytes < _TURN_BYTES
         ):
-            self._under_way = True
-            self._read()
+            if self._cursor is not None or not self._read_many():
+                self._under_way = True
+                self._read()
         if self._turn and not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush)
+
+    def _read_many(self) -> bool:
+        """Take what is there, up to credit and turn; False when nothing is, or nothing can be had."""
+        results = self._reading.dequeue_many(
+            self.descriptor,
+            min(self._credit, _TURN_MESSAGES - len(self._turn)),
+            _TURN_BYTES - self._turn_bytes,
+            transaction=self._transaction,
+            two_phase_read=self._mode == pb.HOLD,
+        )
+        for result in results:
+            if result.message is None:
+                return False  # the read that waits is told the reason
+            self._deliver(result)
+        return bool(results)
 
     def _read(self) -> None:
         timeout_s = 0.0 if self._timeout_s == 0 else INFINITE
@@ -131,10 +147,15 @@ class Receiver:
         self._under_way = False
         if self._closed:
             return
-        message = result.message
-        if message is None:
+        if result.message is None:
             self._ended(result.status)
             return
+        self._deliver(result)
+        self._read_on()
+
+    def _deliver(self, result: ReadResult) -> None:
+        message = result.message
+        assert message is not None
         assert result.position is not None
         queue, lookup_id = result.position
         self._credit -= 1
@@ -142,7 +163,6 @@ class Receiver:
             self._held[lookup_id] = message
         self._turn.append(to_delivered(message, self._form, queue.aborts.get(lookup_id, 0)))
         self._turn_bytes += message.size
-        self._read_on()
 
     def _ended(self, status: int) -> None:
         """A read that brought nothing: the time is up, or there is no queue any more."""
@@ -190,17 +210,32 @@ class Receiver:
     # --- settling -----------------------------------------------------------------------------------------------
 
     def acknowledge(self, lookup_ids: Iterable[int]) -> None:
-        queue = self._queue()
-        ids = list(lookup_ids)
-        with self._desk.manager.core.event(0, 2 * len(ids), freeing=True):
-            self._settle(ids, lambda lookup_id, message: self._end(queue, lookup_id, message, delete=True))
+        """Held messages go, all of them in one event; if that fails they are still held."""
+        self._queue()
+        held, unknown = list[StoredMessage](), list[int]()
+        for lookup_id in lookup_ids:
+            message = self._held.pop(lookup_id, None)
+            if message is None:
+                unknown.append(lookup_id)
+            else:
+                held.append(message)
+        settled, failure = 0, None
+        try:
+            settled = self._reading.end_all(self.descriptor, held)
+            if settled < len(held):
+                raise TransactionSequenceError("Some of these messages are no longer held by this reader.")
+        except MQError as error:
+            failure = error_message(error)
+            if not settled:
+                self._held.update((message.lookup_id, message) for message in held)
+        self._put(pb.ReceiveReply(settled=pb.Settled(messages=settled, unknown=unknown, error=failure)))
 
     def reject(self, lookup_ids: Iterable[int], subqueue: str) -> None:
         queue = self._queue()
         if not subqueue:
             self._settle(
                 list(lookup_ids),
-                lambda lookup_id, message: self._end(queue, lookup_id, message, delete=False),
+                lambda lookup_id, message: self._give_back(queue, lookup_id, message),
             )
             return
         target = self._desk.manager.queues.subqueue(queue.root, subqueue)
@@ -212,9 +247,9 @@ class Receiver:
             raise QueueNotAvailableError("The queue was deleted.")
         return queue
 
-    def _end(self, queue: Queue, lookup_id: int, message: StoredMessage, *, delete: bool) -> None:
+    def _give_back(self, queue: Queue, lookup_id: int, message: StoredMessage) -> None:
         self._reading.dequeue_end(
-            self.descriptor, queue.position(lookup_id), delete_message=delete, message=message
+            self.descriptor, queue.position(lookup_id), delete_message=False, message=message
         )
 
     def _move(self, queue: Queue, lookup_id: int, target: Queue) -> None:

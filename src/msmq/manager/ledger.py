@@ -88,6 +88,8 @@ class RecordStore(Protocol):
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
     ) -> int: ...
 
+    def append_passing(self, kind: int, heads: Sequence[bytes]) -> None: ...
+
     def release(self, address: int, payload_size: int) -> None: ...
 
     def read(self, address: int) -> bytes: ...
@@ -224,6 +226,11 @@ class Ledger:
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
+
+    def delete_messages(self, lookup_ids: Iterable[int], reason: int) -> None:
+        """Many deletions that take effect at once."""
+        heads = [_pack_head(0, lookup_id, 0, 0, reason, NO_TRANSACTION) for lookup_id in lookup_ids]
+        self.store.append_passing(_DELETE, heads)
 
     def move_message(self, lookup_id: int, target: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = Head(target, lookup_id, 0, 0, 0, transaction)

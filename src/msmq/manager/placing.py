@@ -10,7 +10,7 @@ the places change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -245,6 +245,23 @@ class Placing:
             for tell in core.told_deleted:
                 tell(queue, message, reason)
 
+    def delete_all(self, queue: Queue, read: Sequence[tuple[Entry, StoredMessage]], reason: int) -> None:
+        """The same for many messages that were read, in one event."""
+        core, store = self.core, self.core.ledger.store
+        with core.event(0, 2 * len(read), freeing=True):
+            if queue.journaling:
+                for entry, message in read:
+                    self.delete(queue, entry.lookup_id, reason, message, entry=entry)
+                return
+            core.ledger.delete_messages([entry.lookup_id for entry, _ in read if entry.address], reason)
+            for entry, message in read:
+                self.take_out(queue, entry.lookup_id)
+                if entry.address:
+                    store.release(entry.address, record_size(message))
+            for tell in core.told_deleted:
+                for _, message in read:
+                    tell(queue, message, reason)
+
     def discard(self, queue: Queue, entry: Entry, reason: int, *, recorded: bool = False) -> None:
         """Delete a message that nobody received. One of which nobody waits to hear is not even read."""
         core, lookup_id = self.core, entry.lookup_id
@@ -271,6 +288,21 @@ class Placing:
         except MessageStorageFailedError as error:
             self._set_aside(queue, entry, error, recorded=recorded)
             return None
+
+    def fetch_all(self, queue: Queue, entries: Sequence[Entry]) -> list[tuple[Entry, StoredMessage]]:
+        """The messages at several places that the caller may empty, read together; those that the disk has damaged are
+        left out, as in :meth:`fetch`."""
+        core, volatile = self.core, queue.volatile
+        stored = [(entry.address, ENVELOPE_SIZE + entry.size) for entry in entries if entry.address]
+        try:
+            payloads = iter(core.ledger.store.read_many(stored))
+            return [
+                (entry, core.unpack(entry, next(payloads)) if entry.address else volatile[entry.lookup_id])
+                for entry in entries
+            ]
+        except MessageStorageFailedError:  # damaged, or with local attributes in front of the packet
+            read = [(entry, self.fetch(queue, entry)) for entry in entries]
+            return [(entry, message) for entry, message in read if message is not None]
 
     def _set_aside(self, queue: Queue, entry: Entry, error: Exception, *, recorded: bool) -> None:
         core = self.core

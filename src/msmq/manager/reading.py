@@ -9,6 +9,7 @@ two readers get the same message, and nobody waits beside one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from msmq.errors import (
@@ -27,7 +28,7 @@ from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, Get, Outcome
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.placing import MQ_OK, Placing, finish_wait
-from msmq.manager.positions import START, PositionState
+from msmq.manager.positions import START, Entry, PositionState
 from msmq.manager.queue import (
     MessagePosition,
     OpenQueueDescriptor,
@@ -35,6 +36,7 @@ from msmq.manager.queue import (
     ReadDone,
     ReadResult,
     WaitingRead,
+    position_of,
 )
 from msmq.manager.seek import next_readable, seek_by_id
 from msmq.manager.stored import StoredMessage
@@ -124,6 +126,45 @@ class Reading:
         read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read)
         self._start(read, Get.DEQUEUE)
 
+    def dequeue_many(
+        self,
+        descriptor: OpenQueueDescriptor,
+        most: int,
+        most_bytes: int,
+        *,
+        transaction: Transaction | None = None,
+        two_phase_read: bool = False,
+    ) -> list[ReadResult]:
+        """Dequeue Message for the first messages that are there, in one event: up to ``most``, and no more when they
+        have ``most_bytes``. None when there are none: this never waits. A refusal is the only result."""
+        read = _Read(descriptor, _nobody, True, 0, None, None, real(transaction), two_phase_read)
+        refusal = self._refusal(read)
+        if refusal is not None:
+            return [ReadResult(refusal.code)]
+        queue = descriptor.queue
+        assert queue is not None
+        found: list[tuple[Entry, StoredMessage]] = []
+        while not found and (entries := _first_available(queue, most, most_bytes)):
+            try:
+                found = self.placing.fetch_all(queue, entries)  # what is damaged leaves the queue
+                self._take(read, queue, found)
+            except MQError as error:
+                return [ReadResult(error.code)]
+        return [ReadResult(MQ_OK, message, position_of((queue, entry.lookup_id))) for entry, message in found]
+
+    def _take(self, read: _Read, queue: Queue, found: list[tuple[Entry, StoredMessage]]) -> None:
+        """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
+        if read.transaction is not None:
+            with self.core.event(0, len(found), freeing=True):
+                for _, message in found:
+                    self.transactions.record_dequeue(read.transaction, queue, message)
+        elif read.two_phase_read:
+            for entry, _ in found:
+                queue.positions.set_state(entry.lookup_id, PositionState.LOCKED)
+                read.descriptor.begun.add(entry.lookup_id)
+        else:
+            self.placing.delete_all(queue, found, MessageClass.ACK_RECEIVE)
+
     def dequeue_begin(
         self,
         descriptor: OpenQueueDescriptor,
@@ -186,6 +227,26 @@ class Reading:
         if state is PositionState.PURGE_PENDING:
             queue.positions.set_state(lookup_id, state)
         descriptor.begun.remove(lookup_id)
+
+    def end_all(self, descriptor: OpenQueueDescriptor, messages: Iterable[StoredMessage]) -> int:
+        """Dequeue Message End for many messages that the reader keeps, in one event; gives how many there were. Those
+        that a purge was to take meanwhile go for that reason, and those that were not begun here stay."""
+        queue = descriptor.queue
+        if queue is None:
+            raise QueueNotAvailableError(
+                "The queue was deleted or closed while the messages were being read."
+            )
+        found: list[tuple[Entry, StoredMessage]] = []
+        purged: list[tuple[Entry, StoredMessage]] = []
+        for message in messages:
+            entry = queue.positions.get(message.lookup_id)
+            if entry is not None and entry.lookup_id in descriptor.begun:
+                (purged if entry.state is PositionState.PURGE_PENDING else found).append((entry, message))
+        with self.core.event(0, 2 * (len(found) + len(purged)), freeing=True):
+            descriptor.begun.difference_update(entry.lookup_id for entry, _ in found + purged)
+            self.placing.delete_all(queue, found, MessageClass.ACK_RECEIVE)
+            self.placing.delete_all(queue, purged, MessageClass.NACK_Q_PURGED)
+        return len(found) + len(purged)
 
     def read_by_lookup_id(
         self,
@@ -369,6 +430,17 @@ def _look(read: _Read, event: Get, queue: Queue) -> CursorAnswer:
     if cursor.waits:
         return CursorAnswer(Outcome.ILLEGAL_CURSOR_ACTION)
     return cursor.get(event, queue, no_wait=read.timeout_s <= 0)
+
+
+def _first_available(queue: Queue, most: int, most_bytes: int) -> list[Entry]:
+    """Places from the front whose messages have about so many bytes together; one in any case."""
+    entries = queue.positions.available_run(START, most)
+    size = 0
+    for count, entry in enumerate(entries, 1):
+        size += entry.size
+        if size >= most_bytes:
+            return entries[:count]
+    return entries
 
 
 def real(transaction: Transaction | None) -> Transaction | None:

@@ -61,6 +61,9 @@ class _NoAttributes(LocalAttributes):
     __slots__ = ()
     __hash__ = object.__hash__
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalAttributes) and not other.has_any
+
     def __setattr__(self, name: str, value: object) -> None:
         if value:
             raise AttributeError(f"{name} is set on a LocalAttributes of the message's own")
@@ -135,14 +138,16 @@ def envelope(message: StoredMessage) -> bytes:
 
 def record_size(message: StoredMessage) -> int:
     """Bytes of the payload that keeps a message."""
-    return len(envelope(message)) + len(message.packet.data)
+    local = message.local
+    front = ENVELOPE_SIZE if local is NO_ATTRIBUTES or not local.has_any else len(envelope(message))
+    return front + len(message.packet.data)
 
 
 def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
     """The message of a record this program wrote; the store has checked its checksum."""
     length, arrival_time = _PREFIX.unpack_from(payload)
     start = _PREFIX.size + length
-    local = LocalAttributes(**json.loads(payload[_PREFIX.size : start])) if length else LocalAttributes()
+    local = LocalAttributes(**json.loads(payload[_PREFIX.size : start])) if length else NO_ATTRIBUTES
     return StoredMessage(UserMessage.route(payload[start:]), local, lookup_id, arrival_time)
 
 

@@ -143,16 +143,16 @@ class Transit:
         """Delete messages that :meth:`waiting` called plain and that are with their next host now. Nobody is told: the
         caller is the one to whom it matters."""
         core, ledger, take_out = self._core, self._core.ledger, self._placing.take_out
+        release, find = ledger.store.release, queue.positions.get
         with core.event(0, len(lookup_ids), freeing=True):
-            for lookup_id in lookup_ids:
-                entry = queue.positions.get(lookup_id)
-                if entry is None:
-                    continue
-                if entry.address:
-                    ledger.delete_message(lookup_id, MessageClass.NORMAL)
+            entries = [entry for entry in map(find, dict.fromkeys(lookup_ids)) if entry is not None]
+            ledger.delete_messages(
+                [entry.lookup_id for entry in entries if entry.address], MessageClass.NORMAL
+            )
+            for lookup_id, address, size, _, _ in entries:
                 take_out(queue, lookup_id)
-                if entry.address:
-                    ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
+                if address:
+                    release(address, ENVELOPE_SIZE + size)
 
 
 def intake_bytes(sizes: Iterable[int]) -> int:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
@@ -84,6 +84,7 @@ def footprint(payload_size: int) -> int:
     return payload_size + RECORD_SIZE + 7 & ~7
 
 
+@lru_cache(maxsize=64)
 def segment_seed(store_id: bytes, number: int) -> int:
     """Where the checksums of a segment start. A record's offset and marks are added with exclusive or, and the
     checksum is that of its head and payload."""

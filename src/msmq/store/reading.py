@@ -7,7 +7,7 @@ from typing import Final
 from zlib import crc32
 
 from msmq.store.errors import DamagedRecordError
-from msmq.store.layout import LEAD, RECORD_SIZE, place, segment_seed
+from msmq.store.layout import LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
 from msmq.store.segment import Segment
 from msmq.store.space import Space
 
@@ -35,22 +35,23 @@ class Reader:
             payload_size = self._size(segment, offset, data)
             if payload_size > _LIKELY_PAYLOAD:
                 data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
-        return self._payload(segment, offset, data, payload_size)
+        return self._payload(data, 0, address, payload_size, segment_seed(self._store_id, number))
 
     def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
         payloads: list[bytes] = []
-        window, window_start, window_end = b"", 0, 0
+        window, window_start, window_end, seed = b"", 0, 0, 0
         for index, (address, size) in enumerate(records):
-            payload = self._waiting(address)
-            if payload is None:
+            if address < window_start or address + RECORD_SIZE + size > window_end:
+                payload = self._waiting(address)
+                if payload is not None:
+                    payloads.append(payload)
+                    continue
                 number, offset = place(address)
                 segment = self._space.segments[number]
-                if address < window_start or address + RECORD_SIZE + size > window_end:
-                    window_start, window_end = address, self._window_end(records, index)
-                    window = self._space.reader(segment).pread(window_end - address, offset)
-                start = address - window_start
-                payload = self._payload(segment, offset, window[start : start + RECORD_SIZE + size], size)
-            payloads.append(payload)
+                window_start, window_end = address, self._window_end(records, index)
+                window = self._space.reader(segment).pread(window_end - address, offset)
+                seed = segment_seed(self._store_id, number)
+            payloads.append(self._payload(window, address - window_start, address, size, seed))
         return payloads
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int) -> int:
@@ -77,12 +78,18 @@ class Reader:
     def _size(self, segment: Segment, offset: int, data: bytes) -> int:
         return min(int.from_bytes(data[:4], "little"), max(0, segment.end - offset - RECORD_SIZE))
 
-    def _payload(self, segment: Segment, offset: int, data: bytes, payload_size: int) -> bytes:
-        if len(data) < RECORD_SIZE + payload_size:
-            raise DamagedRecordError(segment.name, offset, "the file ends within the record")
-        size, crc, marks = LEAD.unpack_from(data)
-        seed = segment_seed(self._store_id, segment.number) ^ offset ^ marks
-        payload = data[RECORD_SIZE : RECORD_SIZE + payload_size]
-        if size != payload_size or crc32(payload, crc32(data[LEAD.size : RECORD_SIZE], seed)) != crc:
-            raise DamagedRecordError(segment.name, offset, "the record does not have its checksum")
+    def _payload(self, data: bytes, start: int, address: int, payload_size: int, seed: int) -> bytes:
+        """The payload of the record that begins at ``start``, if it is sound."""
+        body = start + RECORD_SIZE
+        if len(data) < body + payload_size:
+            raise self._damaged(address, "the file ends within the record")
+        size, crc, marks = LEAD.unpack_from(data, start)
+        payload = data[body : body + payload_size]
+        seed ^= address & OFFSET_MASK ^ marks
+        if size != payload_size or crc32(payload, crc32(data[start + LEAD.size : body], seed)) != crc:
+            raise self._damaged(address, "the record does not have its checksum")
         return payload
+
+    def _damaged(self, address: int, reason: str) -> DamagedRecordError:
+        number, offset = place(address)
+        return DamagedRecordError(self._space.segments[number].name, offset, reason)

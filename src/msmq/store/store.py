@@ -210,6 +210,29 @@ class Store:
         self._tail = offset + length
         return address
 
+    def append_passing(self, kind: int, heads: Sequence[bytes]) -> None:
+        """Put many records without payload that need not be released into the open batch, as ``append(kind, head,
+        live=False)`` for each of them."""
+        length = footprint(0)
+        marks = kind | PASSING << 16
+        done = 0
+        while done < len(heads):
+            offset = self._tail
+            count = min((self._limit - offset) // length, len(heads) - done)
+            if count <= 0 or len(heads[done]) != HEAD_SIZE:
+                self._make_room(heads[done], 0)
+                continue
+            parts, addresses, base, seed = self._parts, self._addresses, self._base, self._seed ^ marks
+            for head in heads[done : done + count]:
+                header = _pack_record(0, crc32(head, seed ^ offset), kind, 0, PASSING, head)
+                parts += (header, b"", _PADDING[length - RECORD_SIZE])
+                addresses.append(base | offset)
+                offset += length
+            self._chunk.passing_records += count
+            self._chunk.passing_bytes += count * length
+            self._tail = offset
+            done += count
+
     def _make_room(self, head: bytes, size: int) -> None:
         if len(head) != HEAD_SIZE:
             raise EncodeError(f"the head of a record has {HEAD_SIZE} bytes, not {len(head)}")

@@ -77,6 +77,8 @@ class PositionMachine(RuleBasedStateMachine):
         behind = [entry for entry in available if entry.lookup_id > place]
         in_front = [entry for entry in available if entry.lookup_id < place]
         assert self.list.next_available(place) == (behind[0] if behind else None)
+        for most in (0, 1, number, len(behind) + 1):
+            assert self.list.available_run(place, most) == behind[:most]
         assert self.list.previous_available(place) == (in_front[-1] if in_front else None)
 
     @invariant()

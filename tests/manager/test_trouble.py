@@ -520,3 +520,34 @@ def test_the_queue_manager_cleans_its_store() -> None:
         host.store.commit()
     assert host.store.disk_bytes < peak
     assert host.body_at(keep) == b"keep"
+
+
+def test_damage_among_many_messages_costs_only_what_it_hits() -> None:
+    host = Host()
+    queue = host.queue()
+    places = host.fill(queue, b"0", b"1", b"2", b"3", b"4", recoverable=True)
+    for number in (0, 2):
+        damage_message(host, places[number])
+    descriptor = host.reader(queue).descriptor
+    first, second, third = (
+        host.manager.reading.dequeue_many(descriptor, 3, 1 << 20, two_phase_read=two_phase)
+        for two_phase in (False, True, False)
+    )
+    assert [body_of(result) for result in first] == [b"1"]
+    assert [body_of(result) for result in second] == [b"3", b"4"]
+    assert third == []
+    assert [record.lookup_id for record in host.manager.core.lost_records] == [
+        places[0].lookup_id,
+        places[2].lookup_id,
+    ]
+
+
+def test_a_full_disk_lets_many_messages_be_received_or_none() -> None:
+    host = Host()
+    queue = host.queue()
+    host.fill(queue, b"0", b"1", b"2", recoverable=True)
+    fill_disk_but_for_the_spare(host)
+    descriptor = host.reader(queue).descriptor
+    results = host.manager.reading.dequeue_many(descriptor, 3, 1 << 20)
+    assert [body_of(result) for result in results] == [b"0", b"1", b"2"], "that frees room"
+    assert len(queue.positions) == 0

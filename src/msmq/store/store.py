@@ -213,13 +213,16 @@ class Store:
     def append_passing(self, kind: int, heads: Sequence[bytes]) -> None:
         """Put many records without payload that need not be released into the open batch, as ``append(kind, head,
         live=False)`` for each of them."""
+        for head in heads:
+            if len(head) != HEAD_SIZE:
+                self._make_room(head, 0)  # which refuses it
         length = footprint(0)
         marks = kind | PASSING << 16
         done = 0
         while done < len(heads):
             offset = self._tail
             count = min((self._limit - offset) // length, len(heads) - done)
-            if count <= 0 or len(heads[done]) != HEAD_SIZE:
+            if count <= 0:
                 self._make_room(heads[done], 0)
                 continue
             parts, addresses, base, seed = self._parts, self._addresses, self._base, self._seed ^ marks

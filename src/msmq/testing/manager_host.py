@@ -14,7 +14,7 @@ from typing import Final
 
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
-from msmq.manager.model import UNLIMITED, OperationType
+from msmq.manager.model import UNLIMITED, OperationType, QueueAccessType
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.queue_manager import QueueManager
@@ -141,6 +141,13 @@ class SimulatedHost:
         """The process ends without warning; the machine goes on."""
         self.disk.kill()
         self._come_back()
+
+    def fill_disk(self) -> None:
+        """Somebody else takes the space."""
+        self.disk.capacity = self.disk.used_bytes + self.rng.choice((0, 0, 5000, 20000))
+
+    def free_disk(self) -> None:
+        self.disk.capacity = None
 
     def crash(self) -> None:
         """The power goes."""
@@ -307,6 +314,41 @@ class SimulatedHost:
             for lookup_id, item in messages.items()
             if item.place == path and lookup_id not in self.held
         )
+
+    def _any_queue(self, transactional: bool | None = None) -> str | None:
+        wanted = [
+            path
+            for path, traits in self.current.queues.items()
+            if transactional is None or traits.transactional == transactional
+        ]
+        return self.rng.choice(wanted) if wanted else None
+
+    def _any_place(self, transactional: bool | None = None) -> str | None:
+        """A queue, a journal or a subqueue."""
+        path = self._any_queue(transactional)
+        if path is None:
+            return None
+        subqueues = sorted(self.current.queues[path].subqueues)
+        return path + self.rng.choice(["", "", "", JOURNAL, *(f";{name}" for name in subqueues)])
+
+    def _any_work(self, *, promised: bool = False) -> Work | None:
+        works = [work for work in self.works.values() if promised or not work.promised]
+        return self.rng.choice(works) if works else None
+
+    def _descriptor(self, path: str) -> OpenQueueDescriptor:
+        if path not in self.descriptors:
+            self.descriptors[path] = self.manager.queues.open(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE)
+        return self.descriptors[path]
+
+    def _received(self, lookup_id: int) -> list[Change]:
+        journal = self._journal_of(self._message(lookup_id))
+        return self._gone(lookup_id) if journal is None else self._moved(lookup_id, journal)
+
+    def _let_go(self, lookup_id: int) -> list[Change]:
+        """A message comes back to its place, unless it was purged or expired meanwhile."""
+        held = self.held.pop(lookup_id)
+        gone = held.purged or self._has_gone(lookup_id, self._message(lookup_id))
+        return self._gone(lookup_id) if gone else []
 
     def _message(self, lookup_id: int) -> Item:
         return self.express.get(lookup_id) or self.current.messages[lookup_id]

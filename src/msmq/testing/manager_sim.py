@@ -24,8 +24,8 @@ from random import Random
 from typing import Final
 
 from msmq.errors import IoTimeoutError, MessageNotFoundError
-from msmq.manager.model import UNLIMITED, EnqueueStatus, MessageSeekAction, OperationType, QueueAccessType
-from msmq.manager.queue import OpenQueueDescriptor, ReadResult
+from msmq.manager.model import UNLIMITED, EnqueueStatus, MessageSeekAction, OperationType
+from msmq.manager.queue import ReadResult
 from msmq.manager.queues import QueueRequest
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.store import StoreFullError
@@ -33,7 +33,6 @@ from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_host import Held, SimulatedHost, Work, packet
 from msmq.testing.manager_model import (
-    JOURNAL,
     Change,
     Ended,
     Gone,
@@ -96,42 +95,6 @@ class ManagerSimulation(SimulatedHost):
         with self._perhaps_full():
             self.store.compact(self.cleaning)
         self._confirm()
-
-    # --- a full disk ----------------------------------------------------------------------------------------
-
-    def fill_disk(self) -> None:
-        """Somebody else takes the space."""
-        self.disk.capacity = self.disk.used_bytes + self.rng.choice((0, 0, 5000, 20000))
-
-    def free_disk(self) -> None:
-        self.disk.capacity = None
-
-    # --- choices --------------------------------------------------------------------------------------------
-
-    def _any_queue(self, transactional: bool | None = None) -> str | None:
-        wanted = [
-            path
-            for path, traits in self.current.queues.items()
-            if transactional is None or traits.transactional == transactional
-        ]
-        return self.rng.choice(wanted) if wanted else None
-
-    def _any_place(self, transactional: bool | None = None) -> str | None:
-        """A queue, a journal or a subqueue."""
-        path = self._any_queue(transactional)
-        if path is None:
-            return None
-        subqueues = sorted(self.current.queues[path].subqueues)
-        return path + self.rng.choice(["", "", "", JOURNAL, *(f";{name}" for name in subqueues)])
-
-    def _any_work(self, *, promised: bool = False) -> Work | None:
-        works = [work for work in self.works.values() if promised or not work.promised]
-        return self.rng.choice(works) if works else None
-
-    def _descriptor(self, path: str) -> OpenQueueDescriptor:
-        if path not in self.descriptors:
-            self.descriptors[path] = self.manager.queues.open(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE)
-        return self.descriptors[path]
 
     def _new_message(self, *, recoverable: bool, transactional: bool) -> StoredMessage:
         # Without zeros: damage in the last batch is told from a torn one by sectors that were never written.
@@ -242,6 +205,54 @@ class ManagerSimulation(SimulatedHost):
                 if lookup_id is not None:
                     self._happened(self._received(lookup_id))
 
+    def receive_many(self) -> None:
+        """Several messages at once, taken or held."""
+        path = self._any_place()
+        if path is None:
+            return
+        most, held = self.rng.randint(1, 8), self.rng.random() < 0.5
+        descriptor, reading = self._descriptor(path), self.manager.reading
+        results = reading.dequeue_many(
+            descriptor, most, self.rng.choice((1, 2000, 1 << 20)), two_phase_read=held
+        )
+        self._forget_damaged()
+        readable = self._readable(path)
+        if results and results[0].status == StoreFullError.code:
+            assert self.disk.capacity is not None
+            return
+        found = [result.position.lookup_id for result in results if result.position is not None]
+        assert found == readable[: len(found)], "not the first messages"
+        assert len(found) == len(results) <= most
+        assert found or not readable
+        for lookup_id, result in zip(found, results, strict=True):
+            assert result.message is not None
+            assert bytes(result.message.packet.body) == self._message(lookup_id).text
+            if held:
+                self.held[lookup_id] = Held(descriptor=descriptor)
+            else:
+                self._happened(self._received(lookup_id))
+
+    def end_reads(self) -> None:
+        """Whatever a reader holds is its own."""
+        descriptors = [held.descriptor for held in self.held.values() if held.descriptor is not None]
+        if not descriptors:
+            return
+        descriptor = self.rng.choice(descriptors)
+        begun = [lookup_id for lookup_id, held in self.held.items() if held.descriptor is descriptor]
+        queue = descriptor.queue
+        assert queue is not None
+        entries = [entry for entry in map(queue.positions.get, begun) if entry is not None]
+        read = self.manager.placing.fetch_all(queue, entries)
+        self._forget_damaged()
+        with self._perhaps_full():
+            assert self.manager.reading.end_all(descriptor, [message for _, message in read]) == len(read)
+            purged = [entry for entry, _ in read if self.held[entry.lookup_id].purged]
+            for entry, _ in read:  # those go last
+                if entry not in purged:
+                    self._happened(self._received(entry.lookup_id))
+            for entry in purged:
+                self._happened(self._let_go(entry.lookup_id))
+
     def _read(self, path: str, event: Callable[..., None], work: Work | None = None) -> int | None:
         """Read the first message, and see that it is the right one."""
         transaction = None if work is None else self.manager.transactions.find(work.identifier)
@@ -263,10 +274,6 @@ class ManagerSimulation(SimulatedHost):
         assert result.position.lookup_id == readable[0], "not the first message"
         assert bytes(result.message.packet.body) == self._message(readable[0]).text
         return readable[0]
-
-    def _received(self, lookup_id: int) -> list[Change]:
-        journal = self._journal_of(self._message(lookup_id))
-        return self._gone(lookup_id) if journal is None else self._moved(lookup_id, journal)
 
     def peek(self) -> None:
         path = self._any_place()
@@ -292,12 +299,6 @@ class ManagerSimulation(SimulatedHost):
             position = self._queue(item.place).position(lookup_id)
             self.manager.reading.dequeue_end(held.descriptor, position, delete_message=keep)
             self._happened(self._let_go(lookup_id) if held.purged or not keep else self._received(lookup_id))
-
-    def _let_go(self, lookup_id: int) -> list[Change]:
-        """A message comes back to its place, unless it was purged or expired meanwhile."""
-        held = self.held.pop(lookup_id)
-        gone = held.purged or self._has_gone(lookup_id, self._message(lookup_id))
-        return self._gone(lookup_id) if gone else []
 
     def move(self) -> None:
         """A message goes to a subqueue, or comes back from one."""

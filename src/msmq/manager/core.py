@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final
+from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -54,6 +54,9 @@ class Environment:
 
 class Subscriber:
     """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous."""
+
+    only_outgoing: ClassVar[bool] = False
+    """Whether only messages that wait to be sent on are of interest when they become available."""
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
         """A message can be read, or sent on when ``queue`` is outgoing."""
@@ -168,6 +171,7 @@ class Core:
         self._now = environment.now
         self.subscribers: list[Subscriber] = []
         self.told_available: list[Callable[[Queue, MessagePosition], None]] = []
+        self.told_available_here: list[Callable[[Queue, MessagePosition], None]] = []
         self.told_arrived: list[Callable[[Queue, StoredMessage, int], None]] = []
         self.told_deleted: list[Callable[[Queue, StoredMessage, int], None]] = []
         """What subscribers want to hear of each message: most of them do not care for most of it."""
@@ -230,8 +234,14 @@ class Core:
         self.subscribers.remove(subscriber)
         self._note_who_listens()
 
+    def told_of(self, queue: Queue) -> list[Callable[[Queue, MessagePosition], None]]:
+        """Who wants to hear that a message of a queue is available."""
+        return self.told_available if isinstance(queue, OutgoingQueue) else self.told_available_here
+
     def _note_who_listens(self) -> None:
         self.told_available[:] = overriding(self.subscribers, "message_position_available")
+        here = [each for each in self.subscribers if not each.only_outgoing]
+        self.told_available_here[:] = overriding(here, "message_position_available")
         self.told_arrived[:] = overriding(self.subscribers, "message_arrived")
         self.told_deleted[:] = overriding(self.subscribers, "message_position_deleted")
 

@@ -80,6 +80,13 @@ class Placing:
         core, packet = self.core, message.packet
         if packet.base.flags & BASE_SH:  # it belonged to the session, not to the message
             packet = message.packet = packet.with_session(None)
+        if (
+            transaction is None
+            and packet.user.time_to_be_received_s == INFINITE
+            and not queue.waiting
+            and not core.told_of(queue)
+        ):
+            return self._insert_plain(queue, message, freeing)
         message.arrival_time = core.now_s
         message.transaction = transaction
         if transaction is not None or packet.user.flags & RECOVERABLE:
@@ -89,11 +96,6 @@ class Placing:
             front, size = b"", 0
             core.check_express_room(message.size)
         expiry = message.expiry
-        if transaction is None and expiry is None and not queue.waiting and not core.told_available:
-            # Nothing can come of it: it is not late, no reader waits, nobody asked to be told.
-            if size:
-                core.reserve(size, 2, freeing)
-            return self._insert(queue, message, front, None, NO_TRANSACTION)
         with core.event(size, 3 if size else 0, freeing=freeing):
             position = self._insert(queue, message, front, expiry, transaction or NO_TRANSACTION)
             if transaction is None:
@@ -102,6 +104,34 @@ class Placing:
                 else:
                     self._announce(queue, position)
         return position
+
+    def _insert_plain(self, queue: Queue, message: StoredMessage, freeing: bool) -> MessagePosition:
+        """Nothing can come of it: it never expires, no reader waits, nobody asked to be told."""
+        core, packet = self.core, message.packet
+        base, user_flags, size = packet.base, packet.user.flags, packet.base.packet_size
+        message.arrival_time = core.now_s
+        message.transaction = None
+        if user_flags & RECOVERABLE:
+            front = envelope(message)
+            core.reserve(len(front) + len(packet.data) + NUMBERS_BYTES, 2, freeing)
+        else:
+            core.check_express_room(size)
+        number = core.next_sequential_id()
+        if not queue.transactional and not user_flags & USER_TH:
+            number |= (7 - (base.flags & 7)) << 56
+        message.lookup_id = number
+        marks = 0 if user_flags & MAY_OWE else OWES_NOTHING
+        if user_flags & RECOVERABLE:
+            address = core.ledger.put_message(queue.number, message, front, None, NO_TRANSACTION, marks)
+        else:
+            address = 0
+            queue.volatile[number] = message
+            core.express_bytes += size
+        queue.positions.add(number, address, size, _AVAILABLE, marks)
+        core.total_bytes += size
+        if message.local.allow_peek_when_locked:
+            queue.peekable_when_locked.add(number)
+        return position_of((queue, number))
 
     def _insert(
         self, queue: Queue, message: StoredMessage, front: bytes, expiry: int | None, transaction: bytes
@@ -180,7 +210,7 @@ class Placing:
                     finish_wait(queue.waiting[0], MQ_OK, position)
             if position.state is not _AVAILABLE:
                 return
-        for told in core.told_available:
+        for told in core.told_of(queue):
             told(queue, position)
 
     # --- out of a queue -------------------------------------------------------------------------------------

@@ -136,6 +136,11 @@ def envelope(message: StoredMessage) -> bytes:
     return _PREFIX.pack(len(text), message.arrival_time) + text
 
 
+def envelope_at(arrival_time: int) -> bytes:
+    """That of all messages without local attributes that arrive in one second."""
+    return _pack_prefix(0, arrival_time)
+
+
 def record_size(message: StoredMessage) -> int:
     """Bytes of the payload that keeps a message."""
     local = message.local

@@ -16,7 +16,7 @@ from msmq.manager.ledger import NO_TRANSACTION
 from msmq.manager.placing import MAY_OWE, NUMBERS_BYTES, OWES_NOTHING, Placing
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import MessagePosition, Queue
-from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, envelope
+from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, StoredMessage, envelope, envelope_at
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
 
@@ -48,7 +48,8 @@ class Transit:
         """What puts messages into a queue, for the rest of this event; each was admitted."""
         core, placing, ledger = self._core, self._placing, self._core.ledger
         now_s = core.now_s
-        arrived = core.told_available
+        arrived = core.told_of(queue)
+        plain = envelope_at(now_s)
         positions, volatile = queue.positions, queue.volatile
         number, transactional = queue.number, queue.transactional
 
@@ -73,7 +74,8 @@ class Transit:
             message.lookup_id = lookup_id
             marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
             if user.flags & _RECOVERABLE:
-                address = ledger.put_message(number, message, envelope(message), None, NO_TRANSACTION, marks)
+                front = plain if message.local is NO_ATTRIBUTES else envelope(message)
+                address = ledger.put_message(number, message, front, None, NO_TRANSACTION, marks)
             else:
                 address = 0
                 volatile[lookup_id] = message

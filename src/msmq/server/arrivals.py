@@ -71,6 +71,8 @@ _REFUSED_BYTES: Final = 1_024
 _JOURNALED: Final = 0x300
 _WAY_FLAGS: Final = USER_TH | 7 << 10
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
+_OWN_ATTRIBUTES: Final = USER_TH | USER_SH
+"""Messages with either of these headers may get local attributes here."""
 _log = logging.getLogger(__name__)
 
 
@@ -264,6 +266,8 @@ class Arrivals(Subscriber):
 
     def _arrived(self, way: _Way, message: UserMessage) -> StoredMessage:
         """Where it came from matters only for a FinalAck."""
+        if not message.user.flags & _OWN_ATTRIBUTES:
+            return StoredMessage(message)
         local = LocalAttributes()
         if message.transactional and wants_final_ack(message):
             local.source_address = way.source_address

@@ -89,15 +89,17 @@ class Outgoing(Subscriber):
 
     # What the queue manager says
 
+    only_outgoing = True
+
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        if isinstance(queue, OutgoingQueue) and _is_ours(queue):
-            drain = self.drains.get(queue.number)
-            if drain is None:
-                drain = self._drain(queue)
-            elif drain.watch(position.lookup_id):
+        drain = self.drains.get(queue.number)
+        if drain is not None:
+            if drain.watch(position.lookup_id):
                 self.watch(drain)
-            if drain.link is not None:
-                self.wake(drain.link)
+        elif isinstance(queue, OutgoingQueue) and _is_ours(queue):
+            drain = self._drain(queue)
+        if drain is not None and drain.link is not None:
+            self.wake(drain.link)
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         drain = self.drains.get(queue.number)

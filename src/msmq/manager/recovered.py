@@ -10,13 +10,14 @@ a step of Python for each; everything else goes through :meth:`msmq.manager.ledg
 from __future__ import annotations
 
 import hashlib
+import struct
 import sys
 from array import array
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate, compress, islice, repeat
+from itertools import accumulate, chain, compress, islice, repeat
 from operator import add, ge, lt, ne
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -45,6 +46,7 @@ MOST_DEAD: Final = 1 << 20
 NUMBER_MASK: Final = (1 << 56) - 1
 """The part of a lookup identifier that rises from message to message."""
 _FEW: Final = 16
+_PIECE: Final = struct.Struct("24s")
 _ODD: Final = bytes(value & PEEKABLE_WHEN_LOCKED for value in range(256))
 _FLIP: Final = bytes.maketrans(b"\0\1", b"\1\0")
 
@@ -108,25 +110,28 @@ class Block:
 
     def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
         """Queue and priority, with the columns of their messages: identifiers, addresses, sizes, flags."""
-        columns = [self.ids, self.addresses, self.sizes, self.flags]
         tops = _bytes(self.ids)[7::8]
-        if self.queues.count(self.queues[0]) == len(self.queues):
-            queue, priorities = self.queues[0], sorted(set(tops))
-            if len(priorities) == 1:
-                yield (queue, priorities[0]), columns
-                return
-            same = _uniform(self.flags)
-            lists = [(column.typecode, column.tolist()) for column in columns[: 3 if same else 4]]
-            for top in priorities:
-                wanted = tops.translate(_selector(top))
-                chosen = [array(code, compress(values, wanted)) for code, values in lists]
-                yield (queue, top), [*chosen, self.flags[:1] * wanted.count(1)] if same else chosen
+        lanes: defaultdict[tuple[int, int], list[tuple[bytes]]] = defaultdict(list)
+        if _uniform(self.queues):
+            queue = self.queues[0]
+            by_top = {top: lanes[queue, top] for top in sorted(set(tops))}
+            chosen: Iterator[list[tuple[bytes]]] = map(by_top.__getitem__, tops)
         else:
-            rows: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-            for number, lane in enumerate(zip(self.queues, tops, strict=True)):
-                rows[lane].append(number)
-            for lane, numbers in rows.items():
-                yield lane, [array(column.typecode, map(column.__getitem__, numbers)) for column in columns]
+            chosen = map(lanes.__getitem__, zip(self.queues, tops, strict=True))
+        # Every row goes to the list of its lane, without a step of Python for each.
+        deque(map(list.append, chosen, _PIECE.iter_unpack(self._pieces())), maxlen=0)
+        for lane, pieces in lanes.items():
+            data = b"".join(chain.from_iterable(pieces))
+            longs, words = array("Q", data), array("I", data)
+            yield lane, [longs[0::3], longs[1::3], words[4::6], words[5::6]]
+
+    def _pieces(self) -> bytes:
+        """Identifier, address, size and flags of one message after the other, in the byte order of this machine."""
+        words = array("I", bytes(8 * len(self.ids)))
+        words[0::2], words[1::2] = self.sizes, self.flags
+        longs = array("Q", bytes(_PIECE.size * len(self.ids)))
+        longs[0::3], longs[1::3], longs[2::3] = self.ids, self.addresses, array("Q", words.tobytes())
+        return longs.tobytes()
 
 
 class Rows:
@@ -141,7 +146,7 @@ class Rows:
         self._kinds = bytearray(rows[::ROW_SIZE])
         unusual = self._kinds.translate(bytes(kind not in (message, delete) for kind in range(256)))
         transactions = [self._words[column::_WORDS] for column in _TRANSACTION]
-        if any(column.tobytes().strip(b"\0") for column in transactions):
+        if not all(_uniform(column, 0) for column in transactions):
             in_transaction = map(any, zip(*transactions, strict=True))
             unusual = bytearray(map(max, unusual, in_transaction))
         self.unusual = list(compress(range(len(unusual)), unusual))
@@ -320,7 +325,7 @@ class Recovered:
         """Queue, identifier, expiry and flags of the messages that have anything of the last two to look after."""
         for block in self._all_blocks():
             peekable = _bytes(block.flags)[::4].translate(_ODD).count(1)
-            if peekable or block.expiries.tobytes().strip(b"\xff"):
+            if peekable or not _uniform(block.expiries, NEVER):
                 rows = zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
                 yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)
 
@@ -341,12 +346,17 @@ def _without(block: Block, gone: bytes, release: Release) -> Block:
     return block.only(gone.translate(_FLIP))
 
 
-def _uniform(column: array[int]) -> bool:
-    return column.tobytes() == column[:1].tobytes() * len(column)
+def _uniform(column: array[int], value: int | None = None) -> bool:
+    """Whether a column is the same everywhere, and this value if one is given."""
+    first = column[:1]
+    return (value is None or not first or first[0] == value) and (
+        column.tobytes() == first.tobytes() * len(column)
+    )
 
 
 def _ascending(column: array[int]) -> bool:
-    return all(map(lt, column, islice(column, 1, None)))
+    values = column.tolist()
+    return all(map(lt, values, islice(values, 1, None)))
 
 
 def packet_size(payload_size: int, flags: int) -> int:

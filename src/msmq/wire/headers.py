@@ -8,6 +8,7 @@ its text, a public queue its GUID, a private queue on a known host its number, a
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
 from msmq.errors import DecodeError, EncodeError
@@ -82,6 +83,10 @@ class PrivateQueueFormatName(NamedTuple):
 QueueName = str | bytes | int | PrivateQueueFormatName | None
 
 
+_direct_text: Final = lru_cache(maxsize=1024)(text_of)
+"""Hosts send to a few queues again and again."""
+
+
 def _read_direct(data: bytes, cursor: int, start: int, limit: int) -> tuple[str, int]:
     """DirectQueueFormatName (2.2.18.1.5.2): padded to four bytes counted from the start of its header."""
     if limit - cursor < 2:
@@ -93,7 +98,7 @@ def _read_direct(data: bytes, cursor: int, start: int, limit: int) -> tuple[str,
         raise DecodeError(f"a direct queue name cannot take {count} bytes here", cursor)
     if data[end - 2] or data[end - 1]:
         raise DecodeError("a direct queue name is not terminated", end - 2)
-    return text_of(data[cursor + 2 : end - 2]), following
+    return _direct_text(data[cursor + 2 : end - 2]), following
 
 
 def _read_queue(reference: int, data: bytes, cursor: int, start: int, limit: int) -> tuple[QueueName, int]:

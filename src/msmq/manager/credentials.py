@@ -98,8 +98,7 @@ class Credentials:
         message.packet = found.packet
         if found.signature_type is not None or found.encrypted:
             # A local message has attributes already that must stay.
-            message.local = replace(
-                message.local,
+            message.local = message.local.changed(
                 authentication_level=int(found.signature_type or 0),
                 private=found.encrypted or message.local.private,
             )

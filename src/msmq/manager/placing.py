@@ -120,7 +120,7 @@ class Placing:
         if not queue.transactional and not user_flags & USER_TH:
             number |= (7 - (base.flags & 7)) << 56
         message.lookup_id = number
-        marks = 0 if user_flags & MAY_OWE else OWES_NOTHING
+        marks = 0 if user_flags & MAY_OWE or message.local.has_any else OWES_NOTHING
         if user_flags & RECOVERABLE:
             address = core.ledger.put_message(queue.number, message, front, None, NO_TRANSACTION, marks)
         else:

@@ -7,7 +7,6 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from msmq.errors import AccessDeniedError, MessageStorageFailedError
@@ -119,7 +118,7 @@ class Sending:
         if within_quota(self._quota_kb(target), target.total_bytes, entry.size):
             try:
                 self.placing.relocate_with(
-                    queue, lookup_id, target, lambda local: replace(local, dead_letter_class=int(fate))
+                    queue, lookup_id, target, lambda local: local.changed(dead_letter_class=int(fate))
                 )
             except MessageStorageFailedError:  # a full disk costs the reason, not the message
                 self.placing.relocate(queue, lookup_id, target)
@@ -131,7 +130,7 @@ class Sending:
         target = self._dead_letter_queue_for(message)
         if within_quota(self._quota_kb(target), target.total_bytes, message.size):
             copy = message.same_place(0)
-            copy.local = replace(message.local, dead_letter_class=int(fate))
+            copy.local = message.local.changed(dead_letter_class=int(fate))
             self.placing.insert(target, copy)
 
     def _dead_letter_queue_for(self, message: StoredMessage) -> Queue:

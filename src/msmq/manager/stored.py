@@ -54,6 +54,10 @@ class LocalAttributes:
             or self.dead_letter_class
         )
 
+    def changed(self, **changes: Any) -> LocalAttributes:
+        """The same with other values, as a message has its own."""
+        return LocalAttributes(**(asdict(self) | changes))
+
 
 class _NoAttributes(LocalAttributes):
     """Shared by all messages that have nothing to keep, so nobody may add to it."""

@@ -72,7 +72,7 @@ class Transit:
             if not (transactional or user.flags & USER_TH):
                 lookup_id |= (7 - (base.flags & 7)) << 56
             message.lookup_id = lookup_id
-            marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
+            marks = 0 if user.flags & MAY_OWE or message.local.has_any else OWES_NOTHING
             if user.flags & _RECOVERABLE:
                 front = plain if message.local is NO_ATTRIBUTES else envelope(message)
                 address = ledger.put_message(number, message, front, None, NO_TRANSACTION, marks)

@@ -320,7 +320,7 @@ class Arrivals(Subscriber):
         elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and message.packet.user.negative_journaling:
             dead_letters = self._core.dead_letter_queue
             assert dead_letters is not None
-            message.local = replace(message.local, dead_letter_class=int(fate))
+            message.local = message.local.changed(dead_letter_class=int(fate))
             self._manager.placing.insert(dead_letters, message)
 
     def _fate(self, way: _Way, message: StoredMessage) -> MessageClass:

@@ -97,7 +97,7 @@ def test_properties_come_back(message: pb.Message) -> None:
 @pytest.mark.parametrize("form", [pb.PROPERTIES, pb.PACKET], ids=["properties", "packet"])
 def test_a_dead_letter_tells_why(form: pb.Form) -> None:
     message = pb.Message(body=b"x")
-    stored = template(message).fill(message, 77, 1_700_000_000)
+    stored = fill(template(message), message, 77, 1_700_000_000)
     assert (
         to_delivered(stored, form, 0).dead_letter_class,
         to_delivered(stored, form, 0).dead_letter_reason,

@@ -53,6 +53,7 @@ def test_every_attribute_of_a_recoverable_message_survives(sent: Message) -> Non
         private=True,
         transaction_status_queue="HOST\\private$\\status",
         source_address="10.0.0.1",
+        dead_letter_class=0x8003,
     )
     assert all(asdict(local).values()), "all of them, and none at its default"
     _, position = host.manager.sending.enqueue(host.queue(), StoredMessage(serialize(sent), local))

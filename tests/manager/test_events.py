@@ -157,7 +157,7 @@ INTERNAL = {
 PROTOCOL_ROOMS = ["transfer", "server", "api", "remote_read", "rpc", "client", "cli"]
 # Wait For New Message, the read timers, Waiting Message Read Satisfied, Release Next Reader, Expand Format Name,
 # Dispatch Send Message: what carries them.
-INTERNAL_CALLS = {"finish_wait", "give_back", "send_next", "next_readable", "previous_readable", "seek_by_id"}
+INTERNAL_CALLS = {"finish_wait", "send_next", "next_readable", "previous_readable"}
 
 
 @pytest.mark.spec("DMPR-3.1.7.3-a")

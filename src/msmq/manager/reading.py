@@ -38,7 +38,7 @@ from msmq.manager.queue import (
     WaitingRead,
     position_of,
 )
-from msmq.manager.seek import next_readable, seek_by_id
+from msmq.manager.seek import next_readable, previous_readable, seek_by_id
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction, Transactions
 from msmq.wire.classes import MessageClass
@@ -257,8 +257,10 @@ class Reading:
         peek: bool,
         transaction: Transaction | None = None,
         two_phase_read: bool = False,
+        from_gone: bool = False,
     ) -> ReadResult:
-        """Read Message By Lookup Identifier; never waits. A peek takes no part in a transaction."""
+        """Read Message By Lookup Identifier; never waits. A peek takes no part in a transaction. With ``from_gone`` the
+        neighbour of a message that is no more is looked for from the place where it was."""
         assert transaction is None or not peek
         read = _Read(
             descriptor,
@@ -272,6 +274,12 @@ class Reading:
             return ReadResult(refusal.code)
         queue = descriptor.queue
         assert queue is not None
+        if from_gone and action is not MessageSeekAction.CURRENT and queue.positions.get(lookup_id) is None:
+            find = next_readable if action is MessageSeekAction.NEXT else previous_readable
+            found = find(queue, lookup_id, peek=peek)
+            if found is None:
+                return ReadResult(MessageNotFoundError.code)
+            lookup_id, action = found, MessageSeekAction.CURRENT
         while (sought := seek_by_id(queue, lookup_id, action, peek=peek)).lookup_id is not None:
             result = self._read(read, queue.position(sought.lookup_id))
             if result is not None:

@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from msmq.errors import InvalidParameterError, MessageNotFoundError, OperationCancelledError
+from msmq.errors import InvalidParameterError, OperationCancelledError
 from msmq.manager.cursor import Cursor
-from msmq.manager.model import MessageSeekAction
 from msmq.manager.queue import Queue, ReadDone, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.reading import INFINITE
-from msmq.manager.seek import next_readable, previous_readable
 from msmq.manager.transactions import Transaction
 from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, Meaning, meaning_of
 from msmq.remote_read.handles import Handles, OpenHandle, Request
@@ -121,17 +119,15 @@ class Receiving:
     def _look_up(self, request: Start, meaning: Meaning, handle: OpenHandle, entry: Request) -> ReadResult:
         """By lookup identifier; never waits. The neighbour of a message that is gone is looked for from the place where
         it was, so that who walks a queue can go on (ruling RR4)."""
-        queue, lookup_id, seek = handle.descriptor.queue, request.lookup_id, meaning.seek
-        assert queue is not None
+        seek = meaning.seek
         assert seek is not None
-        if seek is not MessageSeekAction.CURRENT and queue.positions.get(lookup_id) is None:
-            find = next_readable if seek is MessageSeekAction.NEXT else previous_readable
-            found = find(queue, lookup_id, peek=not meaning.receives)
-            if found is None:
-                return ReadResult(MessageNotFoundError.code)
-            lookup_id, seek = found, MessageSeekAction.CURRENT
         result = self.manager.reading.read_by_lookup_id(
-            handle.descriptor, lookup_id, seek, peek=not meaning.receives, two_phase_read=meaning.receives
+            handle.descriptor,
+            request.lookup_id,
+            seek,
+            peek=not meaning.receives,
+            two_phase_read=meaning.receives,
+            from_gone=True,
         )
         _learn(entry, result)
         return result

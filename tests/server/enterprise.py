@@ -37,7 +37,7 @@ def enterprise(directory: Path, hosts: dict[str, str], more: str = "") -> dict[s
     """Write a directory file; gives the option of daemons that use it."""
     file = directory / "enterprise.toml"
     file.write_text(document(hosts, more), encoding="utf-8")
-    return {"directory": DirectorySettings(str(file))}
+    return {"directory": DirectorySettings(file=str(file))}
 
 
 def private_name(node: Node, queue: Queue) -> str:

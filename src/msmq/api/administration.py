@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 from typing import Final
 
@@ -81,12 +82,13 @@ class AdministrationCalls:
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
-        queue = self._manager.queues.create(wanted, caller)
+        queue = await self._desk.host.change(lambda: self._manager.queues.create(wanted, caller))
         await self._desk.durable()
         return self._info(queue)
 
     async def delete_queue(self, request: pb.QueueName, caller: Token) -> pb.Done:
-        self._manager.queues.delete(self._desk.names.local(request.queue), caller)
+        queue = self._desk.names.local(request.queue)
+        await self._desk.host.change(lambda: self._manager.queues.delete(queue, caller))
         await self._desk.durable()
         return pb.Done()
 
@@ -125,7 +127,8 @@ class AdministrationCalls:
             if request.settings.HasField(name):
                 propids.append(propid)
                 values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
-        self._manager.administration.set_properties(queue, propids, values, caller)
+        administration = self._manager.administration
+        await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
         await self._desk.durable()
         return self._info(queue)
 
@@ -173,9 +176,11 @@ class AdministrationCalls:
         encoded = descriptor.encode()
         administration = self._manager.administration
         if request.queue:
-            administration.set_security(self._desk.names.local(request.queue), parts, encoded, caller)
+            queue = self._desk.names.local(request.queue)
+            change = partial(administration.set_security, queue, parts, encoded, caller)
         else:
-            administration.set_manager_security(parts, encoded, caller)
+            change = partial(administration.set_manager_security, parts, encoded, caller)
+        await self._desk.host.change(change)
         await self._desk.durable()
         return self._security(request.queue, None)  # who may change it need not be allowed to read it
 
@@ -242,7 +247,8 @@ class AdministrationCalls:
             if request.HasField(name):
                 propids.append(propid)
                 values.append(_variant(ObjectType.MACHINE, propid, getattr(request, name)))
-        self._manager.administration.set_manager_properties(propids, values, caller)
+        administration = self._manager.administration
+        await self._desk.host.change(lambda: administration.set_manager_properties(propids, values, caller))
         await self._desk.durable()
         return self._manager_info(caller)
 

@@ -121,7 +121,7 @@ class BrowseCalls:
             return
         if first.WhichOneof("request") != "open":
             raise InvalidParameterError("The first message of a stream opens the queue.")
-        browser = Browser(self._desk, first.open, caller)
+        browser = await self._desk.host.ask(lambda: Browser(self._desk, first.open, caller))
         try:
             outbox.put(pb.BrowseReply(opened=pb.Opened(format_name=browser.descriptor.format_name)))
             while (request := await context.read()) is not grpc.aio.EOF:
@@ -138,7 +138,7 @@ class BrowseCalls:
             browser.close()
 
     async def lookup(self, request: pb.LookupRequest, caller: Token) -> pb.Delivered:
-        descriptor = self._open(request.queue, receive=request.receive, caller=caller)
+        descriptor = await self._open(request.queue, receive=request.receive, caller=caller)
         try:
             result = self._desk.manager.reading.read_by_lookup_id(
                 descriptor,
@@ -165,7 +165,7 @@ class BrowseCalls:
 
     async def move(self, request: pb.MoveRequest, caller: Token) -> pb.MoveReply:
         desk, manager = self._desk, self._desk.manager
-        source = self._open(request.queue, receive=True, caller=caller)
+        source = await self._open(request.queue, receive=True, caller=caller)
         target: OpenQueueDescriptor | None = None
         moved, not_found = 0, []
         try:
@@ -188,7 +188,8 @@ class BrowseCalls:
         await desk.durable()
         return pb.MoveReply(messages=moved, not_found=not_found)
 
-    def _open(self, queue: str, *, receive: bool, caller: Token) -> OpenQueueDescriptor:
+    async def _open(self, queue: str, *, receive: bool, caller: Token) -> OpenQueueDescriptor:
         name = self._desk.names.format_name(queue)
         access = self._desk.reading_access(name, receive=receive)
-        return self._desk.manager.queues.open(name, access, caller=caller)
+        queues = self._desk.manager.queues
+        return await self._desk.host.ask(lambda: queues.open(name, access, caller=caller))

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import grpc
 
@@ -20,6 +20,7 @@ from msmq.security.access import Token
 from msmq.security.sid import Sid
 from msmq.wire.names import parse_format_name
 
+_T = TypeVar("_T")
 _MAX_UNSENT: Final = 64
 """Answers that may wait for a slow reader before no more requests of it are read."""
 
@@ -39,6 +40,12 @@ class Host(Protocol):
 
     def when_durable(self, action: Callable[[], None]) -> None:
         """Call ``action`` once everything done so far will survive."""
+
+    async def ask(self, call: Callable[[], _T]) -> _T:
+        """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""
+
+    async def change(self, call: Callable[[], _T]) -> _T:
+        """The same for a call that changes the directory; it is carried through even if its caller is gone."""
 
     def sessions(self) -> list[Session]:
         """Sessions that are open."""

@@ -291,7 +291,7 @@ class ReceiveCalls:
             return
         if first.WhichOneof("request") != "open":
             raise InvalidParameterError("The first message of a stream opens the queue.")
-        receiver = Receiver(self._desk, first.open, outbox, caller)
+        receiver = await self._desk.host.ask(lambda: Receiver(self._desk, first.open, outbox, caller))
         try:
             outbox.put(pb.ReceiveReply(opened=receiver.opened))
             while (request := await context.read()) is not grpc.aio.EOF:

@@ -177,7 +177,7 @@ class SendCalls:
         self._resumed = Resumed()
 
     async def send(self, request: pb.SendRequest, caller: Token) -> pb.SendReply:
-        sender = Sender(self._desk, request.queue, caller)
+        sender = await self._desk.host.ask(lambda: Sender(self._desk, request.queue, caller))
         try:
             reply = sender.send(request.messages, self._desk.transaction(request.transaction, caller))
         finally:
@@ -193,7 +193,7 @@ class SendCalls:
             return
         if first.WhichOneof("request") != "open":
             raise InvalidParameterError("The first message of a stream opens the queue.")
-        sender = Sender(self._desk, first.open.queue, caller)
+        sender = await self._desk.host.ask(lambda: Sender(self._desk, first.open.queue, caller))
         try:
             token = first.open.resume_token
             taken = self._resumed.of(caller, token)

@@ -23,6 +23,7 @@ from msmq.directory.writing import Writing
 from msmq.errors import DecodeError, EncodeError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, Filter, ObjectClass, SortKey
 from msmq.security.access import Token
+from msmq.security.sid import Sid
 
 _T = TypeVar("_T")
 
@@ -106,6 +107,18 @@ class ActiveDirectory:
     def read_end(self, query: int) -> DirectoryResult:
         """Read Directory End."""
         return self._do(lambda: self.reading.end(query))[0]
+
+    def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
+        """All public queues of a computer, in one paged search below its queue manager."""
+        result, found = self._do(lambda: self.reading.queues_of(computer))
+        return result, found or ()
+
+    def computer_sid(self, computer: str) -> Sid | None:
+        """The account of a computer; None when it cannot be had."""
+        found = self._do(
+            lambda: self.objects.get(self.objects.names.computer(computer), b"", ["objectSid"])["objectSid"]
+        )[1]
+        return Sid.decode(found[0]) if found else None
 
     # --- names ----------------------------------------------------------------------------------------------
 

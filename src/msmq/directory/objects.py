@@ -91,12 +91,12 @@ class Objects:
             return {name: self._all_values(found, name) for name in wanted}
 
     def search(
-        self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str]
+        self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
     ) -> list[dict[str, list[bytes]]]:
-        """Search Using LDAP."""
+        """Search Using LDAP, in everything there is or below ``base``."""
         self.check()
         wanted = _with_keys(attributes)
-        base = self.search_base(ldap_class)
+        base = base or self.search_base(ldap_class)
         with self.connection.use():
             self.connection.search(base, attributes=_EXISTS)
             found = self.connection.search(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -112,6 +113,19 @@ class Reading:
     def end(self, handle: int) -> None:
         """Read Directory End."""
         del self.iterators[self._iterator(handle).handle]
+
+    def queues_of(self, computer: str) -> list[DirectoryObject]:
+        """The queues below one queue manager; those that cannot be read are left out."""
+        kind = KINDS[ObjectClass.QUEUE]
+        wanted = _with_implied(kind, kind.names)
+        base = self.objects.names.queue_manager(computer)
+        found = self.objects.search(kind.ldap_class, (), _ldap_names(kind, wanted), base)
+        queues: list[DirectoryObject] = []
+        known: Known = {}
+        for values in found:
+            with suppress(DirectoryFailure):
+                queues.append(self.converter.element(kind, wanted, values, known))
+        return queues
 
     def _iterator(self, handle: int) -> ReadIterator:
         try:

@@ -68,9 +68,9 @@ class DirectoryThreads:
     ) -> tuple[DirectoryResult, Sequence[str]]:
         return await self.run(lambda: self.directory.resolve_distribution_list(guid, domain))
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = True) -> None:
         """Let the calls that run end; no new ones."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def find_all(

@@ -39,7 +39,7 @@ from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_MQ
 from msmq.wire.message import UserMessage
-from msmq.wire.optional_headers import SecurityHeader
+from msmq.wire.optional_headers import SecurityHeader, SenderIdType
 from msmq.wire.signature import SignatureType
 
 _SIGNATURES: Final = {
@@ -51,6 +51,23 @@ _SIGNATURES: Final = {
 
 _STRANGER: Final = Token.anonymous()
 _EB: Final = 0x20  # SecurityHeader.Flags.EB: a plain test, for every message with a sender comes here
+
+
+Reading = tuple[ObjectClass, Filter, tuple[str, ...]]
+"""What is read from the directory: class, filter and attributes."""
+
+
+def _certificates_of(security_id: bytes) -> Reading:
+    wanted = (Expression("security_identifier", Relation.EQUALS, security_id),)
+    return ObjectClass.USER, wanted, ("certificates",)
+
+
+def _signing_keys_of(queue_manager: bytes) -> Reading:
+    return ObjectClass.QUEUE_MANAGER, by_identifier(queue_manager), ("public_signing_key_list",)
+
+
+def _encryption_keys_of(queue_manager: bytes) -> Reading:
+    return ObjectClass.QUEUE_MANAGER, by_identifier(queue_manager), ("public_encryption_key_list",)
 
 
 class Credentials:
@@ -112,22 +129,42 @@ class Credentials:
         sid = sender_sid(kind, security.security_id)
         return Token(EVERYONE, frozenset({EVERYONE})) if sid == EVERYONE else Token.authenticated(sid)
 
+    def needed_for(self, packet: UserMessage) -> Reading | None:
+        """What :meth:`examine` will ask the directory; None when it will not."""
+        security = packet.security
+        if security is None or not (security.signature_size or packet.user.flags & USER_MQ):
+            return None
+        sender, certificate = security.security_id, security.sender_cert
+        if not certificate or self.examiner.user_certs.get((certificate, sender)) is not None:
+            return None
+        if security.sender_id_type == SenderIdType.SID:
+            return _certificates_of(sender)
+        if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
+            return _signing_keys_of(sender)
+        return None
+
+    def needed_to_seal(self, packet: UserMessage) -> Reading | None:
+        """What :meth:`seal` will ask the directory; None when it will not."""
+        destination = packet.user.queue_manager_address
+        known = self.sealer.public_keys.get(destination) is not None
+        return None if known else _encryption_keys_of(destination)
+
     def user_certificates(self, security_id: bytes) -> bytes | None:
-        wanted = (Expression("security_identifier", Relation.EQUALS, security_id),)
-        return self._read(ObjectClass.USER, wanted, "certificates")
+        return self._read(*_certificates_of(security_id))
 
     def signing_keys(self, queue_manager: bytes) -> bytes | None:
-        return self._read(ObjectClass.QUEUE_MANAGER, by_identifier(queue_manager), "public_signing_key_list")
+        return self._read(*_signing_keys_of(queue_manager))
 
     def encryption_keys(self, queue_manager: bytes) -> bytes | None:
-        wanted = "public_encryption_key_list"
-        return self._read(ObjectClass.QUEUE_MANAGER, by_identifier(queue_manager), wanted)
+        return self._read(*_encryption_keys_of(queue_manager))
 
-    def _read(self, object_class: ObjectClass, conditions: Filter, attribute: str) -> bytes | None:
-        result, found = self.directory.read(object_class, conditions, (attribute,))
+    def _read(
+        self, object_class: ObjectClass, conditions: Filter, attributes: tuple[str, ...]
+    ) -> bytes | None:
+        result, found = self.directory.read(object_class, conditions, attributes)
         if result is not DirectoryResult.SUCCESS or found is None:
             return None
-        value: bytes = found.attributes[attribute]
+        value: bytes = found.attributes[attributes[0]]
         return value
 
     # --- leaving --------------------------------------------------------------------------------------------

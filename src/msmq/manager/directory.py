@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msmq.manager.attributes import save
 from msmq.manager.core import Core, Timer
@@ -163,6 +163,13 @@ class Directory(Protocol):
     ) -> tuple[DirectoryResult, Sequence[str]]: ...
 
 
+@runtime_checkable
+class ListsQueues(Protocol):
+    """A directory that gives all public queues of a computer at once."""
+
+    def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]: ...
+
+
 class NoDirectory:
     """The directory of a host that has none."""
 
@@ -288,6 +295,9 @@ def adopt(target: Published | Queue, item: DirectoryObject, *, keep: Collection[
 # --- the events ---------------------------------------------------------------------------------------------
 
 
+Remembered = Callable[[ObjectClass, Filter | None, Sequence[str] | None], DirectoryObject | None]
+
+
 class DirectoryEvents:
     """The events, on one directory that may come and go."""
 
@@ -301,8 +311,13 @@ class DirectoryEvents:
         self.directory: Directory = NoDirectory() if directory is None else directory
         self._send_notification = notify
         self._online_timer: Timer | None = None
+        self.online_check_s: float = ONLINE_CHECK_S
         self.came_online: Callable[[], None] = lambda: None
         """Called when the directory is back and our own attributes were taken over from it."""
+        self.remembered: Remembered = lambda object_class, conditions, attributes: None
+        """What was heard of an object before the directory went away; given by whoever keeps it."""
+        self.apart: Callable[[Callable[[], None]], None] = lambda action: action()
+        """Runs what a timer starts and what asks the directory; given by whoever must not wait for it."""
 
     @property
     def exists(self) -> bool:
@@ -371,11 +386,19 @@ class DirectoryEvents:
         *,
         force: bool = False,
     ) -> tuple[DirectoryResult, DirectoryObject | None]:
-        """Read Directory. Offline, what is ours is answered from memory, and nothing else is."""
-        if self.core.directory_offline and not force:
-            return self._read_offline(object_class, conditions)
-        result, found = self.directory.read(object_class, conditions, attributes)
-        return (result if force else self._seen(result)), found
+        """Read Directory. Offline, what is ours is answered from memory, and else what is remembered."""
+        if force:
+            return self.directory.read(object_class, conditions, attributes)
+        if not self.core.directory_offline:
+            result, found = self.directory.read(object_class, conditions, attributes)
+            if self._seen(result) is not DirectoryResult.DIRECTORY_NOT_CONNECTED:
+                return result, found
+        else:
+            result, found = self._read_offline(object_class, conditions)
+        if found is None:
+            found = self.remembered(object_class, conditions, attributes)
+            result = result if found is None else DirectoryResult.SUCCESS
+        return result, found
 
     def _read_offline(
         self, object_class: ObjectClass, conditions: Filter | None
@@ -434,8 +457,8 @@ class DirectoryEvents:
 
     def start_update_timers(self, sites_s: float, site_gates_s: float) -> None:
         """Start the Directory Sites Update Timer and the Directory Site Gates Update Timer."""
-        self.core.every(sites_s, self.update_sites)
-        self.core.every(site_gates_s, self.update_site_gates)
+        self.core.every(sites_s, lambda: self.apart(self.update_sites))
+        self.core.every(site_gates_s, lambda: self.apart(self.update_site_gates))
 
     def update_sites(self) -> None:
         """Directory Sites Update (3.1.6.1)."""
@@ -457,19 +480,24 @@ class DirectoryEvents:
 
     def _seen(self, result: DirectoryResult) -> DirectoryResult:
         """Notice that the directory is gone; a workgroup has none to lose."""
-        if result is DirectoryResult.DIRECTORY_NOT_CONNECTED and self.core.directory_integrated:
+        if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+            self.went_away()
+        return result
+
+    def went_away(self) -> None:
+        """The directory cannot be reached; look from time to time whether it is back."""
+        if self.core.directory_integrated:
             self.core.directory_offline = True
             self._start_online_timer()
-        return result
 
     def _start_online_timer(self) -> None:
         if self._online_timer is None:
-            deadline = self.core.environment.now() + ONLINE_CHECK_S
+            deadline = self.core.environment.now() + self.online_check_s
             self._online_timer = self.core.timers.start(deadline, self._online_timer_expired)
 
     def _online_timer_expired(self) -> None:
         self._online_timer = None
-        self.check_online()
+        self.apart(self.check_online)
 
     def check_online(self) -> None:
         """Check Directory Online: take over what changed while it was away, or look again in a minute."""
@@ -479,16 +507,35 @@ class DirectoryEvents:
         if result is not DirectoryResult.SUCCESS or own is None:
             self._start_online_timer()
             return
+        ours = [queue for queue in core.by_path.values() if queue.queue_type is QueueType.PUBLIC]
+        published = self._read_queues(ours)
+        if published is None:
+            self._start_online_timer()
+            return
         adopt(core.record, own)
         save(core)
         core.directory_offline = False
-        for queue in list(core.by_path.values()):
-            if queue.queue_type is QueueType.PUBLIC:
-                result, item = self.read(ObjectClass.QUEUE, by_identifier(queue.identifier))
-                if result is DirectoryResult.SUCCESS and item is not None:
-                    adopt(queue, item)
-                    core.ledger.put_value(f"queue/{queue.number}", queue_record(queue))
+        for queue in ours:
+            item = published.get(queue.identifier)
+            if item is not None:
+                adopt(queue, item)
+                core.ledger.put_value(f"queue/{queue.number}", queue_record(queue))
         self.came_online()
+
+    def _read_queues(self, queues: Sequence[Queue]) -> dict[bytes, DirectoryObject] | None:
+        """What the directory has of our public queues, by identifier; None when it is away again. There may be very
+        many of them: where they can be had in one query they are."""
+        if queues and isinstance(self.directory, ListsQueues):
+            result, found = self.directory.queues_of(self.core.record.computer_name)
+            return {item.identifier: item for item in found} if result is DirectoryResult.SUCCESS else None
+        published: dict[bytes, DirectoryObject] = {}
+        for queue in queues:
+            result, item = self.read(ObjectClass.QUEUE, by_identifier(queue.identifier), force=True)
+            if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+                return None
+            if result is DirectoryResult.SUCCESS and item is not None:
+                published[queue.identifier] = item
+        return published
 
 
 def _is_public_queue(item: DirectoryObject) -> bool:

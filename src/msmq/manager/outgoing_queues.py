@@ -44,6 +44,9 @@ class Purpose(Enum):
     DUTY = "this host has something to say that it owes"
 
 
+_NOT_NOW: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
+
+
 class OutgoingQueues:
     """Makes outgoing queues and keeps the incidental ones within bounds."""
 
@@ -82,14 +85,17 @@ class OutgoingQueues:
         self.check_way(name)
         base_priority, host = 0, NULL_GUID
         if isinstance(name, PublicName):
-            base_priority, host = self._look_up(name)
+            base_priority, host = self._look_up(name, purpose)
         elif isinstance(name, PrivateName):
             host = name.computer
         return self.make(name, host, purpose, base_priority)
 
-    def _look_up(self, name: PublicName) -> tuple[int, bytes]:
-        """BasePriority of a public queue, and whose it is."""
+    def _look_up(self, name: PublicName, purpose: Purpose) -> tuple[int, bytes]:
+        """BasePriority of a public queue, and whose it is. What is sent out of courtesy may wait for a directory that
+        cannot be asked now."""
         result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
+        if purpose is Purpose.COURTESY and result in _NOT_NOW:
+            return 0, NULL_GUID
         if result is not DirectoryResult.SUCCESS or item is None:
             raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
         computer: str = item.attributes["pathname"].partition("\\")[0]
@@ -135,12 +141,12 @@ class OutgoingQueues:
         """A queue that was there is opened again: an application makes it one that stays, and the host of a public
         queue may be known by now."""
         changed = False
+        if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
+            _, queue.destination_queue_manager = self._look_up(name, purpose)
+            changed = queue.destination_queue_manager != NULL_GUID
         if queue.incidental and purpose is Purpose.APPLICATION:
             queue.incidental = False
             changed = True
-        if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
-            _, queue.destination_queue_manager = self._look_up(name)
-            changed |= queue.destination_queue_manager != NULL_GUID
         if changed:
             self._write(queue)
 

@@ -142,7 +142,9 @@ class QueueManager:
     def _restore(self, found: Recovered, provisioning: bool | None) -> None:
         core = self.core
         if provisioning is None:
-            provisioning = not found.values.get(KEYS)
+            kept = found.values.get(attributes.VALUE) or {}
+            joins = bool(self.settings.directory_integrated) and not kept.get("directory_integrated")
+            provisioning = joins or not found.values.get(KEYS)
         found.check(attributes.VALUE)  # who this is cannot be made up
         core.lost_records += [LostRecord(Kind.VALUE, 0, key, str(why)) for key, why in found.damaged.values()]
         core.restore_numbers(*found.values.get("numbers", (0, 0)), uncertain=bool(found.damaged))

@@ -440,7 +440,7 @@ class Queues:
         try:
             for element in name.elements:
                 parent.children.append(self.open(str(element), access, share_mode, caller))
-        except MQError:
+        except BaseException:
             self.close(parent)
             raise
         return parent

@@ -35,6 +35,7 @@ from msmq.wire.names.direct import HTTP_DEFAULT_PORT
 
 Resolve = Callable[[str], Awaitable[list[str]]]
 """From the name of a host to its addresses; a name without any is an OSError."""
+Ask = Callable[[Callable[[], list[QueueManagerRecord]]], Awaitable[list[QueueManagerRecord]]]
 Destination = str | bytes | PublicName | ConnectorName
 """A host, a queue manager, or a queue whose queue manager the directory knows."""
 
@@ -60,6 +61,10 @@ def resolve_with(known: Mapping[str, list[str]], otherwise: Resolve) -> Resolve:
         return list(found) if found else await otherwise(host)
 
     return look_up
+
+
+async def _at_once(call: Callable[[], list[QueueManagerRecord]]) -> list[QueueManagerRecord]:
+    return call()
 
 
 class NoWayError(Exception):
@@ -107,6 +112,8 @@ class Addressing:
         self._links: tuple[Link, ...] = ()
         self._read_at: int | None = None
         self._tried_at = -_RECENT_S
+        self.ask: Ask = _at_once
+        """Waits for a directory that does not answer at once."""
 
     @property
     def has_directory(self) -> bool:
@@ -148,10 +155,10 @@ class Addressing:
         fresh = self._read_at is not None and now_s - self._read_at < self._refresh_s
         if fresh or now_s - self._tried_at < _RECENT_S:
             return
-        self._tried_at = now_s
         serving = (Expression("routing_server", Relation.EQUALS, True),)
         routers = self._read_all(ObjectClass.QUEUE_MANAGER, serving)
         links = self._read_all(ObjectClass.ROUTING_LINK, None)
+        self._tried_at = now_s
         if routers is None or links is None:
             return
         self._read_at = now_s
@@ -259,7 +266,9 @@ class Addressing:
             return [Hop(address) for address in await self._addresses(key)]
         found: list[Hop] = []
         failure: OSError | None = None
-        for machine in self.next_hops(self.destination(key)):
+        if self._read_at is None:
+            self._tried_at = -_RECENT_S  # who can wait for the directory asks it
+        for machine in await self.ask(lambda: self.next_hops(self.destination(key))):
             name = machine.qualified_computer_name or machine.computer_name
             try:
                 addresses = await self._addresses(name)

@@ -16,10 +16,12 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from msmq.api.callers import Rules
 from msmq.api.door import Doorplate
-from msmq.errors import DecodeError, EncodeError, MsmqError
+from msmq.errors import DecodeError, EncodeError
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
 from msmq.security.signing import HashPolicy
+from msmq.server.directory_settings import ConfigError as ConfigError
+from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
 from msmq.server.remote_reading import RpcSettings
 from msmq.transfer.timers import TimerSettings
@@ -52,20 +54,8 @@ RELOADABLE: Final = frozenset(
 """What a reload (SIGHUP) changes; connections that are there keep the limits they began with."""
 
 
-class ConfigError(MsmqError):
-    """The configuration says something that cannot be."""
-
-
 def _computer_name() -> str:
     return socket.gethostname().partition(".")[0] or "localhost"
-
-
-@dataclass(frozen=True, slots=True)
-class DirectorySettings:
-    """The table ``[directory]``."""
-
-    file: str = ""
-    """The directory of a workgroup; empty for none. A relative path starts at the configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +210,9 @@ class Config:
     express_limit_bytes: Annotated[int, "Memory that express messages may take."] = 1 << 30
     log_level: Annotated[str, "What is logged: debug, info, warning or error."] = "info"
     log_format: Annotated[str, "How it is logged: text, or json for one object in each line."] = "text"
-    directory: Annotated[DirectorySettings, "Who else there is."] = field(default_factory=DirectorySettings)
+    directory: Annotated[
+        DirectorySettings, "In which directory this host is: none, the file of a workgroup, or a domain."
+    ] = field(default_factory=DirectorySettings)
     rpc: Annotated[RpcSettings, "Remote read."] = field(default_factory=RpcSettings)
     timers: Annotated[TimerSettings, "Times of the protocol, named as in MS-MQQB 3.1.2."] = field(
         default_factory=TimerSettings
@@ -316,11 +308,9 @@ def load(path: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    if config.directory.file:
-        config = replace(config, directory=DirectorySettings(str(path.parent / config.directory.file)))
     if config.rpc.accounts:
         config = replace(config, rpc=replace(config.rpc, accounts=str(path.parent / config.rpc.accounts)))
-    return config
+    return replace(config, directory=config.directory.relative_to(path.parent))
 
 
 def from_table(table: dict[str, Any]) -> Config:

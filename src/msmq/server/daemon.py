@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
@@ -36,6 +36,7 @@ from msmq.server.group_commit import GroupCommit
 from msmq.server.incidental import Incidental
 from msmq.server.link import Surroundings
 from msmq.server.listener import Listener
+from msmq.server.membership import Membership
 from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_reading import build_door
@@ -47,6 +48,7 @@ from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -67,6 +69,7 @@ class Daemon:
         """``domain`` is the directory of the domain this host is in: it is published there when it first starts."""
         self.config = config
         self._domain = domain
+        self.membership: Membership | None = None
         self._resolve = resolve
         self._directory: LocalDirectory | None = None
         self.failure: Exception | None = None
@@ -85,13 +88,17 @@ class Daemon:
     async def start(self) -> None:
         """Open the store, start the queue manager, open the doors."""
         config = self.config
-        if config.directory.file:
+        if config.directory.wanted == "file":
             self._directory = LocalDirectory.load(Path(config.directory.file))
             self._resolve = resolve_with(self._directory.addresses, self._resolve)
+        elif config.directory.wanted == "ldap" and self._domain is None:
+            self.membership = Membership(config.directory)
+            self._domain = self.membership.directory
+            await asyncio.to_thread(self.membership.connect)
         config.data.mkdir(parents=True, exist_ok=True)
         self.store = Store.open(RealDisk(config.data / "store"))
         try:
-            self._start_manager()
+            await self._start_manager()
             await self._open_doors()
             if self.config.api.plate.listen:
                 self.door = Door(self.config.api.plate, self)
@@ -109,8 +116,8 @@ class Daemon:
         self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.outgoing.start()
 
-    def _start_manager(self) -> None:
-        config = self.config
+    async def _start_manager(self) -> None:
+        config, membership = self.config, self.membership
         settings = Settings(
             express_limit_bytes=config.express_limit_bytes,
             local_addresses=config.own_addresses,
@@ -119,6 +126,7 @@ class Daemon:
             local_directory=self._domain is None and self._directory is not None,
             make_keys=True,
             crypto=config.crypto_policy,
+            computer_sid=(lambda computer: None) if membership is None else membership.computer_sid,
         )
         identity = Identity(config.name, config.dns_domain)
         environment = Environment(time.time, os.urandom)
@@ -129,7 +137,11 @@ class Daemon:
         self.manager.queues.outgoing.most_incidental = config.max_incidental_queues
         # Who listens on one loopback address only shares this computer with others of its kind.
         self.manager.naming.loopback_is_local = not config.own_addresses
-        found = self.manager.start(provisioning=None)
+        if membership is None:
+            found = self.manager.start(provisioning=None)
+        else:
+            found = await asyncio.to_thread(membership.start, self.manager)
+            membership.go_live()
         # Who promised to commit before it stopped learns now how that ended.
         self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
         self.resource_manager = ResourceManager(self.manager.transactions)
@@ -172,6 +184,11 @@ class Daemon:
         self.incidental = Incidental(self.manager.queues, self.outgoing, config.incidental_queue_idle_s)
         for subscriber in (self.outgoing, self.arrivals, self.arrivals.forwarding, self.listener):
             self.manager.subscribe(subscriber)
+        if membership is not None:
+            membership.take = self.arrivals.receive
+            membership.wake = self.outgoing.wake_everything
+            self.outgoing.may_seal = membership.may_seal
+            self.addressing.ask = membership.ask
         self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
 
     async def _open_doors(self) -> None:
@@ -198,6 +215,12 @@ class Daemon:
             await self.remote_read.open()
 
     # What the channel of applications and remote read ask for
+
+    async def ask(self, call: Callable[[], _T]) -> _T:
+        return call() if self.membership is None else await self.membership.ask(call)
+
+    async def change(self, call: Callable[[], _T]) -> _T:
+        return call() if self.membership is None else await self.membership.change(call)
 
     def when_durable(self, action: Callable[[], None]) -> None:
         self.commit.when_durable(action)
@@ -226,6 +249,8 @@ class Daemon:
             await self.remote_read.close()
         if self.door is not None:
             await self.door.close()
+        if self.membership is not None:
+            await self.membership.stop()
         if self.failure is None:
             await self.commit.drain()
         self.outgoing.stop()
@@ -258,7 +283,8 @@ class Daemon:
             self._room_again(connection)
         for event in events:
             if isinstance(event, MessagesReceived):
-                self.arrivals.receive(connection, event)
+                if self.membership is None or not self.membership.holds_up(connection, event):
+                    self.arrivals.receive(connection, event)
             elif isinstance(event, MessagesAcknowledged):
                 self.outgoing.acknowledged(connection, event.tokens)
                 self._room_again(connection)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ class Drain:
         self.numbers: dict[int, int] = {}
         """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
         self._again: OrderedDict[int, Parcel] = OrderedDict()
+        self._held_up = False
         """By number, what has its place and is to be sent (again)."""
         self._expiries = Expiries(queue.positions)
         self._changed = False
@@ -151,6 +153,8 @@ class Drain:
                     self._look_ahead(behind)
                 chosen += fresh
                 break
+            if self._held_up:
+                break
         return chosen
 
     def _take_placed(self, most: int) -> tuple[list[Parcel], int]:
@@ -183,6 +187,7 @@ class Drain:
         """Lock messages that are to be sent, and write the places of the transactional ones. It ends early where there
         is no place to give."""
         chosen: list[Parcel] = []
+        self._held_up = False
         fresh: list[int] = []
         first: Place | None = None
         set_state = self.queue.positions.set_state
@@ -195,6 +200,9 @@ class Drain:
             if not plain:
                 message = self.load(lookup_id)
                 if message.local.private:
+                    if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
+                        self._held_up = True  # the keys come later, and nothing overtakes it
+                        break
                     sealed = self._sealed(lookup_id, message)
                     if sealed is None:
                         continue

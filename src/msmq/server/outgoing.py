@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msmq.manager.core import Subscriber
@@ -27,6 +27,7 @@ from msmq.server.places import LAST_SEQUENCE, stored_places
 from msmq.transfer.final_ack import FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
 from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, PublicName, parse_format_name
 from msmq.wire.packets import FinalAckBody, OrderAckBody
 
@@ -72,6 +73,8 @@ class Outgoing(Subscriber):
         self._woken: set[Link] = set()
         self._alarm = Alarm(self._timer_expired)
         self._stored = stored_places(values)
+        self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
+        """Whether a message can be encrypted by now; else something is called when it can."""
         self.deletions = 0
         """Rises whenever a message leaves an outgoing queue by another door than its drain's."""
 
@@ -171,6 +174,15 @@ class Outgoing(Subscriber):
         """Append to ConnectionHistory; the oldest entry makes room."""
         queue.connection_history.append(ConnectionHistoryEntry(status, self.core.now_s, error, addresses))
         del queue.connection_history[:-_HISTORY]
+
+    def wake_drain(self, drain: Drain) -> None:
+        if drain.link is not None:
+            self.wake(drain.link)
+
+    def wake_everything(self) -> None:
+        """Whatever was missing may be there now."""
+        for link in self.links.values():
+            self.wake(link)
 
     def _wake(self, drain: Drain) -> None:
         if drain.link is not None:

@@ -1,0 +1,70 @@
+"""What can be wrong with a directory, in words an operator can act upon."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msmq.directory.active_directory import ActiveDirectory
+
+REMEDIES: Final = (
+    (
+        r"[Cc]lock skew|KRB_AP_ERR_SKEW",
+        "The clocks of this host and of the domain controller differ by more than five minutes: set this one, for "
+        "example with chrony.",
+    ),
+    (
+        r"insufficientAccessRights|00000005|ACCESS_DENIED",
+        "The account may not do this. Let an administrator run `msmq directory join` with an account that may, or "
+        "give this one the right to create mSMQConfiguration objects below its computer, and mSMQQueue objects below "
+        "CN=msmq.",
+    ),
+    (
+        r"invalidCredentials|[Pp]reauthentication failed|password is incorrect|LOGON_FAILURE",
+        "The domain does not believe the account: the password or the keytab is wrong, or older than the account's "
+        "last change of password.",
+    ),
+    (
+        r"not found in Kerberos database|S_PRINCIPAL_UNKNOWN",
+        "Kerberos does not know such a name: the names in directory.servers must be the full DNS names of domain "
+        "controllers, and directory.principal an account of the domain.",
+    ),
+    (
+        r"[Cc]annot (contact|find) .*KDC|KDC has no support|krb5\.conf|[Nn]o credentials|No Kerberos credentials|"
+        r"[Kk]eytab",
+        "Kerberos gets no ticket: look at /etc/krb5.conf (default_realm, kdc) and at directory.keytab; `kinit -k -t "
+        "KEYTAB PRINCIPAL` shows the same.",
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED|certificate",
+        "The certificate of the domain controller is not trusted: name who signed it in "
+        "directory.certificate_authority, and the server by the name in the certificate.",
+    ),
+    (
+        r"strongerAuthRequired",
+        "The domain controller wants a protected connection: set directory.protection to seal, tls or start-tls.",
+    ),
+    (
+        r"noSuchObject|NO_OBJECT",
+        "An object is missing: the account of this computer in CN=Computers, or CN=MsmqServices below CN=Services in "
+        "the configuration. An administrator makes the first with `samba-tool computer create NAME` or by joining the "
+        "host to the domain, the second with the setup of Message Queuing.",
+    ),
+    (
+        r"refused|timed out|unreachable|[Nn]ame or service not known|getaddrinfo|socket|nodename",
+        "No domain controller can be reached: are the names in directory.servers right, do they resolve, and is port "
+        "389 (636 for tls) open?",
+    ),
+)
+"""What a message of a server or a library looks like, and what to do about it. The first one that fits counts."""
+
+
+def remedy(reason: str) -> str:
+    """What to do about a failure; empty when nobody knows."""
+    return next((what for pattern, what in REMEDIES if re.search(pattern, reason)), "")
+
+
+def explain(directory: ActiveDirectory) -> str:
+    """Why the last request failed, and what to do."""
+    reason = directory.last_failure or directory.connection.last_trouble
+    return f"{reason.rstrip('.')}. {remedy(reason)}".strip() if reason else ""

@@ -105,7 +105,8 @@ class Settings:
     """No message may take longer, whatever its sender asks for (note 12)."""
 
 
-_PROVISIONED: Final = ("site_identifier_list", "public_encryption_key_list", "public_signing_key_list")
+_KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
+_PROVISIONED: Final = ("site_identifier_list", *_KEYS)
 """What provisioning has just made; an older object of this computer in the directory does not undo it."""
 
 
@@ -233,7 +234,11 @@ class Initialization:
             raise refusal(result, "This queue manager could not be published")
         core.record = replace(core.record, identifier=identifier)
         _, own = self._read_own()
-        if own is not None:
+        if own is None:
+            return
+        if own.attributes.get("public_encryption_key_list") != core.record.public_encryption_key_list:
+            self._renew(own)  # it was there before: the directory does not always say so
+        else:
             adopt(core.record, own)
 
     def _take_over(self) -> None:
@@ -249,8 +254,9 @@ class Initialization:
     def _renew(self, own: DirectoryObject) -> None:
         """Take over our object, except what provisioning has just made: that is written to it."""
         record = self.core.record
-        adopt(record, own, keep=_PROVISIONED)
-        result = self.directory.write(directory_object(record), _PROVISIONED)
+        made = _PROVISIONED if self.settings.site_identifier is not None else _KEYS
+        adopt(record, own, keep=made)
+        result = self.directory.write(directory_object(record), made)
         if result is not DirectoryResult.SUCCESS:
             raise refusal(result, "The keys of this queue manager could not be published")
 

@@ -110,6 +110,8 @@ class Daemon:
                 await self.remote_read.close()
             if self.door is not None:
                 await self.door.close()
+            if self.membership is not None:
+                await self.membership.stop()
             self.store.close()
             raise
         self._housekeeping = Alarm(self._keep_house)

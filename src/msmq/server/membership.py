@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.cached import CachedDirectory, DomainDirectory, Question, reading
+from msmq.directory.threads import find_all
 from msmq.directory.troubles import explain
 from msmq.errors import DsError, MachineNotFoundError, MQError, NoDsError
 from msmq.manager.directory import DirectoryResult, Expression, ObjectClass, Relation
@@ -52,13 +53,14 @@ class Membership:
     # --- starting and stopping ------------------------------------------------------------------------------
 
     def site_identifier(self) -> bytes | None:
-        """The site that the configuration names. It waits for the directory.
+        """The site that the configuration names, or the only one there is. It waits for the directory.
 
         Raises:
             DsError: there is no such site.
         """
         if not self._settings.site:
-            return None
+            _, sites = find_all(self.directory, ObjectClass.SITE, None, ("identifier",))
+            return sites[0].identifier if len(sites) == 1 else None
         named = (Expression("name", Relation.EQUALS, self._settings.site),)
         result, site = self.directory.read(ObjectClass.SITE, named, ("identifier",))
         if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
@@ -91,8 +93,11 @@ class Membership:
             if self._active is None:
                 raise
             raise type(error)(f"{error} {explain(self._active)}") from error
+        record = manager.core.record
         if self._active is not None:
-            self._machine = self._active.computer_sid(manager.core.record.computer_name)
+            self._machine = self._active.computer_sid(record.computer_name)
+        if not record.site_identifier_list:
+            _log.warning("this host is in no site, so others find no way to it: name one in directory.site")
         return found
 
     def go_live(self) -> None:

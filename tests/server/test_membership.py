@@ -1,0 +1,217 @@
+"""Queue managers in a real domain: published, found by public names, signed and sealed, routed, and through an outage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from msmq.errors import NoDsError
+from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
+from msmq.manager.message import AuthenticationLevel, DeliveryGuarantee
+from msmq.manager.model import QueuePrivacyLevel
+from msmq.security.access import Token
+from msmq.security.leaving import Signer
+from msmq.security.sid import Sid
+from msmq.wire.algorithms import PrivacyLevel
+from msmq.wire.certificates import UserSignCerts
+from msmq.wire.variant import VT, Variant
+from scripts.samba_dc import DomainController
+from tests.directory.support import Domain, domain_of
+from tests.security.correspondent import BITS
+from tests.security.samples import certificate, private_key
+from tests.server.members import Members, members, public_name, run
+from tests.server.support import ALICE, BOB, CAROL, eventually
+
+LABEL = 108
+USER_DN = "CN=alice,CN=Users,DC=msmq,DC=test"
+
+
+@pytest.fixture(scope="module")
+def domain(domain_controller: DomainController) -> Iterator[Domain]:
+    yield from domain_of(domain_controller)
+
+
+def register(domain: Domain) -> tuple[Signer, Token]:
+    """A certificate of the domain's user alice, and who she is."""
+    sid = domain.look(USER_DN, "objectSid")["objectSid"][0]
+    blob = UserSignCerts().register(certificate(BITS), bytes(16))
+    values = {
+        "security_identifier": sid,
+        "certificates": blob.encode(),
+        "certificate_digest_list": tuple(entry.digest for entry in blob.certificates),
+    }
+    result = domain.directory.write(DirectoryObject(ObjectClass.USER, values), None, None)
+    assert result is DirectoryResult.SUCCESS, domain.directory.last_failure
+    return Signer(certificate(BITS), private_key(BITS)), Token.authenticated(Sid.decode(sid))
+
+
+def test_the_first_start_publishes_the_queue_manager_with_its_keys(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with members(tmp_path, domain) as here:
+            alice = await here.join(ALICE)
+            seen = domain.look(domain.directory.objects.names.queue_manager(alice.config.name))
+            assert seen["objectGUID"] == [alice.guid]
+            assert seen["mSMQEncryptKey"] == [alice.manager.keys.public_encryption_key_list()]
+            computer = domain.look(domain.directory.objects.names.computer(alice.config.name))
+            assert computer["mSMQSignCertificates"] == [alice.manager.keys.public_signing_key_list()]
+            before = alice.guid
+            await alice.restart()
+            assert alice.guid == before
+
+    run(test)
+
+
+def test_an_object_from_before_gets_the_new_keys_and_keeps_its_site(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        site, identifier = domain.site()
+        old = domain.queue_manager(site_identifier_list=(identifier,), public_encryption_key_list=b"old")
+        async with members(tmp_path, domain) as here:
+            alice = await here.join(ALICE, old.attributes["computer_name"], site="")
+            assert alice.guid == old.identifier
+            assert alice.core.record.site_identifier_list == (identifier,)
+            seen = domain.look(old.attributes["full_path"])
+            assert seen["mSMQEncryptKey"] == [alice.manager.keys.public_encryption_key_list()]
+            assert seen["mSMQSites"] == [identifier]
+
+    run(test)
+
+
+def test_public_queues_are_created_written_and_deleted(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with members(tmp_path, domain) as here:
+            alice = await here.join(ALICE)
+            queue = await alice.publish("Q&A=(*)", label="first")
+            path = domain.directory.objects.names.queue(queue.pathname)
+            assert domain.look(path)["objectGUID"] == [queue.identifier]
+            assert domain.look(path)["mSMQLabelEx"] == [b"first"]
+            administration = alice.manager.administration
+            await alice.daemon.change(
+                lambda: administration.set_properties(queue, [LABEL], [Variant(VT.LPWSTR, "second")])
+            )
+            assert domain.look(path)["mSMQLabelEx"] == [b"second"]
+            assert queue.label == "second"
+            await alice.daemon.change(lambda: alice.manager.queues.delete(queue))
+            assert not domain.exists(path)
+            assert queue.pathname.lower() not in alice.core.by_path
+
+    run(test)
+
+
+def test_signed_and_encrypted_messages_by_public_names(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        signer, user = register(domain)
+        async with members(tmp_path, domain) as here:
+            alice, bob = await here.join(ALICE), await here.join(BOB)
+            queue = await bob.publish(authentication=True, privacy_level=QueuePrivacyLevel.BODY)
+            for number in range(3):
+                await alice.post(
+                    public_name(queue),
+                    b"order %d" % number,
+                    signer=signer,
+                    caller=user,
+                    sender_identifier=user.user.encode(),
+                    authentication_level=AuthenticationLevel.SIG20,
+                    privacy_level=PrivacyLevel.ADVANCED,
+                )
+            await eventually(lambda: len(queue.positions) == 3, 30)
+            assert bob.bodies(queue) == [b"order 0", b"order 1", b"order 2"]
+            for entry in queue.positions:
+                stored = bob.core.load(queue, entry)
+                assert stored.local.authentication_level
+                assert stored.local.private
+
+    run(test)
+
+
+def test_a_third_host_routes_between_sites(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        (paris, paris_guid), (rome, rome_guid) = domain.site(), domain.site()
+        router = domain.computer()
+        for site in (paris, rome):
+            domain.server(router, site)
+        domain.queue_manager(
+            computer_name=router,
+            site_identifier_list=(paris_guid, rome_guid),
+            routing_server=True,
+            directory_server=False,
+            supporting_server=False,
+        )
+        async with members(tmp_path, domain) as here:
+            bob = await here.join(BOB, router, site="")
+            alice, carol = await here.join(ALICE, site=paris), await here.join(CAROL, site=rome)
+            assert bob.core.record.routing_server
+            queue = await carol.publish(privacy_level=QueuePrivacyLevel.BODY)
+            await alice.post(public_name(queue), b"by way of Bob", privacy_level=PrivacyLevel.ADVANCED)
+            await eventually(lambda: carol.bodies(queue) == [b"by way of Bob"], 30)
+            peers = {connection.session.remote_guid for connection in carol.daemon._in_session}
+            assert peers == {bob.guid}
+
+    run(test)
+
+
+def test_a_domain_controller_that_stops_and_starts_again(
+    own_domain_controller: DomainController, tmp_path: Path
+) -> None:
+    controller = own_domain_controller
+
+    async def test(here: Members) -> None:
+        alice, bob = await here.join(ALICE), await here.join(BOB)
+        queue = await bob.publish(privacy_level=QueuePrivacyLevel.BODY)
+        name = public_name(queue)
+
+        async def exchange(body: bytes) -> None:
+            await alice.post(
+                name,
+                body,
+                privacy_level=PrivacyLevel.ADVANCED,
+                delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
+            )
+            await eventually(lambda: body in bob.bodies(queue), 30)
+
+        await exchange(b"before")
+        controller.stop()
+        for node in (alice, bob):  # also with new sessions
+            node.cut()
+        await exchange(b"during")
+        with pytest.raises(NoDsError):
+            await bob.publish("late")
+        assert bob.core.directory_offline
+        await exchange(b"offline")
+        # What is ours is still answered.
+        result, own = await bob.ask(
+            lambda: bob.manager.directory.read(ObjectClass.QUEUE, by_identifier(queue.identifier))
+        )
+        assert result is DirectoryResult.SUCCESS
+        assert own is not None
+        # A host that starts meanwhile goes on with what it kept.
+        await bob.restart()
+        assert bob.core.directory_offline
+        found = bob.core.by_identifier[queue.identifier]
+        assert b"during" in bob.bodies(found)
+        controller.start()
+        await eventually(lambda: not bob.core.directory_offline, 60)
+        await bob.publish("late")
+        await alice.post(name, b"after", privacy_level=PrivacyLevel.ADVANCED)
+        await eventually(lambda: b"after" in bob.bodies(found), 30)
+
+    async def life() -> None:
+        async with members(tmp_path, Domain(controller)) as here:
+            await test(here)
+
+    run(life)
+
+
+def test_a_first_start_without_a_controller_says_what_to_do(
+    own_domain_controller: DomainController, tmp_path: Path
+) -> None:
+    async def test() -> None:
+        domain = Domain(own_domain_controller)
+        name = domain.computer()
+        own_domain_controller.stop()
+        async with members(tmp_path, domain) as here:
+            with pytest.raises(NoDsError, match="directory.servers"):
+                await here.join(ALICE, name)
+
+    run(test)

@@ -1,4 +1,4 @@
-"""Queue managers in a real domain: published, found by public names, signed and sealed, routed, and through an outage."""
+"""Queue managers in a real domain: published, found by public names, signed and sealed, routed, and in an outage."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_first_start_publishes_the_queue_manager_with_its_keys(domain: Domai
 
 def test_an_object_from_before_gets_the_new_keys_and_keeps_its_site(domain: Domain, tmp_path: Path) -> None:
     async def test() -> None:
-        site, identifier = domain.site()
+        _, identifier = domain.site()
         old = domain.queue_manager(site_identifier_list=(identifier,), public_encryption_key_list=b"old")
         async with members(tmp_path, domain) as here:
             alice = await here.join(ALICE, old.attributes["computer_name"], site="")
@@ -211,7 +211,7 @@ def test_a_first_start_without_a_controller_says_what_to_do(
         name = domain.computer()
         own_domain_controller.stop()
         async with members(tmp_path, domain) as here:
-            with pytest.raises(NoDsError, match="directory.servers"):
+            with pytest.raises(NoDsError, match=r"directory\.servers"):
                 await here.join(ALICE, name)
 
     run(test)

@@ -51,7 +51,7 @@ REMEDIES: Final = (
         "host to the domain, the second with the setup of Message Queuing.",
     ),
     (
-        r"refused|timed out|terminated|reset by peer|unreachable|[Nn]ame or service not known|getaddrinfo|socket|nodename",
+        r"refused|timed out|terminated|reset by peer|unreachable|[Nn]ame or service not known|getaddrinfo|socket",
         "No domain controller can be reached: are the names in directory.servers right, do they resolve, and is port "
         "389 (636 for tls) open?",
     ),

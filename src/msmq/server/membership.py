@@ -86,6 +86,7 @@ class Membership:
             MQError: the directory refuses it, or this is its first start and there is no directory.
         """
         self._manager = manager
+        manager.directory.online_check_s = self._settings.recheck_s
         try:
             manager.settings.site_identifier = self.site_identifier()
             found = manager.start(provisioning=None)
@@ -108,7 +109,6 @@ class Membership:
         directory.lost = events.went_away
         events.remembered = directory.remembered
         events.apart = self._apart
-        events.online_check_s = self._settings.recheck_s
         read_around = events.came_online
 
         def came_online() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from msmq.directory.joining import Joining
 from msmq.errors import NoDsError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
 from msmq.manager.message import AuthenticationLevel, DeliveryGuarantee
@@ -17,8 +18,8 @@ from msmq.security.sid import Sid
 from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.certificates import UserSignCerts
 from msmq.wire.variant import VT, Variant
-from scripts.samba_dc import DomainController
-from tests.directory.support import Domain, domain_of
+from scripts.samba_dc import PASSWORD, REALM, DomainController
+from tests.directory.support import DEFAULT_SITE, Domain, domain_of
 from tests.security.correspondent import BITS
 from tests.security.samples import certificate, private_key
 from tests.server.members import Members, members, public_name, run
@@ -59,6 +60,28 @@ def test_the_first_start_publishes_the_queue_manager_with_its_keys(domain: Domai
             before = alice.guid
             await alice.restart()
             assert alice.guid == before
+
+    run(test)
+
+
+def test_once_joined_the_account_of_the_computer_is_enough(domain: Domain, tmp_path: Path) -> None:
+    async def test() -> None:
+        name = domain.computer()
+        Joining(domain.directory, name).join(DEFAULT_SITE)
+        domain.controller.tool("user", "setpassword", f"{name[:15]}$", f"--newpassword={PASSWORD}")
+        async with members(tmp_path, domain) as here:
+            alice = await here.join(ALICE, name, principal=f"{name[:15]}$@{REALM}")
+            seen = domain.look(domain.directory.objects.names.queue_manager(name))
+            assert seen["mSMQEncryptKey"] == [alice.manager.keys.public_encryption_key_list()]
+            queue = await alice.publish()
+            path = domain.directory.objects.names.queue(queue.pathname)
+            assert domain.exists(path)
+            administration = alice.manager.administration
+            await alice.daemon.change(
+                lambda: administration.set_properties(queue, [LABEL], [Variant(VT.LPWSTR, "second")])
+            )
+            await alice.daemon.change(lambda: alice.manager.queues.delete(queue))
+            assert not domain.exists(path)
 
     run(test)
 

@@ -17,6 +17,7 @@ from msmq.cli import (
     config,
     dead_letter,
     decode,
+    directory,
     demo,
     manager,
     message,
@@ -70,6 +71,7 @@ app.command(
     rich_help_panel=_RUNNING,
 )(decode.decode)
 app.add_typer(config.app, name="config", rich_help_panel=_RUNNING)
+app.add_typer(directory.app, name="directory", rich_help_panel=_RUNNING)
 app.add_typer(store.app, name="store", rich_help_panel=_RUNNING)
 app.add_typer(user.app, name="user", rich_help_panel=_RUNNING)
 

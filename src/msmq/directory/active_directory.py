@@ -53,7 +53,8 @@ class ActiveDirectory:
         with self.connection.hold():
             yield
 
-    def _do(self, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
+    def attempt(self, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
+        """Anything that may fail, with its failure as the result."""
         try:
             return DirectoryResult.SUCCESS, operation()
         except DirectoryFailure as failure:
@@ -70,17 +71,17 @@ class ActiveDirectory:
     ) -> tuple[DirectoryResult, bytes | None]:
         """Create Directory Object. It is made in the name the connection was bound with; ``caller`` is whom it
         will belong to."""
-        return self._do(lambda: self.creating.create(item, attributes, caller))
+        return self.attempt(lambda: self.creating.create(item, attributes, caller))
 
     def delete(self, item: DirectoryObject, caller: Token | None) -> DirectoryResult:
         """Delete Directory Object."""
-        return self._do(lambda: self.creating.delete(item))[0]
+        return self.attempt(lambda: self.creating.delete(item))[0]
 
     def write(
         self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
     ) -> DirectoryResult:
         """Write Directory."""
-        return self._do(lambda: self.writing.write(item, attributes))[0]
+        return self.attempt(lambda: self.writing.write(item, attributes))[0]
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ class ActiveDirectory:
         self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
     ) -> tuple[DirectoryResult, DirectoryObject | None]:
         """Read Directory."""
-        return self._do(lambda: self.reading.read(object_class, conditions, attributes))
+        return self.attempt(lambda: self.reading.read(object_class, conditions, attributes))
 
     def read_begin(
         self,
@@ -98,24 +99,24 @@ class ActiveDirectory:
         sort_order: Mapping[str, SortKey] | None,
     ) -> tuple[DirectoryResult, int | None]:
         """Read Directory Begin."""
-        return self._do(lambda: self.reading.begin(object_class, conditions, attributes, sort_order))
+        return self.attempt(lambda: self.reading.begin(object_class, conditions, attributes, sort_order))
 
     def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
         """Read Directory Next."""
-        return self._do(lambda: self.reading.next(query))
+        return self.attempt(lambda: self.reading.next(query))
 
     def read_end(self, query: int) -> DirectoryResult:
         """Read Directory End."""
-        return self._do(lambda: self.reading.end(query))[0]
+        return self.attempt(lambda: self.reading.end(query))[0]
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
         """All public queues of a computer, in one paged search below its queue manager."""
-        result, found = self._do(lambda: self.reading.queues_of(computer))
+        result, found = self.attempt(lambda: self.reading.queues_of(computer))
         return result, found or ()
 
     def computer_sid(self, computer: str) -> Sid | None:
         """The account of a computer; None when it cannot be had."""
-        found = self._do(
+        found = self.attempt(
             lambda: self.objects.get(self.objects.names.computer(computer), b"", ["objectSid"])["objectSid"]
         )[1]
         return Sid.decode(found[0]) if found else None
@@ -124,11 +125,11 @@ class ActiveDirectory:
 
     def resolve_queue_alias(self, full_path: str) -> tuple[DirectoryResult, str | None]:
         """Resolve Queue Alias."""
-        return self._do(lambda: self.resolving.alias(full_path))
+        return self.attempt(lambda: self.resolving.alias(full_path))
 
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None
     ) -> tuple[DirectoryResult, Sequence[str]]:
         """Resolve Distribution List; ``domain`` is where the list is kept, which its identifier tells as well."""
-        result, members = self._do(lambda: self.resolving.distribution_list(guid))
+        result, members = self.attempt(lambda: self.resolving.distribution_list(guid))
         return result, members or ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from msmq.directory.active_directory import ActiveDirectory
+if TYPE_CHECKING:
+    from msmq.directory.active_directory import ActiveDirectory
 
 REMEDIES: Final = (
     (

@@ -12,9 +12,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.cached import CachedDirectory, DomainDirectory, Question, reading
 from msmq.directory.threads import find_all
 from msmq.directory.troubles import explain
@@ -24,13 +23,31 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.recovered import Recovered
 from msmq.security.sid import Sid
 from msmq.server.connection import Connection
-from msmq.server.directory_settings import DirectorySettings
+from msmq.server.directory_settings import ConfigError, DirectorySettings
 from msmq.transfer.events import MessagesReceived
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.message import UserMessage
 
+if TYPE_CHECKING:
+    from msmq.directory.active_directory import ActiveDirectory
+
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+
+
+def reach(settings: DirectorySettings) -> ActiveDirectory:
+    """The directory of the domain, not connected yet.
+
+    Raises:
+        ConfigError: what it needs is not installed, or the password cannot be read.
+    """
+    try:
+        from msmq.directory.active_directory import ActiveDirectory
+    except ImportError as error:
+        raise ConfigError(
+            f"directory: {error}. A domain needs more packages: pip install 'msmq[directory,kerberos]'"
+        ) from error
+    return ActiveDirectory(settings.connection())
 
 
 class Membership:
@@ -39,7 +56,7 @@ class Membership:
     def __init__(self, settings: DirectorySettings, directory: DomainDirectory | None = None) -> None:
         """``directory`` stands in for Active Directory."""
         self._settings = settings
-        self._active = ActiveDirectory(settings.connection()) if directory is None else None
+        self._active = reach(settings) if directory is None else None
         self.directory = CachedDirectory(directory or self._active)  # type: ignore[arg-type]  # one of them is there
         self._manager: QueueManager | None = None
         self._machine: Sid | None = None

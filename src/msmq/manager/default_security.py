@@ -23,6 +23,11 @@ from msmq.wire.access_masks import QueueAccessMask
 
 _LOOK: Final = int(QueueAccessMask.GET_QUEUE_PROPERTIES | QueueAccessMask.GET_QUEUE_PERMISSIONS)
 _SEND: Final = int(QueueAccessMask.WRITE_MESSAGE)
+_KEEP: Final = _LOOK | int(
+    QueueAccessMask.SET_QUEUE_PROPERTIES
+    | QueueAccessMask.CHANGE_QUEUE_PERMISSIONS
+    | QueueAccessMask.DELETE_QUEUE
+)
 _ALL: Final = int(QueueAccessMask.QUEUE_GENERIC_ALL)
 
 _GUEST: Final = 501
@@ -72,11 +77,15 @@ def specified_descriptor(supplied: SecurityDescriptor, given: Circumstances) -> 
 
 
 def ruled_descriptor(supplied: SecurityDescriptor, given: Circumstances) -> SecurityDescriptor:
-    """The rule that runs: owner and administrators everything, everybody look and send."""
+    """The rule that runs: owner and administrators everything, everybody look and send. In a domain the queue manager
+    looks after the object with the account of its computer, which therefore may change and delete it."""
     owner = supplied.owner or (given.caller.user if given.caller else ADMINISTRATORS)
     if owner in (ANONYMOUS, EVERYONE):  # everything would be everybody's
         owner = ADMINISTRATORS
-    entries = {EVERYONE: _LOOK | _SEND, **_strangers(given), owner: _ALL, ADMINISTRATORS: _ALL}
+    entries = {EVERYONE: _LOOK | _SEND, **_strangers(given)}
+    if given.machine is not None:
+        entries[given.machine] = _KEEP
+    entries |= {owner: _ALL, ADMINISTRATORS: _ALL}
     return _final(supplied, owner, entries)
 
 

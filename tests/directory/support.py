@@ -91,15 +91,15 @@ _OPERATIONS = {
 
 def _request(data: bytes) -> Request:
     """Read an LDAPMessage (RFC 4511 4.1.1) without the help of the library that wrote it."""
-    ((_, message),) = _parts(data)
-    _, (tag, body), *controls = _parts(message)
+    ((_, message),) = parts_of(data)
+    _, (tag, body), *controls = parts_of(message)
     request = Request(_OPERATIONS[tag])
     for _, listed in controls:
-        request.controls = [_parts(control)[0][1].decode() for _, control in _parts(listed)]
+        request.controls = [parts_of(control)[0][1].decode() for _, control in parts_of(listed)]
     if request.operation == "delRequest":
         request.dn = body.decode()
     elif request.operation == "searchRequest":
-        base, scope, deref, size, time, types, conditions, attributes = _parts(body)
+        base, scope, deref, size, time, types, conditions, attributes = parts_of(body)
         request.dn = base[1].decode()
         request.fields = {
             "scope": scope[1][0],
@@ -107,26 +107,26 @@ def _request(data: bytes) -> Request:
             "size_limit": int.from_bytes(size[1], "big"),
             "time_limit": int.from_bytes(time[1], "big"),
             "types_only": bool(types[1][0]),
-            "attributes": [name.decode() for _, name in _parts(attributes[1])],
+            "attributes": [name.decode() for _, name in parts_of(attributes[1])],
             "filter": _filter(*conditions),
         }
     elif request.operation == "addRequest":
-        (_, dn), (_, attributes_given) = _parts(body)
+        (_, dn), (_, attributes_given) = parts_of(body)
         request.dn = dn.decode()
-        for _, attribute in _parts(attributes_given):
-            (_, name), (_, values) = _parts(attribute)
-            request.fields[name.decode()] = [value for _, value in _parts(values)]
+        for _, attribute in parts_of(attributes_given):
+            (_, name), (_, values) = parts_of(attribute)
+            request.fields[name.decode()] = [value for _, value in parts_of(values)]
     elif request.operation == "modifyRequest":
-        (_, dn), (_, changes) = _parts(body)
+        (_, dn), (_, changes) = parts_of(body)
         request.dn = dn.decode()
-        for _, change in _parts(changes):
-            (_, operation), (_, modification) = _parts(change)
-            (_, name), (_, values) = _parts(modification)
-            request.fields[name.decode()] = (operation[0], [value for _, value in _parts(values)])
+        for _, change in parts_of(changes):
+            (_, operation), (_, modification) = parts_of(change)
+            (_, name), (_, values) = parts_of(modification)
+            request.fields[name.decode()] = (operation[0], [value for _, value in parts_of(values)])
     return request
 
 
-def _parts(data: bytes) -> list[tuple[int, bytes]]:
+def parts_of(data: bytes) -> list[tuple[int, bytes]]:
     """The elements of BER-encoded data: tags and contents."""
     parts = []
     while data:
@@ -143,11 +143,11 @@ def _parts(data: bytes) -> list[tuple[int, bytes]]:
 def _filter(tag: int, body: bytes) -> str:
     """A filter as RFC 4515 writes it, values unescaped."""
     if tag in (0xA0, 0xA1, 0xA2):
-        inner = "".join(_filter(*part) for part in _parts(body))
+        inner = "".join(_filter(*part) for part in parts_of(body))
         return f"({ {0xA0: '&', 0xA1: '|', 0xA2: '!'}[tag] }{inner})"
     if tag == 0x87:
         return f"({body.decode()}=*)"
-    (_, name), (_, value) = _parts(body)
+    (_, name), (_, value) = parts_of(body)
     relation = {0xA3: "=", 0xA5: ">=", 0xA6: "<="}[tag]
     return f"({name.decode()}{relation}{value.decode(errors='backslashreplace')})"
 

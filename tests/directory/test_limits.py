@@ -44,7 +44,11 @@ def labelled(label: str) -> Filter:
 
 
 def queue(number: int, label: str) -> dict[str, list[bytes]]:
-    return {"objectGUID": [number.to_bytes(16, "big")], "cn": [b"q%d" % number], "mSMQLabelEx": [label.encode()]}
+    return {
+        "objectGUID": [number.to_bytes(16, "big")],
+        "cn": [b"q%d" % number],
+        "mSMQLabelEx": [label.encode()],
+    }
 
 
 @pytest.mark.spec("DSSM-3.1.6.15-j")
@@ -67,7 +71,9 @@ def test_more_queues_than_a_server_gives_at_once(
         f"{computer}\\q{number}" for number in range(MANY)
     )
     # One search to see the base, then pages, and nothing for each queue.
-    assert len(domain.trace.sent("searchRequest")) == 1 + -(-MANY // domain.directory.connection.settings.page_size)
+    assert len(domain.trace.sent("searchRequest")) == 1 + -(
+        -MANY // domain.directory.connection.settings.page_size
+    )
     domain.trace.clear()
     result, listed = domain.directory.queues_of(host["computer_name"])
     assert (result, len(listed)) == (SUCCESS, MANY)

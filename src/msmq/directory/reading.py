@@ -63,7 +63,7 @@ class Reading:
             return self._search_one(object_class, conditions, listed)
         wanted = _with_implied(kind, check_list(kind, listed))
         guid, path = (one.value, "") if one.attribute == "identifier" else (b"", one.value)
-        found = self.objects.get(path, guid, _ldap_names(kind, wanted))
+        found = self.objects.get(path, guid, ldap_names(kind, wanted))
         return self.converter.element(kind, wanted, found, {})
 
     def _search_one(
@@ -90,7 +90,7 @@ class Reading:
         """Read Directory Begin; nothing found is an empty list of results."""
         kind = _kind(object_class)
         wanted = _with_implied(kind, check_list(kind, listed))
-        iterator = ReadIterator(next(self._handles), kind, wanted, _ldap_names(kind, wanted))
+        iterator = ReadIterator(next(self._handles), kind, wanted, ldap_names(kind, wanted))
         asked = [clause for expression in conditions or () for clause in self._clauses(kind, expression)]
         try:
             iterator.ldap_state = self.objects.search(kind.ldap_class, asked, iterator.ldap_attribute_list)
@@ -119,7 +119,7 @@ class Reading:
         kind = KINDS[ObjectClass.QUEUE]
         wanted = _with_implied(kind, kind.names)
         base = self.objects.names.queue_manager(computer)
-        found = self.objects.search(kind.ldap_class, (), _ldap_names(kind, wanted), base)
+        found = self.objects.search(kind.ldap_class, (), ldap_names(kind, wanted), base)
         queues: list[DirectoryObject] = []
         known: Known = {}
         for values in found:
@@ -173,7 +173,7 @@ def _with_implied(kind: Kind, listed: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _ldap_names(kind: Kind, wanted: Sequence[str]) -> list[str]:
+def ldap_names(kind: Kind, wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ldap for _, ldap in ldap_attributes(kind, wanted)))
 
 

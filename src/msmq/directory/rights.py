@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -160,8 +161,9 @@ def encode(security: bytes, object_class: ObjectClass) -> bytes:
     return to_directory(SecurityDescriptor.decode(security), object_class).encode()
 
 
+@lru_cache(maxsize=1_024)
 def decode(value: bytes, object_class: ObjectClass) -> bytes:
-    """The content of nTSecurityDescriptor, as MSMQ has it."""
+    """The content of nTSecurityDescriptor, as MSMQ has it. Very many queues have the same one."""
     try:
         return from_directory(SecurityDescriptor.decode(value), object_class).encode()
     except DecodeError as error:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import msmq
 from msmq.directory.joining import Joining
 from msmq.errors import NoDsError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
@@ -18,12 +21,12 @@ from msmq.security.sid import Sid
 from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.certificates import UserSignCerts
 from msmq.wire.variant import VT, Variant
-from scripts.samba_dc import PASSWORD, REALM, DomainController
+from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain, domain_of
 from tests.security.correspondent import BITS
 from tests.security.samples import certificate, private_key
 from tests.server.members import Members, members, public_name, run
-from tests.server.support import ALICE, BOB, CAROL, eventually
+from tests.server.support import ALICE, BOB, CAROL, eventually, free_port
 
 LABEL = 108
 USER_DN = "CN=alice,CN=Users,DC=msmq,DC=test"
@@ -170,6 +173,51 @@ def test_a_third_host_routes_between_sites(domain: Domain, tmp_path: Path) -> No
             await eventually(lambda: carol.bodies(queue) == [b"by way of Bob"], 30)
             peers = {connection.session.remote_guid for connection in carol.daemon._in_session}
             assert peers == {bob.guid}
+
+    run(test)
+
+
+def test_a_process_that_logs_on_with_its_keytab(domain: Domain, tmp_path: Path) -> None:
+    """``msmq serve`` as the computer itself, by Kerberos; an application creates a public queue and sends to it."""
+    name = domain.computer()
+    account = f"{name[:15]}$"
+    Joining(domain.directory, name).join(DEFAULT_SITE)
+    domain.controller.tool("user", "setpassword", account, f"--newpassword={PASSWORD}")
+    keytab = domain.controller.export_keytab(account, tmp_path / "qm.keytab")
+    server = f"{HOST}@{domain.controller.address}:{domain.controller.ports['ldap']}"
+    config = tmp_path / "qm.toml"
+    config.write_text(
+        f'name = "{name}"\ndns_domain = "msmq.test"\n[directory]\nkind = "ldap"\nservers = ["{server}"]\n'
+        f'principal = "{account}@{REALM}"\nkeytab = "{keytab.name}"\nmechanism = "kerberos"\n',
+        encoding="utf-8",
+    )
+    door = f"unix:{tmp_path}/door"
+
+    async def test() -> None:
+        command = [sys.executable, "-m", "msmq", "serve", "--data", str(tmp_path / "data"), "--listen", ALICE]
+        command += ["--port", str(free_port()), "--ping-port", "0", "--api", door, "--config", str(config)]
+        with (tmp_path / "log").open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=asyncio.subprocess.PIPE, stderr=log, env=domain.controller.environment
+            )
+        try:
+            assert process.stdout is not None
+            line = await process.stdout.readline()
+            assert line.startswith(b"ready"), (tmp_path / "log").read_text(encoding="utf-8")
+            async with msmq.connect(door) as here:
+                await here.create_queue(".\\orders", label="by an application")
+                path = domain.directory.objects.names.queue(f"{name}\\orders")
+                assert domain.look(path)["mSMQLabelEx"] == [b"by an application"]
+                (public,) = [
+                    info.format_name for info in await here.queues() if "PUBLIC=" in info.format_name
+                ]
+                await here.queue(public).send(b"hello")
+                assert (await here.queue(public).receive(timeout=30)).body == b"hello"
+                await here.delete_queue(public)
+                assert not domain.exists(path)
+        finally:
+            process.terminate()
+            assert await process.wait() == 0
 
     run(test)
 

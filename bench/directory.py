@@ -40,6 +40,7 @@ from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD, lease
 
 ROUNDS = 4
 SINGLE = 60
+BLOCK = 1_000
 COMPUTER = "bench"
 
 
@@ -195,12 +196,14 @@ def main() -> None:
             bench.single()
             for count in (queues // 10, queues):
                 begun = 0 if count < queues else queues // 10
-                controller.load(
-                    "\n".join(
-                        f"dn: CN=q{number},{bench.parent}\nobjectClass: mSMQQueue\nmSMQLabelEx: label {number}\n"
-                        for number in range(begun, count)
+                for first in range(begun, count, BLOCK):
+                    controller.load(
+                        "\n".join(
+                            f"dn: CN=q{number},{bench.parent}\nobjectClass: mSMQQueue\n"
+                            f"mSMQLabelEx: label {number}\n"
+                            for number in range(first, min(first + BLOCK, count))
+                        )
                     )
-                )
                 bench.many(count)
 
 

@@ -159,6 +159,7 @@ def test_an_export_is_a_directory_file(domain: Domain, tmp_path: Path) -> None:
     host = domain.queue_manager(site_identifier_list=(paris_guid,))
     computer = host.attributes["computer_name"]
     queue = domain.queue(computer, base_priority=3)
+    odd = domain.queue(computer, f"not a name {domain.name()}")
     file = configuration(tmp_path, domain.controller, computer)
     status, told = run("export", file)
     assert status == 0
@@ -169,4 +170,6 @@ def test_an_export_is_a_directory_file(domain: Domain, tmp_path: Path) -> None:
     assert known[host.identifier].attributes["site_identifier_list"] == (paris_guid,)
     assert known[queue.identifier].attributes["pathname"] == queue.attributes["pathname"]
     assert known[queue.identifier].attributes["base_priority"] == 3
+    assert odd.identifier not in known
+    assert odd.attributes["pathname"].partition("\\")[2] in told  # as a remark
     assert known[rome_guid].object_class is ObjectClass.SITE

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.threads import find_all
 from msmq.directory.troubles import explain, remedy
-from msmq.errors import MsmqError
+from msmq.errors import MQError, MsmqError
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
@@ -21,6 +21,7 @@ from msmq.manager.directory import (
     by_identifier,
 )
 from msmq.wire.guid import guid_text
+from msmq.wire.names import QueuePath
 
 MOST_SKEW_S: Final = 300
 """What Kerberos puts up with."""
@@ -246,7 +247,9 @@ class Joining:
         known = {name.lower() for name in host_names.values()}
         for queue in queues:
             path = queue.attributes["pathname"]
-            if path.partition("\\")[0].lower() in known:
+            if not _is_path(path):
+                lines += [f"# left out, for it is no path name: {_toml(path)}", ""]
+            elif path.partition("\\")[0].lower() in known:
                 lines += _table(
                     "queues",
                     {
@@ -296,6 +299,15 @@ def _host(
         "out_routing_servers": _names(given["out_routing_server_identifier_list"], host_names),
         "in_routing_servers": _names(given["in_routing_server_identifier_list"], host_names),
     }
+
+
+def _is_path(text: str) -> bool:
+    """Others may have put names into the directory that no queue manager would open."""
+    try:
+        QueuePath.parse(text)
+    except MQError:
+        return False
+    return True
 
 
 def _names(identifiers: Iterable[bytes], names: Mapping[bytes, str]) -> list[str]:

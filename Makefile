@@ -6,6 +6,8 @@ RUNS ?= 0
 SEED ?= 1
 SEEDS ?= 0
 STEPS ?= 1000
+SIM ?= all
+MINUTES ?= 5
 SAMPLE ?= samples/session.pcap
 
 VENV := .venv
@@ -13,7 +15,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve decode test check format conformance bench sim fuzz hostile docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,8 +53,11 @@ conformance: setup ## Run the tests and write docs/conformance.md (CHECK=1: only
 bench: setup ## Run every benchmark of bench/
 	@set -e; for script in bench/*.py; do echo "== $$script"; $(VENV)/bin/python "$$script"; done
 
-sim: setup ## Simulate the queue manager on a failing disk until it fails (SEED=, SEEDS=, STEPS=)
-	@$(RUN) msmq.testing.manager_sim --seed $(SEED) --seeds $(SEEDS) --steps $(STEPS)
+sim: setup ## Simulate until it fails: SIM=network, manager, store or all in turn (SEED=, SEEDS=, STEPS=)
+	@$(RUN) msmq.testing.campaign --sim $(SIM) --seed $(SEED) --seeds $(SEEDS) --steps $(STEPS)
+
+soak: setup ## Kill processes and cut lines for MINUTES=5 while transactional messages flow
+	@$(RUN) tests.server.chaos --minutes $(MINUTES)
 
 fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 
 import pytest
 import uvloop
 
 from msmq.server.alarm import Alarm, now_ms
+from msmq.testing.network import SimulatedNetwork
 from tests.server.support import eventually, run
 
 
@@ -64,3 +66,16 @@ def test_a_deadline_that_has_passed_is_not_put_off(factory: Callable[[], asyncio
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(test())
+
+
+def test_a_deadline_is_reached_when_its_alarm_goes_off() -> None:
+    """1.019 * 1,000 is less than 1,019."""
+    network = SimulatedNetwork(Random(1))
+    loop = network.boot("10.0.0.1")
+    reached: list[int] = []
+    with loop.running():
+        Alarm(lambda: reached.append(now_ms())).set(1_019)
+    while network.step(2):
+        pass
+    assert reached == [1_019]
+    network.close()

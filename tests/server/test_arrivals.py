@@ -388,3 +388,28 @@ def test_the_order_queue_is_not_for_applications(tmp_path: Path) -> None:
             await peer.close()
 
     run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.10-b")
+@pytest.mark.parametrize("name", ["order_queue$", "notify_queue$", "admin_queue$"])
+def test_nobody_is_told_about_queues_that_are_internal(tmp_path: Path, name: str) -> None:
+    """Whatever becomes of a message there; one to a queue of an application is answered."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, send_insecure_nacks=True) as here:
+            alice = await here.node(ALICE)
+            alice.queue()
+            admin = alice.queue("adm")
+            peer = Peer()
+            await peer.connect(ALICE, here.port)
+            options: dict[str, Any] = {"admin": f"OS:{ALICE}\\private$\\adm", "acknowledge": 0xF}
+            peer.send(peer.message(b"", f"OS:{ALICE}\\private$\\{name}", **options))
+            last = peer.message(b"", f"OS:{ALICE}\\private$\\orders", **options)
+            peer.send(last)
+            await eventually(lambda: len(admin.positions))
+            (ack,) = alice.packets(admin)
+            assert ack.properties.correlation_id == last.identifier.encode()
+            assert ack.properties.message_class == MessageClass.ACK_REACH_QUEUE
+            await peer.close()
+
+    run(test)

@@ -12,6 +12,7 @@ import pytest
 
 from msmq.errors import EncodeError
 from msmq.store import (
+    Batch,
     Entry,
     RealDisk,
     Store,
@@ -300,4 +301,33 @@ def test_batches_are_written_in_another_thread(tmp_path: Path) -> None:
     store.close()
     store, entries = open_store(RealDisk(tmp_path))
     assert numbers(entries) == list(range(written))
+    store.close()
+
+
+def test_a_commit_on_a_full_disk_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+
+    def refuse(batch: Batch) -> None:
+        raise StoreFullError("full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write", refuse)
+        for _ in range(2):
+            with pytest.raises(StoreFullError):
+                store.commit()
+        put(store, 2)
+    store.commit()
+    store.close()
+    assert numbers(open_store(disk)[1]) == [1, 2]
+
+
+def test_a_store_that_failed_in_the_middle_of_a_batch_can_be_closed() -> None:
+    disk = SimulatedDisk()
+    store = new_store(disk)
+    put(store, 1)
+    disk.failing_syncs = 1
+    with pytest.raises(StoreFailedError):
+        store.commit()
     store.close()

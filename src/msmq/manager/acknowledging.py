@@ -8,8 +8,6 @@ That queue is opened like any other one, here or on another host; when it cannot
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from msmq.errors import MQError
 from msmq.manager.core import Core, Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message, SenderMessageClass
@@ -38,6 +36,8 @@ class Acknowledging(Subscriber):
         self.queues = queues
         self.sending = sending
         self.send_insecure_nacks = send_insecure_nacks
+        self.unsent = 0
+        """Acknowledgments that could not be sent, for want of a queue, of a way or of room."""
 
     def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
         if message.packet.properties.flags:  # most senders ask for nothing
@@ -54,8 +54,10 @@ class Acknowledging(Subscriber):
         if due is None:
             return
         for destination in due.destinations:
-            with suppress(MQError):  # there is no such queue, no way to it, or no room
+            try:
                 self._send(due, destination)
+            except MQError:
+                self.unsent += 1
 
     def _send(self, due: Acknowledgment, destination: str) -> None:
         descriptor = self.queues.open(destination, QueueAccessType.SEND, purpose=Purpose.COURTESY)

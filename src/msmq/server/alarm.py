@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+_ROUNDING_MS: Final = 0.001
+"""An alarm set for n milliseconds goes off at n / 1,000 seconds, which times 1,000 may be a little less than n."""
 
 
 def now_ms() -> int:
     """Milliseconds of a clock that only moves forward."""
-    return int(asyncio.get_running_loop().time() * 1_000)
+    return int(asyncio.get_running_loop().time() * 1_000 + _ROUNDING_MS)
 
 
 class Alarm:

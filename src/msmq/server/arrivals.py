@@ -37,10 +37,11 @@ from msmq.server.connection import Connection
 from msmq.server.forwarding import Forwarding, NoRoomError
 from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
+from msmq.server.remembered import RememberedIds
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
 from msmq.transfer.final_ack import wants_final_ack
-from msmq.transfer.history import MessageIdHistory, message_identifier
+from msmq.transfer.history import message_identifier
 from msmq.transfer.order_receiver import (
     OrderAckDue,
     OrderReceiver,
@@ -152,7 +153,9 @@ class Arrivals(Subscriber):
         self._commit = commit
         self._outgoing = outgoing
         self._own_guid = manager.core.record.identifier
-        self._history = MessageIdHistory(timers.message_id_history_cleanup_ms, self._core.now_s)
+        self._history = RememberedIds(
+            self._core.ledger, values, timers.message_id_history_cleanup_ms, self._core.now_s
+        )
         self.forwarding = Forwarding(manager, addressing, self._history, tracing, self._send_final_ack)
         stored = self._restore(values)
         self._receiver: OrderReceiver[Connection] = OrderReceiver(timers, stored, now_ms())
@@ -183,6 +186,7 @@ class Arrivals(Subscriber):
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
             connection.refuse(str(error))
+        self._history.write(batch.now_s)
         for stream, queue in batch.touched.items():
             self._show(queue, stream)
         connection.hold(size)
@@ -240,7 +244,7 @@ class Arrivals(Subscriber):
         identifier = message_identifier(message)
         if not self._history.seen(identifier, batch.now_s):
             self._deliver(way, self._arrived(way, message))
-            self._history.record(identifier, batch.now_s)
+            self._history.record(identifier, batch.now_s, recoverable=message.recoverable)
 
     def _take_transactional(self, batch: _Batch, message: UserMessage, way: _Way) -> None:
         header = message.transaction
@@ -396,7 +400,10 @@ class Arrivals(Subscriber):
             _log.debug("no acknowledgment to %s: %s", name, error)
             return None
         assert descriptor.queue is not None
-        position = self._manager.placing.insert(descriptor.queue, StoredMessage(packet, LocalAttributes()))
+        # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
+        position = self._manager.placing.insert(
+            descriptor.queue, StoredMessage(packet, LocalAttributes()), freeing=True
+        )
         self._manager.queues.close(descriptor)
         return position
 

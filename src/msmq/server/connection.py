@@ -1,8 +1,8 @@
 """A transport connection and the session on it: bytes in, events out, and the session's timer.
 
 The session is a pure machine; this is the hundred lines of asyncio around it. Two things are watched here that
-the machine cannot see: a peer that does not read what we send is not read either, and a peer that sends faster
-than the disk writes is read no further until the disk has caught up.
+the machine cannot see: a peer that does not read what we send is not read beyond its window, and a peer that sends
+faster than the disk writes is read no further until the disk has caught up.
 """
 
 from __future__ import annotations
@@ -107,6 +107,7 @@ class Connection(asyncio.Protocol):
         self._unstored_bytes = 0
         self._congested = False
         self._reading = True
+        self._received_before = 0
         self._over = False  # an initiator's session goes on with another connection
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
@@ -138,6 +139,8 @@ class Connection(asyncio.Protocol):
             if self._opening_bytes > self._max_opening_bytes and session.state is not State.OPEN:
                 events += session.close(now_ms(), malformed="too many bytes before the session is open")
         self.dispatch(events)
+        if self._congested:
+            self.regulate_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -150,7 +153,7 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read what we send."""
         self._congested = True
-        self.regulate_reading()
+        self._received_before = self.session.receipts.received
 
     def resume_writing(self) -> None:
         self._congested = False
@@ -225,13 +228,23 @@ class Connection(asyncio.Protocol):
         self._backlog.remove(size)
         self.regulate_reading()
 
+    @property
+    def _ignored(self) -> bool:
+        """Whether the peer goes on sending and does not read our acknowledgments, which cost memory here.
+
+        One that keeps to its window comes to rest by itself. It has to be read that far: if both sides stopped
+        reading because neither is read, neither would ever go on.
+        """
+        session = self.session
+        return self._congested and session.receipts.received - self._received_before > 2 * session.window_size
+
     def regulate_reading(self) -> None:
         """Read on, or no further."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         wanted = not (
-            self._congested or self._unstored_bytes > self._max_unstored_bytes or self._backlog.holds(self)
+            self._ignored or self._unstored_bytes > self._max_unstored_bytes or self._backlog.holds(self)
         )
         if wanted != self._reading:
             self._reading = wanted

@@ -41,7 +41,7 @@ from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_reading import build_door
 from msmq.server.tracing import Tracing
-from msmq.store import RealDisk, Store
+from msmq.store import Disk, RealDisk, Store, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
 from msmq.transfer.ping import PingResponder
 from msmq.transfer.session import SessionConfig
@@ -49,6 +49,7 @@ from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
 _T = TypeVar("_T")
+_STORE_ID_BYTES = 16
 _log = logging.getLogger(__name__)
 
 
@@ -64,12 +65,25 @@ class Daemon:
     """A running queue manager with its doors."""
 
     def __init__(
-        self, config: Config, *, resolve: Resolve = resolve, domain: Directory | None = None
+        self,
+        config: Config,
+        *,
+        resolve: Resolve = resolve,
+        domain: Directory | None = None,
+        environment: Environment | None = None,
+        disk: Disk | None = None,
+        store_options: StoreOptions | None = None,
     ) -> None:
-        """``domain`` is the directory of the domain this host is in: it is published there when it first starts."""
+        """``domain`` is the directory of the domain this host is in: it is published there when it first starts.
+
+        Without an ``environment`` and a ``disk`` it lives in the real world: its clock, its chance, the directory
+        of the configuration."""
         self.config = config
         self._domain = domain
         self.membership: Membership | None = None
+        self._environment = environment or Environment(time.time, os.urandom)
+        self._disk = disk
+        self._store_options = store_options
         self._resolve = resolve
         self._directory: LocalDirectory | None = None
         self.failure: Exception | None = None
@@ -95,8 +109,13 @@ class Daemon:
             self.membership = Membership(config.directory)
             self._domain = self.membership.directory
             await asyncio.to_thread(self.membership.connect)
-        config.data.mkdir(parents=True, exist_ok=True)
-        self.store = Store.open(RealDisk(config.data / "store"))
+        disk = self._disk
+        if disk is None:
+            config.data.mkdir(parents=True, exist_ok=True)
+            disk = RealDisk(config.data / "store")
+        self.store = Store.open(
+            disk, self._store_options, new_id=self._environment.random_bytes(_STORE_ID_BYTES)
+        )
         try:
             await self._start_manager()
             await self._open_doors()
@@ -131,9 +150,8 @@ class Daemon:
             computer_sid=(lambda computer: None) if membership is None else membership.computer_sid,
         )
         identity = Identity(config.name, config.dns_domain)
-        environment = Environment(time.time, os.urandom)
         directory = self._domain or self._directory
-        self.manager = QueueManager(self.store, environment, lambda: identity, settings, directory)
+        self.manager = QueueManager(self.store, self._environment, lambda: identity, settings, directory)
         self.manager.credentials.tell = Complaints(_log).hear
         self.manager.queues.outgoing.check_way = check_way
         self.manager.queues.outgoing.most_incidental = config.max_incidental_queues
@@ -314,6 +332,7 @@ class Daemon:
     def _keep_house(self) -> None:
         """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
         self.manager.run_timers()
+        self.outgoing.follow_clock()
         self.outgoing.refresh()
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()

@@ -27,7 +27,6 @@ from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
 from msmq.transfer.final_ack import Fate
 from msmq.transfer.order_sender import OrderSender, Place, Released, placed, transaction_offset
 from msmq.wire.classes import MessageClass
-from msmq.wire.delivery import late_for_queue, late_for_reader
 from msmq.wire.headers import INFINITE, USER_TH
 from msmq.wire.message import UserMessage
 
@@ -54,6 +53,8 @@ _SENDING = (
     OutgoingState.DISCONNECTING,
     OutgoingState.NEED_VALIDATION,
 )
+_SLACK_BYTES = 8_192
+_RECORDS = 8
 
 
 class Drain:
@@ -70,8 +71,6 @@ class Drain:
         self.numbers: dict[int, int] = {}
         """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
         self._again: OrderedDict[int, Parcel] = OrderedDict()
-        self._held_up = False
-        """By number, what has its place and is to be sent (again)."""
         self._expiries = Expiries(queue.positions)
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
@@ -147,13 +146,11 @@ class Drain:
             if not found:
                 break
             behind = found[-1].lookup_id
-            fresh = self._choose(found)
-            if fresh:
-                if fresh[-1].number:
-                    self._look_ahead(behind)
-                chosen += fresh
-                break
-            if self._held_up:
+            fresh, whole = self._choose(found)
+            if fresh and fresh[-1].number and whole:
+                self._look_ahead(behind)
+            chosen += fresh
+            if fresh or not whole:
                 break
         return chosen
 
@@ -176,47 +173,54 @@ class Drain:
         """Give places to what follows, so that one write serves several windows."""
         found = self.outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)
         ours = list(takewhile(lambda waiting: self._has_place(waiting.packet), found))
-        for parcel in self._choose(ours):
+        for parcel in self._choose(ours)[0]:
             self._again[parcel.number] = parcel
 
     def _has_place(self, packet: bytes) -> bool:
         """Whether a message is part of a sequence of ours."""
         return bool(_look(packet)[4] & USER_TH) and packet[_SOURCE] == self._own_guid
 
-    def _choose(self, found: list[Waiting]) -> list[Parcel]:
-        """Lock messages that are to be sent, and write the places of the transactional ones. It ends early where there
-        is no place to give."""
+    def _choose(self, found: list[Waiting]) -> tuple[list[Parcel], bool]:
+        """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
+        of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
+        nothing behind it may overtake it."""
         chosen: list[Parcel] = []
-        self._held_up = False
+        whole = True
         fresh: list[int] = []
         first: Place | None = None
         set_state = self.queue.positions.set_state
         now_s = self.outgoing.core.now_s
         for lookup_id, packet, marks, plain in found:
             ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
-            if now_s - sent_time > min(ttrq_s, ttbr_s):  # INFINITE is more than any difference
-                self.expire(lookup_id, self.load(lookup_id))
-                continue
+            transactional = flags & USER_TH
+            ours = packet[_SOURCE] == self._own_guid
+            late = now_s - sent_time > min(ttrq_s, ttbr_s)  # INFINITE is more than any difference
+            if late and (ours or not transactional):
+                whole = self.expire(lookup_id, self.load(lookup_id))
+                if whole:
+                    continue
+                break
             if not plain:
                 message = self.load(lookup_id)
                 if message.local.private:
                     if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
-                        self._held_up = True  # the keys come later, and nothing overtakes it
+                        whole = False  # the keys come later, and nothing overtakes it
                         break
                     sealed = self._sealed(lookup_id, message)
                     if sealed is None:
-                        continue
+                        whole = self.queue.positions.get(lookup_id) is None
+                        if whole:
+                            continue
+                        break
                     packet, marks = sealed, 0
-            transactional = flags & USER_TH
-            ours = packet[_SOURCE] == self._own_guid
             # Whoever passes transactional messages on wants to hear when they have gone.
             simple = plain and flags & _JOURNALED_SENT_TH != _JOURNALED_SENT and (ours or not transactional)
             parcel = Parcel(self, lookup_id, 0, packet, marks, simple)
             if transactional and ours:
-                if first is None and not self._room_for_places(len(found)):
-                    break
-                place = self._place(parcel, packet, flags)
+                room = first is not None or self._room_for_places(len(found))
+                place = self._place(parcel, packet, flags) if room else None
                 if place is None:
+                    whole = False
                     break
                 first = first or place
                 fresh.append(lookup_id)
@@ -226,15 +230,18 @@ class Drain:
             self.outgoing.write_last_sequence()
             self._places.write(first, fresh)
             self._changed = True
-        return chosen
+        return chosen, whole
 
     def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
-        """The bytes of a message with its body encrypted; None, and the message is gone, if that fails."""
+        """The bytes of a message with its body encrypted; None if that fails, and then the message is given up, unless
+        it may have arrived already."""
         try:
             return self.outgoing.manager.credentials.seal(message.packet)
         except MQError as error:
             self.outgoing.note(self.queue, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE, error.code)
-            self.give_up(lookup_id, message, SenderMessageClass.NACK_COULD_NOT_ENCRYPT)
+            number = self.numbers.get(lookup_id)
+            if number is None or not self._sender.was_sent(number):
+                self.give_up(lookup_id, message, SenderMessageClass.NACK_COULD_NOT_ENCRYPT)
             return None
 
     def _room_for_places(self, most: int) -> bool:
@@ -316,6 +323,8 @@ class Drain:
         for parcel in released.parked:
             self.numbers.pop(parcel.lookup_id, None)
             self.parked.add(parcel.lookup_id)
+        if released.done:
+            self.outgoing.deletions += 1  # one of them may be about to be sent once more
         self._all_delivered(released.done)
 
     def _all_delivered(self, parcels: list[Parcel]) -> None:
@@ -355,6 +364,7 @@ class Drain:
             self._sender.remove(number)
         if self.queue.positions.get(lookup_id) is None:
             return
+        self.outgoing.deletions += 1
         if fate is Fate.JOURNAL:
             self._move_to_journal(lookup_id)
         elif fate is Fate.DEAD_LETTER:
@@ -407,19 +417,9 @@ class Drain:
         resent = self._sender.handle_timer(now_ms)
         if not resent:
             return False
-        if self.link is not None and self.link.routed:
-            resent = [parcel for parcel in resent if not self._expire_on_its_way(parcel)]
         self._send_again(resent)
         self._changed = True
         return True
-
-    def _expire_on_its_way(self, parcel: Parcel) -> bool:
-        """Whether a message is too late to be sent again. Somebody on the way has it, and drops it silently."""
-        message, now_s = self.load(parcel.lookup_id), self.outgoing.core.now_s
-        late = late_for_queue(message.packet, now_s) or late_for_reader(message.packet, now_s)
-        if late:
-            self.expire(parcel.lookup_id, message)
-        return late
 
     def watch(self, lookup_id: int) -> bool:
         """Remember when a message expires on its way; gives whether it is the first to do so."""
@@ -431,7 +431,11 @@ class Drain:
         ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
         self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
-        return limit_s != INFINITE and self._expiries.add(sent_time + limit_s, lookup_id)
+        if limit_s == INFINITE or (flags & USER_TH and packet[_SOURCE] != self._own_guid):
+            return (
+                False  # a transactional message that passes through is refused by its receiver, who ends it
+            )
+        return self._expiries.add(sent_time + limit_s, lookup_id)
 
     @property
     def next_expiry_s(self) -> int | None:
@@ -439,42 +443,52 @@ class Drain:
         return self._expiries.first
 
     def expire_late(self, now_s: int) -> None:
-        """Give up what is late. What is on its way at this moment is left to its session."""
+        """Give up what is late. What is on its way at this moment is left to its session, and a transactional message
+        that may have left is not given up at all: it may have arrived, and its OrderAck or FinalAck will tell."""
         for lookup_id in self._expiries.pop_before(now_s):
             entry = self.queue.positions.get(lookup_id)
             if entry is None or lookup_id in self.parked:
                 continue
-            placed_and_idle = lookup_id in self.numbers and self.connection is None
+            number = self.numbers.get(lookup_id)
+            if number is not None and self._sender.was_sent(number):
+                continue
+            placed_and_idle = number is not None and (self.connection is None or number in self._again)
             if entry.state is PositionState.AVAILABLE or placed_and_idle:
-                self.expire(lookup_id, self.load(lookup_id))
+                if not self.expire(lookup_id, self.load(lookup_id)):
+                    self._expiries.add(now_s + 1, lookup_id)
             elif self.connection is not None:
                 self._expiries.add(now_s + 1, lookup_id)
 
-    def expire(self, lookup_id: int, message: StoredMessage) -> None:
+    def expire(self, lookup_id: int, message: StoredMessage) -> bool:
         """The message did not make it in time (MS-MQQB 3.1.7.1.2)."""
-        self.give_up(lookup_id, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        return self.give_up(lookup_id, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
     def give_up(
         self, lookup_id: int, message: StoredMessage, fate: MessageClass | SenderMessageClass
-    ) -> None:
-        """The message will not be sent: who asked is told, and it may be kept."""
+    ) -> bool:
+        """The message will not be sent: who asked is told, and it may be kept. False when the disk has not even room
+        for that; then nothing has changed."""
+        packet = message.packet
+        try:
+            # One event: who is told of the end of a message is not told again.
+            event = self.outgoing.core.event(2 * message.size + _SLACK_BYTES, _RECORDS, freeing=True)
+        except MessageStorageFailedError:
+            return False
         number = self.numbers.pop(lookup_id, None)
+        with event:
+            self.outgoing.acknowledging.acknowledge(packet, fate)
+            if packet.user.negative_journaling and journaled(message):
+                self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
+            else:
+                self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
         if number is not None:
             self._sender.remove(number)
             self._again.pop(number, None)
-        packet = message.packet
+        self.outgoing.deletions += 1
         self._forget_final_ack(packet)
-        if packet.transactional and not self._is_ours(packet):
-            # Its sender has it too, in a sequence that only the sender can mend, and tells whoever is to be told.
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
-            return
-        self.outgoing.acknowledging.acknowledge(packet, fate)
-        if packet.user.negative_journaling and journaled(message):
-            self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
-        else:
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
         self._places.done(lookup_id)
         self._changed = True
+        return True
 
     # What management shows
 

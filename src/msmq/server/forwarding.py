@@ -19,8 +19,9 @@ from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.server.addressing import Addressing, NoWayError
+from msmq.server.remembered import RememberedIds
 from msmq.server.tracing import Tracing
-from msmq.transfer.history import MessageIdHistory, message_identifier
+from msmq.transfer.history import message_identifier
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name
 from msmq.wire.headers import NULL_GUID
@@ -41,7 +42,7 @@ class Forwarding(Subscriber):
         self,
         manager: QueueManager,
         addressing: Addressing,
-        history: MessageIdHistory,
+        history: RememberedIds,
         tracing: Tracing | None,
         refuse: Callable[[StoredMessage, MessageClass], None],
     ) -> None:
@@ -88,7 +89,7 @@ class Forwarding(Subscriber):
             self._put_transactional(queue, stored, identifier)
         else:
             self._manager.placing.insert(queue, stored)
-            self._history.record(identifier, now_s)
+            self._history.record(identifier, now_s, recoverable=message.recoverable)
         if self._tracing is not None:
             self._tracing.received(onward)
 
@@ -97,7 +98,7 @@ class Forwarding(Subscriber):
         identifier, now_s = message_identifier(message), self._core.now_s
         if self._history.seen(identifier, now_s):
             return
-        self._history.record(identifier, now_s)
+        self._history.record(identifier, now_s, recoverable=message.recoverable)
         self._manager.acknowledging.acknowledge(message, fate)
         if message.transactional:
             self._refuse_transactional(StoredMessage(message, LocalAttributes()), fate)

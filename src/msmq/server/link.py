@@ -131,10 +131,10 @@ class Link:
         if self._stopped or not self._waiting:
             return
         # What goes over another session that leads there stays with it, or it would be sent out of order.
-        carriers = {drain.connection for drain in self.drains if drain.connection is not None}
+        carriers = dict.fromkeys(drain.connection for drain in self.drains if drain.connection is not None)
         connection = self._usable()
         if connection is not None or carriers:
-            for carrier in carriers if connection is None else {connection, *carriers}:
+            for carrier in carriers if connection is None else dict.fromkeys([connection, *carriers]):
                 self._pump(carrier)
         elif self.routed and not self._around.addressing.has_directory:
             if any(drain.queue.state is not OutgoingState.NEED_VALIDATION for drain in self.drains):
@@ -152,6 +152,7 @@ class Link:
                 continue
             room = connection.room - len(chosen)
             if room <= 0:
+                self._outgoing.starves(connection, self)
                 break
             parcels = drain.take(room)
             if parcels:
@@ -170,7 +171,7 @@ class Link:
         """Hand what was chosen to the session, except what was deleted since."""
         connection.promised -= len(chosen)
         now = now_ms()
-        drains = {parcel.drain for parcel in chosen}
+        drains = dict.fromkeys(parcel.drain for parcel in chosen)
         if not connection.is_open:
             for parcel in chosen:
                 parcel.drain.put_back(parcel)

@@ -34,7 +34,8 @@ class Listener(Subscriber):
         self._backlog = backlog
         self._servers: list[asyncio.Server] = []
         self._opening: asyncio.Task[None] | None = None
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """A set that keeps its order."""
         self._by_address: dict[str, int] = {}
 
     @property
@@ -87,7 +88,7 @@ class Listener(Subscriber):
             lost=self._lost,
             admit=self._admit_address,
         )
-        self.connections.add(connection)
+        self.connections[connection] = None
         return connection
 
     def _admit_address(self, connection: Connection) -> bool:
@@ -96,7 +97,7 @@ class Listener(Subscriber):
         return count <= self.config.max_connections_per_address
 
     def _lost(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         left = self._by_address.get(connection.peer, 0) - 1
         if left > 0:
             self._by_address[connection.peer] = left

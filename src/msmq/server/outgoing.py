@@ -7,7 +7,6 @@ and takes it. What peers say about messages comes back here by its token, its se
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,14 +23,16 @@ from msmq.server.drain import Drain
 from msmq.server.group_commit import GroupCommit
 from msmq.server.link import Link, Surroundings
 from msmq.server.places import LAST_SEQUENCE, stored_places
-from msmq.transfer.final_ack import FinalAcks
+from msmq.transfer.final_ack import Fate, FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
 from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.classes import MessageClass
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, PublicName, parse_format_name
 from msmq.wire.packets import FinalAckBody, OrderAckBody
 
 _HISTORY = 32
+_CLOCK_JUMP_MS = 1_000
 _NO_WAY = {
     Protocol.IPX: ConnectionStatus.TCP_NOT_ENABLED,
     Protocol.SPX: ConnectionStatus.TCP_NOT_ENABLED,
@@ -58,7 +59,6 @@ class Outgoing(Subscriber):
         self.acknowledging = manager.acknowledging
         self.commit = commit
         self.timers = timers
-        self.epoch_ms = int(time.time() * 1_000) - now_ms()
         self._surroundings = surroundings
         record = self.core.record
         self._last_written = values.get(LAST_SEQUENCE, first_sequence_id(record.create_time))
@@ -69,8 +69,11 @@ class Outgoing(Subscriber):
         self.links: dict[Destination, Link] = {}
         self.opening: dict[bytes, Link] = {}
         """Who is opening a session to a queue manager, for all that go by way of it."""
-        self._carried: dict[Connection, set[Drain]] = {}
-        self._woken: set[Link] = set()
+        # Sets that keep their order, so that what happens can be made to happen again.
+        self._carried: dict[Connection, dict[Drain, None]] = {}
+        self._starving: dict[Connection, dict[Link, None]] = {}
+        self._woken: dict[Link, None] = {}
+        self._followed_epoch_ms = self.epoch_ms
         self._alarm = Alarm(self._timer_expired)
         self._stored = stored_places(values)
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
@@ -153,7 +156,7 @@ class Outgoing(Subscriber):
         if drain is not None:
             drain.close()
             for carried in self._carried.values():
-                carried.discard(drain)
+                carried.pop(drain, None)
             link = drain.link
             if link is not None:
                 link.drains.remove(drain)
@@ -193,10 +196,10 @@ class Outgoing(Subscriber):
         """Let a link look what there is to send, together with everything else of this turn of the loop."""
         if not self._woken:
             asyncio.get_running_loop().call_soon(self._wake_all)
-        self._woken.add(link)
+        self._woken[link] = None
 
     def _wake_all(self) -> None:
-        woken, self._woken = self._woken, set()
+        woken, self._woken = self._woken, {}
         for link in woken:
             link.wake()
 
@@ -205,7 +208,15 @@ class Outgoing(Subscriber):
     def carries(self, connection: Connection, drain: Drain) -> None:
         """Messages of a queue go over this connection from now on."""
         drain.connection = connection
-        self._carried.setdefault(connection, set()).add(drain)
+        self._carried.setdefault(connection, {})[drain] = None
+
+    def starves(self, connection: Connection, link: Link) -> None:
+        """A link found no room on a connection, which others may fill and which may not be its own."""
+        self._starving.setdefault(connection, {})[link] = None
+
+    def _feed(self, connection: Connection) -> None:
+        for link in self._starving.pop(connection, {}):
+            self.wake(link)
 
     def established(self, connection: Connection) -> None:
         for link in self.links.values():
@@ -215,6 +226,7 @@ class Outgoing(Subscriber):
     def room_again(self, connection: Connection) -> None:
         for drain in self._carried.get(connection, ()):
             self._wake(drain)
+        self._feed(connection)
 
     def acknowledged(self, connection: Connection, parcels: list[Parcel | None]) -> None:
         """The peer has counted or stored these messages."""
@@ -230,11 +242,12 @@ class Outgoing(Subscriber):
         for parcel in returned:
             if parcel is not None and not parcel.number:
                 parcel.drain.returned(parcel.lookup_id)
-        for drain in self._carried.pop(connection, set()):
+        for drain in self._carried.pop(connection, {}):
             drain.session_lost()
             if drain.link is not None:
                 drain.link.carrier_lost(drain, connection)
             self._wake(drain)
+        self._feed(connection)
         self.commit.request()
 
     # What peers say about transactional messages
@@ -251,6 +264,11 @@ class Outgoing(Subscriber):
         settled = self.final_acks.receive(body, message_class)
         if settled is not None:
             settled.token.drain.settle(settled.token, settled.fate, settled.parked, message_class)
+        elif message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier:
+            # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
+            refused = self.sequences.token(body.tx_sequence_id, body.tx_sequence_number)
+            if refused is not None:
+                refused.drain.settle(refused, Fate.FORGET, False, message_class)
 
     def write_last_sequence(self) -> None:
         """With the first message of a sequence, its identifier is used up for ever."""
@@ -259,6 +277,18 @@ class Outgoing(Subscriber):
             self.core.ledger.put_value(LAST_SEQUENCE, self._last_written)
 
     # Time
+
+    @property
+    def epoch_ms(self) -> int:
+        """The time of day, since 1970, at which ``now_ms`` was zero. It changes when the clock is set."""
+        return int(self.core.environment.now() * 1_000) - now_ms()
+
+    def follow_clock(self) -> None:
+        """Messages expire by the time of day; when that has jumped, the alarm is at the wrong time."""
+        epoch_ms = self.epoch_ms
+        if abs(epoch_ms - self._followed_epoch_ms) > _CLOCK_JUMP_MS:
+            self._followed_epoch_ms = epoch_ms
+            self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
 
     def watch(self, drain: Drain) -> None:
         """A deadline of a drain may have come nearer."""

@@ -133,7 +133,7 @@ class Store:
 
     def close(self) -> None:
         """Commit what is pending, seal the log and give the store back. No batch may be in flight."""
-        assert self._in_flight is None, "a batch is still being written"
+        assert self._in_flight is None or self._unusable, "a batch is still being written"
         try:
             if self._unusable is None:
                 self.commit()
@@ -286,9 +286,14 @@ class Store:
     def commit(self) -> None:
         """Make everything appended so far durable."""
         batch = self.take()
-        if batch is not None:
+        if batch is None:
+            return
+        try:
             self.write(batch)
-            self.completed(batch)
+        except StoreFullError:
+            self._ready, self._in_flight = batch.chunks + self._ready, None  # it can be tried again
+            raise
+        self.completed(batch)
 
     def take(self) -> Batch | None:
         """Close the open batch and hand it over for :meth:`write`; None when there is nothing to write.

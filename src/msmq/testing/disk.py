@@ -228,6 +228,10 @@ class SimulatedDisk:
         """Let the power go at the ``operation``-th operation from now; whether that one happens is open."""
         self._crash_at = self.operations + operation
 
+    def spare_power(self) -> None:
+        """Take back what :meth:`crash_at` announced."""
+        self._crash_at = NEVER
+
     def crash(self, rng: Random | None = None) -> None:
         """The power goes and comes back; ``rng`` decides about everything that was not synced, and without it
         nothing of that survives."""
@@ -261,6 +265,11 @@ class SimulatedDisk:
     @property
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self._names.values())
+
+    @property
+    def powerless(self) -> bool:
+        """Whether the power has gone."""
+        return self._powerless
 
     @property
     def unsynced(self) -> bool:

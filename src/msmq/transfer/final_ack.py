@@ -3,7 +3,8 @@
 A sender that asked for source journaling keeps a message until it knows whether an application has read it. From
 its numbering on such a message is *tracked*; once its OrderAck has come it is *parked* (AwaitingFinalACKTable)
 until the FinalAck decides: into the journal, into the dead-letter queue, or simply forgotten. A FinalAck may
-overtake the OrderAck, for a refused message it usually does.
+overtake the OrderAck, for a refused message it usually does. It says all that the OrderAck would: the message is
+settled at once, so that there is nothing to remember that a crash could make us forget.
 
 Which messages are tracked and which of them are parked is durable state of the caller, who stores it beside the
 messages; after a restart it tracks them again.
@@ -43,8 +44,6 @@ class Tracked(Generic[T]):
     negative_journaling: bool
     parked: bool = False
     """OrderAck has come; only the FinalAck is missing."""
-    settled: bool = False
-    """The FinalAck came first, and asks for nothing but that the message be forgotten with its OrderAck."""
 
     def fate(self, message_class: int) -> Fate:
         if message_class == MessageClass.ACK_RECEIVE:
@@ -102,13 +101,9 @@ class FinalAcks(Generic[T]):
         self._tracked.pop(message_id, None)
 
     def receive(self, body: FinalAckBody, message_class: int) -> Settled[T] | None:
-        """Take a FinalAck; None when there is nothing to do (yet)."""
+        """Take a FinalAck; None when it is about no message of ours that is still here."""
         tracked = self._tracked.get(body.message_id) if body.source_guid == self._own_guid else None
         if tracked is None:
             return None
-        fate = tracked.fate(message_class)
         del self._tracked[body.message_id]
-        if fate is Fate.FORGET and not tracked.parked:
-            tracked.settled = True
-            return None
-        return Settled(tracked.token, fate, tracked.parked)
+        return Settled(tracked.token, tracked.fate(message_class), tracked.parked)

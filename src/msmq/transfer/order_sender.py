@@ -138,6 +138,11 @@ class Sequences(Generic[T]):
         released = sender.order_ack(body.tx_sequence_id, body.tx_sequence_number, now_ms)
         return None if released is None else (sender, released)
 
+    def token(self, sequence_id: int, number: int) -> T | None:
+        """The message at a place, None when there is none (any more)."""
+        sender = self._owners.get(sequence_id)
+        return None if sender is None else sender.token(number)
+
 
 class OrderSender(Generic[T]):
     """The transactional stream of one outgoing queue.
@@ -243,6 +248,15 @@ class OrderSender(Generic[T]):
             self._unacked += 1
         if self.deadline_ms is None:
             self._start_timer(now_ms)
+
+    def token(self, number: int) -> T | None:
+        """The message with a number."""
+        entry = self._entries.get(number)
+        return None if entry is None else entry.token
+
+    def was_sent(self, number: int) -> bool:
+        """Whether the message may have left: then only the receiver knows what became of it."""
+        return number <= self._sent_through
 
     def received_session_ack(self, number: int) -> Released[T]:
         """The next hop has stored the message. It stays until its OrderAck, which may have come already."""
@@ -354,7 +368,7 @@ def _release(entries: list[_Entry[T]]) -> Released[T]:
     done, parked = [], []
     for entry in entries:
         tracked = entry.tracked
-        if tracked is None or tracked.settled:
+        if tracked is None:
             done.append(entry.token)
         else:
             tracked.parked = True

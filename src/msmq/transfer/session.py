@@ -160,6 +160,11 @@ class Session(Generic[T]):
         return self._receipts
 
     @property
+    def window_size(self) -> int:
+        """Messages the peer may send without an answer, as we tell it."""
+        return self._config.window_size
+
+    @property
     def outbox(self) -> Outbox[T]:
         """The counters of what was sent."""
         return self._outbox

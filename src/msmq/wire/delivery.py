@@ -26,6 +26,14 @@ INSECURE_NACKS: Final = frozenset(
 )
 """Refusals that tell a stranger about this host; they are sent only where the operator allows it."""
 
+_INTERNAL_QUEUES: Final = (
+    "\\private$\\admin_queue$",
+    "\\private$\\notify_queue$",
+    "\\private$\\order_queue$",
+    "\\00000004",  # the order queue by its number
+)
+"""How the names of queues end that queue managers keep for themselves (MS-MQQB note 62)."""
+
 _PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
 
 
@@ -78,10 +86,14 @@ def acknowledgment(
     """What to send to the administration queue when ``fate`` befalls a message, or None when nothing is due.
 
     Acknowledgments answer a packet that asked for them and names an admin queue (MS-MQQB 3.1.7.15); they are never
-    answered themselves. A negative one brings the body back unless it travelled encrypted, or was to.
+    answered themselves, and neither is a message to a queue that is none of an application's. A negative one brings
+    the body back unless it travelled encrypted, or was to.
     """
     user = message.user
     if not user.admin_reference or not wants(message, fate):
+        return None
+    destination = format_name(user, user.destination_reference, user.destination_queue)
+    if destination is not None and destination.lower().endswith(_INTERNAL_QUEUES):
         return None
     destinations = _admin_queues(message)
     if not destinations:
@@ -95,7 +107,7 @@ def acknowledgment(
     return Acknowledgment(
         fate,
         destinations,
-        format_name(user, user.destination_reference, user.destination_queue),
+        destination,
         message.identifier.encode(),
         message.recoverable,
         b"" if positive or secret else message.body,

@@ -1,0 +1,277 @@
+"""What was sent over the simulated network, what became of it, and what must never be.
+
+The book is kept by the applications of all hosts. It knows a message by the number in its body; numbers rise in the
+order of sending, and in the order of commit for transactional messages. It is told of every arrival and every read
+as it happens, and forgets, when a host crashes, what nobody outside that host can have seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import INFINITE
+
+REFUSED: Final = 0x8000
+QueueKey = tuple[str, str]
+"""Address of a host, name of a queue."""
+
+
+class Broken(AssertionError):  # noqa: N818 - a promise is
+    """A guarantee was not kept."""
+
+
+class Kind(Enum):
+    EXPRESS = "express"
+    RECOVERABLE = "recoverable"
+    TRANSACTIONAL = "transactional"
+
+
+class Sending(Enum):
+    """How far the sender has come."""
+
+    ASKED = "nobody was promised anything"
+    CONFIRMED = "the sender was told that it is kept"
+    UNCERTAIN = "the host of the sender crashed before it told the sender"
+
+
+@dataclass(slots=True)
+class Sent:
+    """A message as an application sent it."""
+
+    number: int
+    kind: Kind
+    source: str
+    target: QueueKey
+    group: int
+    """The number of the first message of its transaction."""
+    time_to_reach_queue_s: int = INFINITE
+    time_to_be_received_s: int = INFINITE
+    positive_journaling: bool = False
+    negative_journaling: bool = False
+    acknowledgments: int = 0
+    state: Sending = Sending.ASKED
+    source_life: int = 0
+    target_life: int = 0
+    """How often each of the two hosts had been started when it was sent."""
+
+    @property
+    def may_expire(self) -> bool:
+        return self.time_to_reach_queue_s != INFINITE or self.time_to_be_received_s != INFINITE
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether its sender may give it up without knowing that it arrived: that is what transactions are for."""
+        return self.kind is not Kind.TRANSACTIONAL and self.may_expire
+
+
+@dataclass(slots=True)
+class Log:
+    """What a destination queue has seen, as far as it is still true after a crash."""
+
+    seen: list[int] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    """Numbers that applications have received, and were told so when it was durable."""
+    reading: list[int] = field(default_factory=list)
+    """Numbers that are being received: a crash may put them back."""
+    stored: set[int] = field(default_factory=set)
+    """Numbers whose arrival is durable."""
+    doubtful: set[int] = field(default_factory=set)
+    """A crash came when neither arrival nor reading was known to be durable: both are, or neither."""
+    expired: set[int] = field(default_factory=set)
+    expiring: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Ends:
+    """Where copies of messages were found in the end, by number."""
+
+    dead: Counter[int] = field(default_factory=Counter)
+    journaled: Counter[int] = field(default_factory=Counter)
+    told: dict[int, Counter[int]] = field(default_factory=dict)
+    """Classes of the acknowledgments that have come for a message."""
+
+
+class Book:
+    """Everything that was sent, and the log of each destination queue."""
+
+    def __init__(self) -> None:
+        self.sent: dict[int, Sent] = {}
+        self.logs: dict[QueueKey, Log] = {}
+        self.lives: Counter[str] = Counter()
+        self.arrivals = 0
+        self.silent = False
+        """Whether a host could not send an acknowledgment, because its disk was full."""
+        self.identifiers: dict[bytes, int] = {}
+        """Numbers of messages by their identifiers, as acknowledgments name them."""
+
+    # As it happens
+
+    def add(self, sent: Sent) -> None:
+        sent.source_life, sent.target_life = self.lives[sent.source], self.lives[sent.target[0]]
+        self.sent[sent.number] = sent
+
+    def log(self, key: QueueKey) -> Log:
+        return self.logs.setdefault(key, Log())
+
+    def arrived(self, key: QueueKey, number: int) -> None:
+        """A message was put into its queue."""
+        self.arrivals += 1
+        sent = self.sent.get(number)
+        if sent is None or sent.target != key:
+            raise Broken(f"message {number} at {key} was never sent there")
+        log = self.log(key)
+        if sent.kind is Kind.TRANSACTIONAL:
+            if number in log.seen:
+                raise Broken(f"transactional message {number} came twice to {key}")
+            later = [other for other in log.seen if other > number and self._same_stream(sent, other)]
+            if later:
+                raise Broken(f"transactional message {number} came to {key} after {later}")
+        log.doubtful.discard(number)
+        log.seen.append(number)
+
+    def _same_stream(self, sent: Sent, number: int) -> bool:
+        other = self.sent[number]
+        return other.source == sent.source and other.kind is Kind.TRANSACTIONAL
+
+    def taken(self, key: QueueKey, number: int) -> None:
+        """An application is being given a message."""
+        log = self.log(key)
+        sent = self.sent[number]
+        if sent.kind is Kind.TRANSACTIONAL:
+            before = log.read + log.reading
+            if number in before:
+                raise Broken(f"transactional message {number} was received twice at {key}")
+            later = [other for other in before if other > number and self._same_stream(sent, other)]
+            if later:
+                raise Broken(f"transactional message {number} was received at {key} after {later}")
+        log.reading.append(number)
+
+    def read(self, key: QueueKey, number: int) -> None:
+        """That it was received is durable."""
+        log = self.log(key)
+        log.reading.remove(number)
+        log.read.append(number)
+
+    def given_back(self, key: QueueKey, number: int) -> None:
+        self.log(key).reading.remove(number)
+
+    def restarted(self, address: str, standing: dict[str, list[int]]) -> None:
+        """A host is back; ``standing`` is what it found in its queues, in order."""
+        self.lives[address] += 1
+        for sent in self.sent.values():
+            if sent.source == address and sent.state is Sending.ASKED:
+                sent.state = Sending.UNCERTAIN
+        for (host, name), log in self.logs.items():
+            if host == address:
+                self._resolve((host, name), log, standing.get(name, []))
+
+    def _resolve(self, key: QueueKey, log: Log, standing: list[int]) -> None:
+        for number in log.reading:
+            if number in standing or self.sent[number].kind is Kind.EXPRESS:
+                continue
+            if number in log.stored:
+                log.read.append(number)
+            else:
+                log.doubtful.add(number)
+        log.reading.clear()
+        log.expired |= (log.expiring & log.stored) - set(standing)
+        log.expiring.clear()
+        log.stored.update(standing)
+        ordered = [number for number in log.seen if number in standing]
+        transactional = [number for number in standing if self.sent[number].kind is Kind.TRANSACTIONAL]
+        if [number for number in ordered if number in transactional] != transactional:
+            raise Broken(f"after a restart {key} holds {transactional}, not {ordered}")
+        done = [number for number in log.seen if number in log.read or number in log.expired]
+        log.seen = done + standing
+
+    # In the end
+
+    def check(self, ends: Ends) -> None:
+        """Nothing more will happen: every message has to have ended as it should."""
+        for log in self.logs.values():
+            log.read += sorted(log.doubtful)
+        for sent in self.sent.values():
+            read = self.log(sent.target).read.count(sent.number)
+            if sent.kind is Kind.TRANSACTIONAL:
+                self._check_transactional(sent, read, ends)
+            elif sent.kind is Kind.RECOVERABLE:
+                self._check_recoverable(sent, read, ends)
+            else:
+                self._check_express(sent, read)
+        self._check_transactions(ends)
+
+    def _check_transactional(self, sent: Sent, read: int, ends: Ends) -> None:
+        number = sent.number
+        dead, journaled = ends.dead[number], ends.journaled[number]
+        if read + dead > 1 or journaled > read:
+            raise Broken(f"{sent}: read {read}, dead {dead}, journaled {journaled} times")
+        if read and journaled != sent.positive_journaling:
+            raise Broken(f"{sent}: read, and {journaled} times in the journal")
+        if dead and not (sent.negative_journaling and sent.may_expire):
+            raise Broken(f"{sent}: in the dead-letter queue")
+        if sent.state is Sending.CONFIRMED and not read:
+            if not sent.may_expire:
+                raise Broken(f"{sent}: lost")
+            if sent.negative_journaling and not dead:
+                raise Broken(f"{sent}: expired, and not in the dead-letter queue")
+        self._check_told(sent, read, ends)
+
+    def _check_recoverable(self, sent: Sent, read: int, ends: Ends) -> None:
+        number = sent.number
+        if read > 1 and self.lives[sent.target[0]] == sent.target_life:
+            raise Broken(f"{sent}: received {read} times")
+        if sent.state is Sending.CONFIRMED and not read and not sent.may_expire:
+            raise Broken(f"{sent}: lost")
+        if ends.dead[number] and not (sent.negative_journaling and sent.may_expire):
+            raise Broken(f"{sent}: in the dead-letter queue")
+        if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > 1:
+            raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
+        self._check_told(sent, read, ends)
+
+    def _check_express(self, sent: Sent, read: int) -> None:
+        source, target = sent.source, sent.target[0]
+        undisturbed = self.lives[source] == sent.source_life and self.lives[target] == sent.target_life
+        if undisturbed and read != 1 and not (sent.may_expire and not read):
+            raise Broken(f"{sent}: received {read} times, and no host was restarted")
+
+    def _check_told(self, sent: Sent, read: int, ends: Ends) -> None:
+        """Whoever asked was told, once, and the truth."""
+        told = ends.told.get(sent.number, Counter())
+        doubled = [MessageClass(kind).name for kind, count in told.items() if count > 1]
+        disturbed = self.lives[sent.source] != sent.source_life
+        if sent.kind is not Kind.TRANSACTIONAL:
+            disturbed = disturbed or self.lives[sent.target[0]] != sent.target_life
+        if doubled and not disturbed and not sent.in_doubt:
+            raise Broken(f"{sent}: was told {doubled} more than once")
+        classes = set(told)
+        arrived = sent.number in self.log(sent.target).seen
+        final = {kind for kind in classes if kind != MessageClass.ACK_REACH_QUEUE}
+        if len(final) > 1 and not sent.in_doubt:
+            raise Broken(f"{sent}: was told {sorted(map(hex, classes))}")
+        negative = any(kind & REFUSED and kind != MessageClass.ACK_RECEIVE for kind in final)
+        if read and negative and not sent.in_doubt:
+            raise Broken(f"{sent}: was received, and its sender was told {sorted(map(hex, final))}")
+        if sent.state is not Sending.CONFIRMED or self.silent:
+            return
+        wants = sent.acknowledgments
+        if wants & 0x1 and arrived and MessageClass.ACK_REACH_QUEUE not in classes:
+            raise Broken(f"{sent}: arrived, and its sender was not told")
+        if wants & 0x2 and read and MessageClass.ACK_RECEIVE not in classes:
+            raise Broken(f"{sent}: received, and its sender was not told")
+        if wants & 0xC == 0xC and not read and not negative:
+            raise Broken(f"{sent}: gone, and its sender was not told")
+
+    def _check_transactions(self, ends: Ends) -> None:
+        """All messages of a transaction were sent, or none of them."""
+        groups: dict[int, list[Sent]] = {}
+        for sent in self.sent.values():
+            if sent.kind is Kind.TRANSACTIONAL and not sent.may_expire:
+                groups.setdefault(sent.group, []).append(sent)
+        for group in groups.values():
+            read = [self.log(sent.target).read.count(sent.number) for sent in group]
+            if any(read) and not all(read):
+                raise Broken(f"a transaction was sent in part: {group}")

@@ -1,0 +1,368 @@
+"""A host of the simulated network: a whole queue manager, its disk, its clock, and the applications on it.
+
+The daemon is the real one, with nothing replaced but what its constructor asks for. The applications send and
+receive through the queue manager as local applications do, and tell the book.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import replace
+from functools import cache, partial
+from random import Random
+from typing import Any, Final, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from msmq.errors import MQError
+from msmq.manager.core import Environment, Subscriber
+from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
+from msmq.manager.model import QueueAccessType
+from msmq.manager.provisioning import generate_key
+from msmq.manager.queue import Queue, ReadResult
+from msmq.manager.queues import QueueRequest
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transactions import Transaction
+from msmq.server.config import Config
+from msmq.server.daemon import Daemon
+from msmq.store import StoreError, StoreOptions
+from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.loop import SimulatedLoop
+from msmq.testing.network import SimulatedNetwork
+from msmq.testing.network_book import Book, Kind, QueueKey, Sending, Sent
+from msmq.wire.classes import MessageClass
+from msmq.wire.message import UserMessage
+
+T = TypeVar("T")
+NOON: Final = 1_700_000_000
+PORT: Final = 1801
+_KEY_BITS: Final = 512
+ORDERS, MAIL, ACKS = "orders", "mail", "acks"
+DESTINATIONS: Final = (ORDERS, MAIL)
+"""A transactional queue, and one that is not; a third takes acknowledgments."""
+
+
+@cache
+def _key(bits: int) -> RSAPrivateKey:
+    """Keys are not what is simulated: one short one serves for all."""
+    return generate_key(_KEY_BITS, Random(4711).randbytes)
+
+
+def body_of(number: int, size: int) -> bytes:
+    return (b"%d " % number).ljust(size, b".")
+
+
+def number_in(packet: UserMessage) -> int:
+    return int(bytes(packet.body[:12]).partition(b" ")[0])
+
+
+class _Observer(Subscriber):
+    """Tells the book what happens in the destination queues of one life of a host."""
+
+    def __init__(self, host: NetworkHost) -> None:
+        self._host = host
+
+    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
+        name = self._host.names.get(queue.number)
+        if name in DESTINATIONS and fate == MessageClass.ACK_REACH_QUEUE:
+            key = (self._host.address, name)
+            number = number_in(message.packet)
+            self._host.book.arrived(key, number)
+            self._host.daemon.commit.when_durable(partial(self._host.book.log(key).stored.add, number))
+
+    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+        name = self._host.names.get(queue.number)
+        if name in DESTINATIONS and reason == MessageClass.NACK_RECEIVE_TIMEOUT:
+            log = self._host.book.log((self._host.address, name))
+            number = number_in(message.packet)
+            log.expiring.add(number)
+            self._host.daemon.commit.when_durable(partial(self._expired, name, number))
+
+    def _expired(self, name: str, number: int) -> None:
+        log = self._host.book.log((self._host.address, name))
+        log.expiring.discard(number)
+        log.expired.add(number)
+
+
+class NetworkHost:
+    """One computer."""
+
+    def __init__(
+        self, network: SimulatedNetwork, book: Book, rng: Random, name: str, address: str, config: Config
+    ) -> None:
+        self.network = network
+        self.book = book
+        self.rng = rng
+        self.name = name
+        self.address = address
+        self.disk = SimulatedDisk()
+        self.clock_offset = 0.0
+        self.daemon: Daemon
+        self.loop: SimulatedLoop | None = None
+        self.names: dict[int, str] = {}
+        self.crashes = self.restarts = 0
+        self._config = replace(config, name=name, listen=(address,))
+        self._options = StoreOptions(smallest_segment_bytes=1 << 14, largest_segment_bytes=1 << 16)
+        self._stopping: asyncio.Task[None] | None = None
+        self._identities = Random(rng.random())
+        self.start()
+        self._make_queues()
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.address}>"
+
+    # Life
+
+    @property
+    def runs(self) -> bool:
+        return self.loop is not None and self._stopping is None
+
+    def now(self) -> float:
+        """The time of day on this host."""
+        return NOON + self.network.now + self.clock_offset
+
+    def start(self) -> None:
+        """Switch it on; the power may go again before it is up."""
+        loop = self.network.boot(self.address, lambda: not self.disk.powerless)
+        self.loop = loop
+        environment = Environment(self.now, self._identities.randbytes, _key)
+        with loop.running():
+            self.daemon = Daemon(
+                self._config, environment=environment, disk=self.disk, store_options=self._options
+            )
+            try:
+                _complete(self.daemon.start())
+            except StoreError:  # the disk is full or fails: it will be tried again
+                self.lose_power()
+                return
+            except Exception:
+                if not self.disk.powerless:
+                    raise
+                self.lose_power()
+                return
+            self._found()
+
+    def _found(self) -> None:
+        manager = self.daemon.manager
+        prefix = f"{self.name}\\private$\\".lower()
+        self.names = {
+            queue.number: path.removeprefix(prefix)
+            for path, queue in manager.core.by_path.items()
+            if path.startswith(prefix)
+        }
+        standing = {
+            name: list(map(number_in, self.packets(self.queue(name))))
+            for name in DESTINATIONS
+            if f"{prefix}{name}" in manager.core.by_path
+        }
+        self.book.restarted(self.address, standing)
+        manager.subscribe(_Observer(self))
+
+    def _make_queues(self) -> None:
+        assert self.loop is not None
+        with self.loop.running():
+            for name in (ORDERS, MAIL, ACKS):
+                request = QueueRequest(f".\\private$\\{name}", transactional=name == ORDERS)
+                queue = self.daemon.manager.queues.create(request)
+                self.names[queue.number] = name
+            self.daemon.store.commit()
+
+    def _end(self, *, silently: bool) -> None:
+        self._note_silence()
+        self.network.end(self.address, silently=silently)
+        self.loop = None
+        self._stopping = None
+
+    def _note_silence(self) -> None:
+        """On a full disk there is no room for telling anybody."""
+        if hasattr(self.daemon, "manager") and self.daemon.manager.acknowledging.unsent:
+            self.book.silent = True
+
+    def lose_power(self) -> None:
+        """The machine stops; of what was not synced anything may be lost."""
+        self.crashes += 1
+        self._end(silently=True)
+        self.disk.crash(self.rng)
+
+    def kill(self) -> None:
+        """The process ends without warning."""
+        self.crashes += 1
+        self._end(silently=False)
+        self.disk.kill()
+
+    def stop(self) -> None:
+        """Begin to stop in an orderly way."""
+        assert self.loop is not None
+        with self.loop.running():
+            self._stopping = self.loop.create_task(self.daemon.stop())
+
+    def look(self) -> None:
+        """After each step of this host: is it still there?"""
+        if self.loop is None:
+            return
+        if self.disk.powerless:
+            self.lose_power()
+        elif self.daemon.failure is not None:
+            self.lose_power()  # the operator's supervisor starts it anew; what was written may be lost
+        elif self._stopping is not None and self._stopping.done():
+            error = self._stopping.exception()
+            if isinstance(error, StoreError):
+                self.lose_power()
+                return
+            if error is not None:
+                raise error
+            self.restarts += 1
+            self._end(silently=False)
+            self.disk.kill()
+        elif self.loop.failures:
+            raise self.loop.failures[0]
+
+    # Applications
+
+    def queue(self, name: str) -> Queue:
+        return self.daemon.manager.core.by_path[f"{self.name}\\private$\\{name}".lower()]
+
+    def packets(self, queue: Queue) -> list[UserMessage]:
+        core = self.daemon.manager.core
+        return [core.load(queue, entry).packet for entry in queue.positions]
+
+    def _do(self, action: Callable[[], T]) -> T | None:
+        """An application's call; what the queue manager refuses, and what the power cuts short, has no answer."""
+        assert self.loop is not None
+        try:
+            with self.loop.running():
+                return action()
+        except (MQError, PowerLoss):
+            return None
+        finally:
+            self.look()
+
+    def send(self, messages: list[Sent], sizes: list[int], *, commit: bool = True) -> None:
+        """Send messages, together if they are transactional."""
+        self._do(lambda: self._send(messages, sizes, commit))
+
+    def _send(self, messages: list[Sent], sizes: list[int], commit: bool) -> None:
+        manager = self.daemon.manager
+        transaction: Transaction | None = None
+        if messages[0].kind is Kind.TRANSACTIONAL:
+            transaction = manager.transactions.create()
+        try:
+            for sent, size in zip(messages, sizes, strict=True):
+                self._post(sent, size, transaction)
+                if transaction is None:
+                    self._promise([sent])
+        except MQError:
+            commit = False
+        if transaction is None:
+            return
+        if not commit:
+            manager.transactions.abort(transaction.identifier)
+            return
+        for sent in messages:
+            self.book.add(sent)
+        manager.transactions.commit(transaction.identifier)
+        self._promise(messages)
+
+    def name_of(self, key: QueueKey) -> str:
+        """What applications here call a queue of another host; a network with routing may call it otherwise."""
+        address, queue = key
+        return f"DIRECT=TCP:{address}\\private$\\{queue}"
+
+    def _post(self, sent: Sent, size: int, transaction: Transaction | None) -> None:
+        name = self.name_of(sent.target)
+        message = Message(
+            body=body_of(sent.number, size),
+            delivery_guarantee=DeliveryGuarantee(sent.kind is not Kind.EXPRESS),
+            time_to_reach_queue_s=sent.time_to_reach_queue_s,
+            time_to_be_received_s=sent.time_to_be_received_s,
+            acknowledgements_requested=AcknowledgementsRequested(sent.acknowledgments),
+            administration_queue_format_name=self.name_of((self.address, ACKS)),
+            positive_journaling_requested=sent.positive_journaling,
+            negative_journaling_requested=sent.negative_journaling,
+            label=str(sent.number),
+        )
+        queues = self.daemon.manager.queues
+        descriptor = queues.open(name, QueueAccessType.SEND)
+        try:
+            if transaction is None:
+                self.book.add(sent)
+            (copy,) = self.daemon.manager.posting.send(descriptor, message, transaction)
+            self.book.identifiers[copy.packet.identifier.encode()] = sent.number
+        except MQError:
+            if transaction is None:
+                del self.book.sent[sent.number]  # it was refused, and nothing of it is left
+            raise
+        finally:
+            queues.close(descriptor)
+
+    def _promise(self, messages: Iterable[Sent]) -> None:
+        def confirmed() -> None:
+            for sent in messages:
+                if sent.state is Sending.ASKED:
+                    sent.state = Sending.CONFIRMED
+
+        self.daemon.commit.when_durable(confirmed)
+
+    def receive(self, name: str, *, in_transaction: bool = False, commit: bool = True) -> bool:
+        """Receive one message; whether there was one."""
+        return bool(self._do(lambda: self._receive(name, in_transaction, commit)))
+
+    def _receive(self, name: str, in_transaction: bool, commit: bool) -> bool:
+        manager = self.daemon.manager
+        key: QueueKey = (self.address, name)
+        descriptor = manager.queues.open(f"DIRECT=OS:.\\private$\\{name}", QueueAccessType.RECEIVE)
+        transaction = manager.transactions.create() if in_transaction else None
+        results: list[ReadResult] = []
+        try:
+            manager.reading.dequeue(descriptor, results.append, timeout_s=0, transaction=transaction)
+            message = results[0].message if results else None
+            if message is None:
+                return False
+            number = number_in(message.packet)
+            self.book.taken(key, number)
+            if transaction is not None:
+                if not commit:
+                    manager.transactions.abort(transaction.identifier)
+                    self.book.given_back(key, number)
+                    return True
+                manager.transactions.commit(transaction.identifier)
+            manager_life = self.book.lives[self.address]
+            self.daemon.commit.when_durable(partial(self._received, manager_life, key, number))
+            return True
+        finally:
+            manager.queues.close(descriptor)
+
+    def _received(self, life: int, key: QueueKey, number: int) -> None:
+        assert life == self.book.lives[self.address]
+        self.book.read(key, number)
+
+    # In the end
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything that was sent from here has come to its end, and everything here was received."""
+        core = self.daemon.manager.core
+        return not any(len(queue.positions) for queue in core.outgoing.values()) and not any(
+            len(self.queue(name).positions) for name in DESTINATIONS
+        )
+
+    def leftovers(self) -> dict[str, int]:
+        """What the daemon still remembers of messages that are gone."""
+        self._note_silence()
+        outgoing = self.daemon.outgoing
+        drains = outgoing.drains.values()
+        return {
+            "messages awaiting a FinalAck": len(outgoing.final_acks),
+            "places": sum(len(drain.numbers) + len(drain.parked) for drain in drains),
+        }
+
+
+def _complete(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that has nothing to wait for."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stopped:
+        result: T = stopped.value
+        return result
+    raise AssertionError("it waits")

@@ -1,0 +1,330 @@
+"""Whole queue managers on a network, on disks and by clocks that fail: the promises of transfer, checked at every step.
+
+A run depends on its seed alone. Two or three hosts exchange messages of all kinds while connections break between any
+two bytes, ways close and open, processes are killed, machines lose power in the middle of a write, disks fill up and
+fail, clocks jump. Then the trouble ends, time passes, everything is received, and the books have to balance:
+
+- a transactional message is received exactly once, in order, or not at all, and then its sender knows;
+- a recoverable message that its sender was told is kept arrives;
+- an express message arrives once if no host was restarted;
+- each message that was to be followed ends in one place, and what its sender is told is true;
+- buffers and windows stay within their bounds, and nothing is remembered for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+from msmq.server.config import Config
+from msmq.testing.network import SimulatedNetwork
+from msmq.testing.network_book import Book, Broken, Ends, Kind, Sent
+from msmq.testing.network_host import ACKS, DESTINATIONS, MAIL, ORDERS, NetworkHost, number_in
+from msmq.transfer.timers import TimerSettings
+
+TIMERS: Final = TimerSettings(
+    session_initialization_ms=3_000,
+    session_cleanup_ms=30_000,
+    session_retry_connect_ms=300,
+    ack_wait_timeout_ms=1_000,
+    resend_timeouts_short_s=1,
+    resend_timeouts_medium_s=2,
+    resend_timeouts_long_s=3,
+    resend_timeouts_final_s=5,
+    order_ack_timeout_ms=50,
+    maximum_order_ack_delay_s=1,
+)
+"""Short times, so that a run has few idle seconds."""
+
+NAMES: Final = {"ALICE": "10.0.0.1", "BOB": "10.0.0.2", "CAROL": "10.0.0.3"}
+ROUNDS: Final = 45
+_END_S: Final = 200.0
+_MOST_STEPS = 60_000
+_SMALL, _LARGE = 40, 6_000
+
+
+class NetworkSimulation:
+    """Some hosts, their traffic and their trouble."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        self.network = SimulatedNetwork(
+            rng,
+            latency_s=rng.choice(((0.0005, 0.002), (0.001, 0.05), (0.0, 0.3))),
+            write_buffer_bytes=rng.choice((512, 4_096, 1 << 16)),
+        )
+        self.network.whole_pieces = rng.choice((1.0, 0.7, 0.2))
+        self.network.datagram_loss = rng.choice((0.0, 0.3))
+        self.book = Book()
+        self.numbers = 0
+        self.faults: Counter[str] = Counter()
+        self.trace: list[str] = []
+        pings = rng.random() < 0.3
+        self.config = Config(
+            port=1801,
+            ping_port=3527,
+            enable_ping_service=pings,
+            ping_before_connecting=pings,
+            window_size=rng.choice((1, 3, 16, 64)),
+            max_unstored_bytes=rng.choice((1_000, 8 << 20)),
+            timers=TIMERS,
+        )
+        names = list(NAMES)[: rng.choice((2, 2, 3))]
+        self.hosts = [
+            NetworkHost(self.network, self.book, rng, name, NAMES[name], self.config) for name in names
+        ]
+        self._by_address = {host.address: host for host in self.hosts}
+        self._steps: dict[Callable[[], None], float] = {
+            self.send: 12,
+            self.receive: 6,
+            self.cut: 3,
+            self.block: 1.5,
+            self.heal: 2,
+            self.kill: 0.7,
+            self.lose_power: 0.7,
+            self.lose_power_soon: 1.2,
+            self.stop: 0.5,
+            self.start: 3,
+            self.fill_disk: 0.6,
+            self.free_disk: 1,
+            self.fail_disk: 0.2,
+            self.set_clock: 0.8,
+            self.slow_down: 0.5,
+        }
+
+    # Time
+
+    def run_for(self, seconds: float) -> None:
+        """Let things happen for a while."""
+        until = self.network.now + seconds
+        while (loop := self.network.step(until)) is not None:
+            self._by_address[loop.address].look()
+            if self.network.steps > _MOST_STEPS:
+                raise Broken("there is no end to it")
+
+    def round(self) -> None:
+        """One thing that somebody does, and what follows for a moment."""
+        step = self.rng.choices(list(self._steps), list(self._steps.values()))[0]
+        self.trace.append(f"{self.network.now:.4f} {step.__name__}")
+        self.faults[step.__name__] += 1
+        step()
+        self.run_for(self.rng.choice((0.0, 0.002, 0.05, 0.3, 1.0)) * self.rng.random())
+        self.check_bounds()
+
+    def _running(self) -> NetworkHost | None:
+        running = [host for host in self.hosts if host.runs]
+        return self.rng.choice(running) if running else None
+
+    # Traffic
+
+    def send(self) -> None:
+        source = self._running()
+        if source is None:
+            return
+        rng = self.rng
+        target = rng.choice([host for host in self.hosts if host is not source])
+        kind = rng.choice((Kind.EXPRESS, Kind.RECOVERABLE, Kind.TRANSACTIONAL, Kind.TRANSACTIONAL))
+        count = rng.choice((1, 1, 2, 4))
+        first = self.numbers + 1
+        self.numbers += count
+        messages = [
+            self._message(number, first, kind, source, target) for number in range(first, first + count)
+        ]
+        sizes = [rng.choice((_SMALL, _SMALL, 300, _LARGE)) for _ in messages]
+        source.send(messages, sizes, commit=kind is not Kind.TRANSACTIONAL or rng.random() < 0.9)
+
+    def _message(self, number: int, group: int, kind: Kind, source: NetworkHost, target: NetworkHost) -> Sent:
+        rng = self.rng
+        name = ORDERS if kind is Kind.TRANSACTIONAL else MAIL
+        sent = Sent(number, kind, source.address, (target.address, name), group)
+        if rng.random() < 0.25:
+            sent.time_to_reach_queue_s = rng.choice((1, 2, 5))
+        if rng.random() < 0.2:
+            sent.time_to_be_received_s = rng.choice((1, 3, 8))
+        sent.positive_journaling = rng.random() < 0.3
+        sent.negative_journaling = rng.random() < 0.4
+        sent.acknowledgments = rng.choice((0, 0, 0x5, 0xE, 0xF))
+        return sent
+
+    def receive(self) -> None:
+        host = self._running()
+        if host is None:
+            return
+        in_transaction = self.rng.random() < 0.5
+        commit = self.rng.random() < 0.8
+        for _ in range(self.rng.randint(1, 5)):
+            if not host.runs or not host.receive(
+                self.rng.choice(DESTINATIONS), in_transaction=in_transaction, commit=commit
+            ):
+                break
+
+    # Trouble
+
+    def cut(self) -> None:
+        if self.network.connections:
+            transport = self.rng.choice(list(self.network.connections))
+            self.network.cut(transport, both=self.rng.random() < 0.7)
+
+    def block(self) -> None:
+        one, other = self.rng.sample([host.address for host in self.hosts], 2)
+        self.network.block(one, other)
+        if self.rng.random() < 0.6:
+            self.network.block(other, one)
+
+    def heal(self) -> None:
+        self.network.heal()
+
+    def kill(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.kill()
+
+    def lose_power(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.lose_power()
+
+    def lose_power_soon(self) -> None:
+        """In the middle of one of its next writes."""
+        self.rng.choice(self.hosts).disk.crash_at(self.rng.randint(1, 12))
+
+    def stop(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.stop()
+
+    def start(self) -> None:
+        for host in self.hosts:
+            if host.loop is None:
+                host.start()
+
+    def fill_disk(self) -> None:
+        host = self.rng.choice(self.hosts)
+        host.disk.capacity = host.disk.used_bytes + self.rng.choice((0, 4_096, 40_000))
+
+    def free_disk(self) -> None:
+        for host in self.hosts:
+            host.disk.capacity = None
+
+    def fail_disk(self) -> None:
+        self.rng.choice(self.hosts).disk.failing_syncs = 1
+
+    def set_clock(self) -> None:
+        self.rng.choice(self.hosts).clock_offset += self.rng.choice((-3_600.0, -5.0, -1.5, 1.5, 5.0, 60.0))
+
+    def slow_down(self) -> None:
+        slow = self.rng.random() < 0.5
+        self.network.working_s = (0.1, 0.4) if slow else (0.0, 0.005)
+
+    # What has to be true
+
+    def check_bounds(self) -> None:
+        """Memory follows the windows, not the traffic."""
+        window, written = self.config.window_size, self.network.write_buffer_bytes
+        for transport in self.network.connections:
+            if transport.most_buffered > written + (window + 8) * (_LARGE + 2_000):
+                raise Broken(f"{transport.most_buffered} bytes wait in a connection")
+        for host in self.hosts:
+            if host.runs:
+                for link in host.daemon.outgoing.links.values():
+                    connection = link._connection
+                    if connection is not None and connection.session.outbox.unacked > window:
+                        raise Broken(f"{host}: {connection.session.outbox.unacked} messages are on their way")
+
+    def end(self) -> None:
+        """No more trouble: everything has to come to its end."""
+        self.network.heal()
+        self.network.working_s = (0.0, 0.005)
+        self.network.datagram_loss = 0.0
+        self.network.latency_s = (0.0005, 0.01)
+        self.network.whole_pieces = 1.0
+        deadline = self.network.now + _END_S
+        while True:
+            for host in self.hosts:
+                host.disk.capacity = None
+                host.disk.failing_syncs = 0
+                host.disk.spare_power()
+            self.start()
+            self.run_for(0.4)
+            for host in self.hosts:
+                for name in DESTINATIONS:
+                    while host.runs and host.receive(name):
+                        pass
+            if all(host.runs and host.settled for host in self.hosts):
+                break
+            if self.network.now > deadline:
+                raise Broken(f"not settled: {[(host, host.runs and host.settled) for host in self.hosts]}")
+        self.run_for(1.5)
+        for host in self.hosts:
+            for what, count in host.leftovers().items():
+                if count:
+                    raise Broken(f"{host} still remembers {count} {what}")
+        self.book.check(self._ends())
+
+    def _ends(self) -> Ends:
+        ends = Ends()
+        for host in self.hosts:
+            core = host.daemon.manager.core
+            for queue in (core.dead_letter_queue, core.transactional_dead_letter_queue):
+                assert queue is not None
+                ends.dead.update(map(number_in, host.packets(queue)))
+            assert core.journal_queue is not None
+            ends.journaled.update(map(number_in, host.packets(core.journal_queue)))
+            for packet in host.packets(host.queue(ACKS)):
+                number = self.book.identifiers[packet.properties.correlation_id]
+                ends.told.setdefault(number, Counter())[packet.properties.message_class] += 1
+        return ends
+
+
+def run(seed: int, rounds: int = ROUNDS) -> NetworkSimulation:
+    """A run that depends on ``seed`` alone."""
+    simulation = NetworkSimulation(seed)
+    try:
+        for _ in range(rounds):
+            simulation.round()
+        simulation.end()
+    finally:
+        simulation.network.close()
+    return simulation
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m msmq.testing.network_sim", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=0, help="how many seeds; 0 goes on until stopped")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="things that happen with each seed")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    totals: Counter[str] = Counter()
+    seed = options.seed
+    with suppress(KeyboardInterrupt):
+        while not options.seeds or seed < options.seed + options.seeds:
+            try:
+                ended = run(seed, options.rounds)
+            except Exception:
+                command = (
+                    f"python -m msmq.testing.network_sim --seed {seed} --seeds 1 --rounds {options.rounds}"
+                )
+                sys.stderr.write(f"\nseed {seed}; replay with: {command}\n")
+                raise
+            totals["steps"] += ended.network.steps
+            totals["messages"] += len(ended.book.sent)
+            totals["arrivals"] += ended.book.arrivals
+            totals["crashes"] += sum(host.crashes for host in ended.hosts)
+            figures = ", ".join(f"{count} {what}" for what, count in totals.items())
+            sys.stderr.write(f"\rseed {seed}: {figures}, {time.monotonic() - began:.0f} s ")
+            seed += 1
+    sys.stderr.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

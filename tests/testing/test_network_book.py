@@ -1,0 +1,159 @@
+"""The books of the network simulator: what they let pass and what not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from msmq.testing.network_book import Book, Broken, Ends, Kind, Sending, Sent
+from msmq.wire.classes import MessageClass
+
+HERE, THERE = "10.0.0.1", "10.0.0.2"
+ORDERS = (THERE, "orders")
+MAIL = (THERE, "mail")
+
+
+def book(*kinds: Kind, **attributes: object) -> Book:
+    """Messages 1, 2, ... of these kinds were sent and confirmed."""
+    made = Book()
+    for number, kind in enumerate(kinds, 1):
+        target = ORDERS if kind is Kind.TRANSACTIONAL else MAIL
+        sent = Sent(number, kind, HERE, target, number, **attributes)  # type: ignore[arg-type]
+        sent.state = Sending.CONFIRMED
+        made.add(sent)
+    return made
+
+
+def receive(made: Book, number: int) -> None:
+    key = made.sent[number].target
+    made.arrived(key, number)
+    made.taken(key, number)
+    made.read(key, number)
+
+
+def test_in_order_and_once() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    receive(made, 1)
+    with pytest.raises(Broken, match="twice"):
+        made.arrived(ORDERS, 1)
+    receive(made, 2)
+    made.check(Ends())
+
+
+def test_out_of_order() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    made.arrived(ORDERS, 2)
+    with pytest.raises(Broken, match="after"):
+        made.arrived(ORDERS, 1)
+
+
+def test_read_out_of_order() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    made.arrived(ORDERS, 1)
+    made.arrived(ORDERS, 2)
+    made.taken(ORDERS, 2)
+    with pytest.raises(Broken, match="after"):
+        made.taken(ORDERS, 1)
+    with pytest.raises(Broken, match="received twice"):
+        made.taken(ORDERS, 2)
+    made.given_back(ORDERS, 2)
+    made.taken(ORDERS, 1)
+
+
+def test_what_was_never_sent() -> None:
+    with pytest.raises(Broken, match="never sent"):
+        book(Kind.EXPRESS).arrived(ORDERS, 1)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_message_that_never_came_is_lost(kind: Kind) -> None:
+    with pytest.raises(Broken):
+        book(kind).check(Ends())
+
+
+def test_an_express_message_may_be_lost_with_its_host() -> None:
+    made = book(Kind.EXPRESS)
+    made.restarted(THERE, {})
+    made.check(Ends())
+
+
+def test_what_the_sender_was_not_promised() -> None:
+    made = book(Kind.TRANSACTIONAL)
+    made.sent[1].state = Sending.ASKED
+    made.restarted(HERE, {})
+    made.check(Ends())
+    assert made.sent[1].state is Sending.UNCERTAIN
+
+
+def test_a_crash_while_a_message_is_received() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    for number in (1, 2, 3):
+        made.arrived(ORDERS, number)
+        made.taken(ORDERS, number)
+    made.log(ORDERS).stored = {1, 2}
+    made.restarted(THERE, {"orders": [2]})
+    log = made.log(ORDERS)
+    assert (log.read, log.doubtful, log.seen) == ([1], {3}, [1, 2])
+    made.taken(ORDERS, 2)
+    made.read(ORDERS, 2)
+    made.arrived(ORDERS, 3)  # it had not been stored
+    assert not log.doubtful
+
+
+def test_a_crash_that_reorders() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    made.arrived(ORDERS, 1)
+    made.arrived(ORDERS, 2)
+    with pytest.raises(Broken, match="after a restart"):
+        made.restarted(THERE, {"orders": [2, 1]})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "dead", "journaled", "read"),
+    [
+        ({}, 1, 0, False),  # who put it there?
+        ({"negative_journaling": True, "time_to_reach_queue_s": 1}, 1, 0, True),  # both
+        ({"negative_journaling": True, "time_to_reach_queue_s": 1}, 0, 0, False),  # neither
+        ({"positive_journaling": True}, 0, 0, True),
+        ({"positive_journaling": True}, 0, 2, True),
+        ({"positive_journaling": True, "time_to_reach_queue_s": 1}, 0, 1, False),
+    ],
+    ids=["dead", "read and dead", "nowhere", "not journaled", "journaled twice", "journaled unread"],
+)
+def test_one_end_for_each(attributes: dict[str, object], dead: int, journaled: int, read: bool) -> None:
+    made = book(Kind.TRANSACTIONAL, **attributes)
+    if read:
+        receive(made, 1)
+    with pytest.raises(Broken):
+        made.check(Ends(Counter({1: dead}), Counter({1: journaled})))
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [
+        ({}, True),
+        ({MessageClass.ACK_REACH_QUEUE: 1}, True),
+        ({MessageClass.ACK_RECEIVE: 1}, True),
+        ({MessageClass.ACK_REACH_QUEUE: 2, MessageClass.ACK_RECEIVE: 1}, True),
+        ({MessageClass.ACK_REACH_QUEUE: 1, MessageClass.NACK_RECEIVE_TIMEOUT: 1}, True),
+        ({}, False),
+        ({MessageClass.NACK_REACH_QUEUE_TIMEOUT: 1, MessageClass.NACK_RECEIVE_TIMEOUT: 1}, False),
+    ],
+    ids=["nothing", "no receive", "no arrival", "twice", "a lie", "silence", "two reasons"],
+)
+def test_the_sender_is_told_the_truth(told: dict[MessageClass, int], read: bool) -> None:
+    made = book(Kind.TRANSACTIONAL, acknowledgments=0xF, time_to_reach_queue_s=9)
+    if read:
+        receive(made, 1)
+    with pytest.raises(Broken):
+        made.check(Ends(told={1: Counter({int(kind): count for kind, count in told.items()})}))
+
+
+def test_half_a_transaction() -> None:
+    made = book(Kind.TRANSACTIONAL, Kind.TRANSACTIONAL)
+    made.sent[2].group = 1
+    made.sent[1].state = made.sent[2].state = Sending.UNCERTAIN
+    receive(made, 1)
+    with pytest.raises(Broken, match="in part"):
+        made.check(Ends())

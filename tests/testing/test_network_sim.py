@@ -1,0 +1,162 @@
+"""Whole queue managers on the simulated network: a thousand seeds, and what makes them worth something."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from msmq.server.drain import Drain
+from msmq.server.places import Places
+from msmq.testing.network_book import Broken, Kind, Sent
+from msmq.testing.network_host import MAIL, ORDERS
+from msmq.testing.network_sim import NAMES, NetworkSimulation, main, run
+from msmq.transfer.order_receiver import OrderReceiver, Verdict
+
+SEEDS = 1_000
+CHUNK = 25
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """Daemons that are killed by the thousand have much to say."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, CHUNK))
+@pytest.mark.spec("MQQB-3.1.5.8.6-j")
+def test_the_promises_of_transfer_are_kept(first: int) -> None:
+    """On failure: ``make sim SIM=network SEED=... SEEDS=1`` with the seed that the error names."""
+    faults: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        try:
+            faults += run(seed).faults
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: make sim SIM=network SEED={seed} SEEDS=1") from error
+    assert {"send", "receive", "cut", "lose_power_soon"} <= set(faults)
+
+
+def test_a_run_depends_on_its_seed_alone() -> None:
+    """Not on the process it runs in, nor on the order of its sets."""
+    code = (
+        "import logging; logging.disable(50)\n"
+        "from msmq.testing.network_sim import run\n"
+        "ended = [run(seed) for seed in (3, 4)]\n"
+        "print([(e.network.steps, e.network.now, e.book.arrivals, e.trace) for e in ended])\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "5", "--seeds", "2", "--rounds", "10"]) == 0
+    assert "seed 6" in capsys.readouterr().err
+
+
+def test_a_failure_names_its_seed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NetworkSimulation, "end", lambda self: (_ for _ in ()).throw(Broken("on purpose")))
+    with pytest.raises(Broken):
+        main(["--seed", "9", "--seeds", "3", "--rounds", "1"])
+    assert "--seed 9 --seeds 1 --rounds 1" in capsys.readouterr().err
+
+
+# The simulator has to find what is wrong: each of these breaks a promise in the daemon.
+
+
+def first_failure(seeds: range) -> Exception | None:
+    for seed in seeds:
+        try:
+            run(seed)
+        except Exception as error:
+            return error
+    return None
+
+
+def test_it_finds_a_receiver_that_takes_messages_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OrderReceiver, "judge", lambda *_: Verdict.ACCEPTED)
+    assert isinstance(first_failure(range(1, 40)), Broken)
+
+
+def test_it_finds_places_that_are_not_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Places, "restore", lambda *_: [])
+    assert first_failure(range(1, 60)) is not None
+
+
+def test_it_finds_a_session_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recoverable messages are acknowledged before they are stored: what the receiver loses is lost."""
+    returned = Drain.returned
+
+    def forget(self: Drain, lookup_id: int) -> None:
+        returned(self, lookup_id)
+        self._delivered(lookup_id)
+
+    monkeypatch.setattr(Drain, "returned", forget)
+    assert isinstance(first_failure(range(1, 60)), Broken)
+
+
+# Without chance
+
+
+def quiet(seed: int = 2) -> NetworkSimulation:
+    return NetworkSimulation(seed)
+
+
+def test_messages_of_all_kinds_end_as_they_should() -> None:
+    simulation = quiet()
+    alice, bob = simulation.hosts[:2]
+    express = Sent(1, Kind.EXPRESS, alice.address, (bob.address, MAIL), 1)
+    recoverable = Sent(2, Kind.RECOVERABLE, alice.address, (bob.address, MAIL), 2, acknowledgments=0xF)
+    journaled = [
+        Sent(number, Kind.TRANSACTIONAL, alice.address, (bob.address, ORDERS), 3, positive_journaling=True)
+        for number in (3, 4)
+    ]
+    alice.send([express], [10])
+    alice.send([recoverable], [10])
+    alice.send(journaled, [10, 5_000])
+    simulation.end()
+    assert simulation.book.log((bob.address, MAIL)).read == [1, 2]
+    assert simulation.book.log((bob.address, ORDERS)).read == [3, 4]
+    assert simulation._ends().journaled == {3: 1, 4: 1}
+    simulation.network.close()
+
+
+def test_a_message_that_cannot_leave_in_time() -> None:
+    simulation = quiet()
+    alice, bob = simulation.hosts[:2]
+    simulation.network.block(NAMES["ALICE"], NAMES["BOB"])
+    late = Sent(1, Kind.TRANSACTIONAL, alice.address, (bob.address, ORDERS), 1, 2, negative_journaling=True)
+    alice.send([late], [10])
+    simulation.run_for(5)
+    simulation.end()
+    assert simulation._ends().dead == {1: 1}
+    simulation.network.close()
+
+
+def test_a_machine_without_power_comes_back() -> None:
+    simulation = quiet()
+    alice, bob = simulation.hosts[:2]
+    bob.disk.crash_at(1)
+    alice.send([Sent(1, Kind.RECOVERABLE, alice.address, (bob.address, MAIL), 1)], [10])
+    simulation.run_for(5)
+    assert bob.crashes == 1
+    simulation.end()
+    assert simulation.book.log((bob.address, MAIL)).read == [1]
+    simulation.network.close()

@@ -70,11 +70,13 @@ class Daemon:
         *,
         resolve: Resolve = resolve,
         domain: Directory | None = None,
+        workgroup: LocalDirectory | None = None,
         environment: Environment | None = None,
         disk: Disk | None = None,
         store_options: StoreOptions | None = None,
     ) -> None:
         """``domain`` is the directory of the domain this host is in: it is published there when it first starts.
+        ``workgroup`` is what the file of a directory says, for hosts that have no such file.
 
         Without an ``environment`` and a ``disk`` it lives in the real world: its clock, its chance, the directory
         of the configuration."""
@@ -85,7 +87,7 @@ class Daemon:
         self._disk = disk
         self._store_options = store_options
         self._resolve = resolve
-        self._directory: LocalDirectory | None = None
+        self._directory = workgroup
         self.failure: Exception | None = None
         """Why the disk failed, if it did."""
         self.stopping = asyncio.Event()
@@ -104,6 +106,7 @@ class Daemon:
         config = self.config
         if config.directory.wanted == "file":
             self._directory = LocalDirectory.load(Path(config.directory.file))
+        if self._directory is not None:
             self._resolve = resolve_with(self._directory.addresses, self._resolve)
         elif config.directory.wanted == "ldap" and self._domain is None:
             self.membership = Membership(config.directory)

@@ -53,10 +53,13 @@ class Sent:
     positive_journaling: bool = False
     negative_journaling: bool = False
     acknowledgments: int = 0
+    by_way_of: str = ""
+    """The routing server between source and target, if there is one."""
     state: Sending = Sending.ASKED
     source_life: int = 0
     target_life: int = 0
-    """How often each of the two hosts had been started when it was sent."""
+    way_life: int = 0
+    """How often each of the hosts had been started when it was sent."""
 
     @property
     def may_expire(self) -> bool:
@@ -112,6 +115,7 @@ class Book:
 
     def add(self, sent: Sent) -> None:
         sent.source_life, sent.target_life = self.lives[sent.source], self.lives[sent.target[0]]
+        sent.way_life = self.lives[sent.by_way_of]
         self.sent[sent.number] = sent
 
     def log(self, key: QueueKey) -> Log:
@@ -222,19 +226,24 @@ class Book:
 
     def _check_recoverable(self, sent: Sent, read: int, ends: Ends) -> None:
         number = sent.number
-        if read > 1 and self.lives[sent.target[0]] == sent.target_life:
+        if read > 1 and not self._was_disturbed(sent):
             raise Broken(f"{sent}: received {read} times")
         if sent.state is Sending.CONFIRMED and not read and not sent.may_expire:
             raise Broken(f"{sent}: lost")
         if ends.dead[number] and not (sent.negative_journaling and sent.may_expire):
             raise Broken(f"{sent}: in the dead-letter queue")
-        if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > 1:
+        # Who passes it on may have it while its sender still has it too, and both may give it up.
+        most_dead = 2 if sent.by_way_of else 1
+        if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
         self._check_told(sent, read, ends)
 
+    def _was_disturbed(self, sent: Sent) -> bool:
+        """Whether the target was restarted, or who is in between."""
+        return self.lives[sent.target[0]] != sent.target_life or self.lives[sent.by_way_of] != sent.way_life
+
     def _check_express(self, sent: Sent, read: int) -> None:
-        source, target = sent.source, sent.target[0]
-        undisturbed = self.lives[source] == sent.source_life and self.lives[target] == sent.target_life
+        undisturbed = self.lives[sent.source] == sent.source_life and not self._was_disturbed(sent)
         if undisturbed and read != 1 and not (sent.may_expire and not read):
             raise Broken(f"{sent}: received {read} times, and no host was restarted")
 
@@ -244,7 +253,7 @@ class Book:
         doubled = [MessageClass(kind).name for kind, count in told.items() if count > 1]
         disturbed = self.lives[sent.source] != sent.source_life
         if sent.kind is not Kind.TRANSACTIONAL:
-            disturbed = disturbed or self.lives[sent.target[0]] != sent.target_life
+            disturbed = disturbed or self._was_disturbed(sent)
         if doubled and not disturbed and not sent.in_doubt:
             raise Broken(f"{sent}: was told {doubled} more than once")
         classes = set(told)

@@ -7,7 +7,7 @@ receive through the queue manager as local applications do, and tell the book.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from msmq.directory.local import LocalDirectory
 from msmq.errors import MQError
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
@@ -32,6 +33,7 @@ from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Kind, QueueKey, Sending, Sent
 from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
 from msmq.wire.message import UserMessage
 
 T = TypeVar("T")
@@ -85,11 +87,45 @@ class _Observer(Subscriber):
         log.expired.add(number)
 
 
+class Workgroup:
+    """Hosts that reach each other only by way of one of them, and the names of their queues."""
+
+    def __init__(self, addresses: Mapping[str, str], router: str) -> None:
+        """``addresses`` are those of the hosts, by name."""
+        self.directory = LocalDirectory(
+            {
+                "sites": [{"name": "Paris"}],
+                "hosts": [
+                    {
+                        "name": name,
+                        "addresses": [address],
+                        "sites": ["Paris"],
+                        **({"routing_server": True} if name == router else {"out_routing_servers": [router]}),
+                    }
+                    for name, address in addresses.items()
+                ],
+            }
+        )
+        self.router = addresses[router]
+        self.names: dict[QueueKey, str] = {}
+
+    def between(self, source: str, target: str) -> str:
+        """By way of whom messages go; nobody if one of the two is the router."""
+        return "" if self.router in (source, target) else self.router
+
+
 class NetworkHost:
     """One computer."""
 
     def __init__(
-        self, network: SimulatedNetwork, book: Book, rng: Random, name: str, address: str, config: Config
+        self,
+        network: SimulatedNetwork,
+        book: Book,
+        rng: Random,
+        name: str,
+        address: str,
+        config: Config,
+        workgroup: Workgroup | None = None,
     ) -> None:
         self.network = network
         self.book = book
@@ -102,6 +138,7 @@ class NetworkHost:
         self.loop: SimulatedLoop | None = None
         self.names: dict[int, str] = {}
         self.crashes = self.restarts = 0
+        self._workgroup = workgroup
         self._config = replace(config, name=name, listen=(address,))
         self._options = StoreOptions(smallest_segment_bytes=1 << 14, largest_segment_bytes=1 << 16)
         self._stopping: asyncio.Task[None] | None = None
@@ -129,7 +166,11 @@ class NetworkHost:
         environment = Environment(self.now, self._identities.randbytes, _key)
         with loop.running():
             self.daemon = Daemon(
-                self._config, environment=environment, disk=self.disk, store_options=self._options
+                self._config,
+                workgroup=None if self._workgroup is None else self._workgroup.directory,
+                environment=environment,
+                disk=self.disk,
+                store_options=self._options,
             )
             try:
                 _complete(self.daemon.start())
@@ -166,6 +207,10 @@ class NetworkHost:
                 request = QueueRequest(f".\\private$\\{name}", transactional=name == ORDERS)
                 queue = self.daemon.manager.queues.create(request)
                 self.names[queue.number] = name
+                if self._workgroup is not None:
+                    owner = guid_text(self.daemon.manager.core.record.identifier)
+                    known_as = f"PRIVATE={owner}\\{queue.private_queue_number:08X}"
+                    self._workgroup.names[self.address, name] = known_as
             self.daemon.store.commit()
 
     def _end(self, *, silently: bool) -> None:
@@ -265,7 +310,9 @@ class NetworkHost:
         self._promise(messages)
 
     def name_of(self, key: QueueKey) -> str:
-        """What applications here call a queue of another host; a network with routing may call it otherwise."""
+        """What applications here call a queue. A direct name says the host; others leave the way to routing."""
+        if self._workgroup is not None:
+            return self._workgroup.names[key]
         address, queue = key
         return f"DIRECT=TCP:{address}\\private$\\{queue}"
 

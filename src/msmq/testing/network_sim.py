@@ -1,6 +1,7 @@
 """Whole queue managers on a network, on disks and by clocks that fail: the promises of transfer, checked at every step.
 
-A run depends on its seed alone. Two or three hosts exchange messages of all kinds while connections break between any
+A run depends on its seed alone. Two or three hosts exchange messages of all kinds, directly or by way of a routing
+server, while connections break between any
 two bytes, ways close and open, processes are killed, machines lose power in the middle of a write, disks fill up and
 fail, clocks jump. Then the trouble ends, time passes, everything is received, and the books have to balance:
 
@@ -25,7 +26,15 @@ from typing import Final
 from msmq.server.config import Config
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Broken, Ends, Kind, Sent
-from msmq.testing.network_host import ACKS, DESTINATIONS, MAIL, ORDERS, NetworkHost, number_in
+from msmq.testing.network_host import (
+    ACKS,
+    DESTINATIONS,
+    MAIL,
+    ORDERS,
+    NetworkHost,
+    Workgroup,
+    number_in,
+)
 from msmq.transfer.timers import TimerSettings
 
 TIMERS: Final = TimerSettings(
@@ -44,6 +53,8 @@ TIMERS: Final = TimerSettings(
 
 NAMES: Final = {"ALICE": "10.0.0.1", "BOB": "10.0.0.2", "CAROL": "10.0.0.3"}
 ROUNDS: Final = 45
+ROUTED: Final = 3
+"""With each seed that this number divides, messages are routed."""
 _END_S: Final = 200.0
 _MOST_STEPS = 60_000
 _SMALL, _LARGE = 40, 6_000
@@ -52,7 +63,8 @@ _SMALL, _LARGE = 40, 6_000
 class NetworkSimulation:
     """Some hosts, their traffic and their trouble."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, routed: bool = False) -> None:
+        """``routed``: Alice and Carol reach each other by way of Bob only."""
         self.rng = rng = Random(seed)
         self.network = SimulatedNetwork(
             rng,
@@ -75,9 +87,11 @@ class NetworkSimulation:
             max_unstored_bytes=rng.choice((1_000, 8 << 20)),
             timers=TIMERS,
         )
-        names = list(NAMES)[: rng.choice((2, 2, 3))]
+        self.workgroup = Workgroup(NAMES, "BOB") if routed else None
+        names = list(NAMES)[: 3 if routed else rng.choice((2, 2, 3))]
         self.hosts = [
-            NetworkHost(self.network, self.book, rng, name, NAMES[name], self.config) for name in names
+            NetworkHost(self.network, self.book, rng, name, NAMES[name], self.config, self.workgroup)
+            for name in names
         ]
         self._by_address = {host.address: host for host in self.hosts}
         self._steps: dict[Callable[[], None], float] = {
@@ -143,6 +157,8 @@ class NetworkSimulation:
         rng = self.rng
         name = ORDERS if kind is Kind.TRANSACTIONAL else MAIL
         sent = Sent(number, kind, source.address, (target.address, name), group)
+        if self.workgroup is not None:
+            sent.by_way_of = self.workgroup.between(source.address, target.address)
         if rng.random() < 0.25:
             sent.time_to_reach_queue_s = rng.choice((1, 2, 5))
         if rng.random() < 0.2:
@@ -284,7 +300,7 @@ class NetworkSimulation:
 
 def run(seed: int, rounds: int = ROUNDS) -> NetworkSimulation:
     """A run that depends on ``seed`` alone."""
-    simulation = NetworkSimulation(seed)
+    simulation = NetworkSimulation(seed, routed=seed % ROUTED == 0)
     try:
         for _ in range(rounds):
             simulation.round()

@@ -7,9 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from msmq.errors import PublicKeyNotFoundError
+from msmq.manager.stored import LocalAttributes
+from msmq.server.drain import Drain
 from msmq.testing.network_book import Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS, NetworkHost
 from msmq.testing.network_sim import NetworkSimulation
+from msmq.wire.classes import MessageClass
+from msmq.wire.message import UserMessage
+from msmq.wire.packets import OrderAckBody
 
 QUIET = 2
 """A seed with short delays, and with two hosts."""
@@ -30,9 +36,11 @@ def simulation() -> Iterator[NetworkSimulation]:
     made.network.close()
 
 
-def calm() -> NetworkSimulation:
-    made = NetworkSimulation(QUIET)
+def calm(*, routed: bool = False) -> NetworkSimulation:
+    made = NetworkSimulation(QUIET, routed=routed)
     made.network.latency_s = (0.001, 0.002)
+    if routed:
+        made.hosts = [made.hosts[0], made.hosts[2], made.hosts[1]]  # who routes comes last
     return made
 
 
@@ -66,8 +74,8 @@ def scenario(
     return 1_000
 
 
-def steps_of_scenario() -> int:
-    made = calm()
+def steps_of_scenario(*, routed: bool = False) -> int:
+    made = calm(routed=routed)
     try:
         return scenario(made, -1, NetworkHost.kill, 0)
     finally:
@@ -218,3 +226,141 @@ def test_identifiers_of_sequences_rise_over_restarts(simulation: NetworkSimulati
     assert identifiers == sorted(set(identifiers))
     assert [low for low, _ in parts] == sorted(low for low, _ in parts)
     assert [high for _, high in parts] == sorted(high for _, high in parts)
+
+
+# Messages that cannot leave, and those behind them
+
+
+def seen(simulation: NetworkSimulation, host: NetworkHost, name: str = ORDERS) -> list[int]:
+    return simulation.book.log((host.address, name)).seen
+
+
+def test_nothing_overtakes_a_message_without_room_for_its_place(
+    simulation: NetworkSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has room again a moment later, and then it goes on by itself."""
+    alice, bob = simulation.hosts[:2]
+    no_room = iter([False])
+    monkeypatch.setattr("msmq.server.drain._CHOSEN_BYTES", 1)  # they are looked at one by one
+    monkeypatch.setattr(Drain, "_room_for_places", lambda self, most: next(no_room, True))
+    alice.send([message(number, Kind.TRANSACTIONAL, alice, bob) for number in (1, 2, 3)], [40, 40, 40])
+    simulation.run_for(2)
+    assert next(no_room, None) is None, "there was none"
+    assert seen(simulation, bob) == [1, 2, 3]
+
+
+def test_nothing_overtakes_a_message_that_cannot_be_given_up(
+    simulation: NetworkSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is late, and the disk has not even room to say so."""
+    alice, bob = simulation.hosts[:2]
+    simulation.network.block(alice.address, bob.address)
+    late = message(1, Kind.TRANSACTIONAL, alice, bob, negative_journaling=True, time_to_reach_queue_s=1)
+    alice.send([late], [40])
+    alice.send([message(2, Kind.TRANSACTIONAL, alice, bob)], [40])
+    with monkeypatch.context() as full:
+        full.setattr(Drain, "give_up", lambda *_: False)
+        simulation.run_for(3)
+        simulation.network.heal()
+        simulation.run_for(3)
+        assert seen(simulation, bob) == []
+    simulation.run_for(3)
+    assert seen(simulation, bob) == [2]
+    assert simulation._ends().dead == {1: 1}
+
+
+def test_a_message_that_can_neither_be_encrypted_nor_given_up_waits(
+    simulation: NetworkSimulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = simulation.hosts[:2]
+    manager = alice.daemon.manager
+    sealed: list[bytes] = []
+
+    def seal(packet: UserMessage) -> bytes:
+        sealed.append(packet.data)
+        raise PublicKeyNotFoundError("on purpose")
+
+    monkeypatch.setattr(manager.credentials, "seal", seal)
+    monkeypatch.setattr(manager.posting, "_check_privacy", lambda message: None)
+    with monkeypatch.context() as private:
+        private.setattr(manager.posting, "local", lambda message: LocalAttributes(private=True))
+        alice.send([message(1, Kind.RECOVERABLE, alice, bob, negative_journaling=True)], [40])
+    alice.send([message(2, Kind.RECOVERABLE, alice, bob)], [40])
+    with monkeypatch.context() as full:
+        full.setattr(Drain, "give_up", lambda *_: False)
+        simulation.run_for(2)
+        assert len(sealed) in range(2, 30), "it is tried again, and not in circles"
+        assert seen(simulation, bob, MAIL) == []
+    simulation.run_for(2)
+    assert seen(simulation, bob, MAIL) == [2]
+    assert simulation._ends().dead == {1: 1}
+
+
+def test_a_message_that_is_done_while_it_waits_to_be_sent_again(simulation: NetworkSimulation) -> None:
+    """Its acknowledgments come between the choice and the commit."""
+    alice, bob = simulation.hosts[:2]
+    alice.send([message(1, Kind.TRANSACTIONAL, alice, bob)], [40])
+    simulation.run_for(0.02)
+    outgoing = alice.daemon.outgoing
+    (drain,) = [each for each in outgoing.drains.values() if each.numbers]
+    (link,) = outgoing.links.values()
+    connection, loop = link._connection, alice.loop
+    assert connection is not None
+    assert loop is not None
+    parcel = drain._sender.token(1)
+    assert parcel is not None
+    alice.send([message(2, Kind.RECOVERABLE, alice, bob)], [40])  # something to wait for
+    with loop.running():
+        drain._send_again([parcel])
+        link._pump(connection)
+        assert connection.promised
+        drain.acknowledged([parcel])
+        outgoing.order_ack(OrderAckBody.of(drain._sender.sequence_id, 1))
+    assert not drain.numbers
+    simulation.end()
+    assert simulation.book.log((bob.address, ORDERS)).read == [1]
+
+
+# By way of others
+
+
+@pytest.fixture
+def routed() -> Iterator[NetworkSimulation]:
+    made = calm(routed=True)
+    yield made
+    made.network.close()
+
+
+def test_a_late_message_on_its_way_is_refused_where_it_arrives(routed: NetworkSimulation) -> None:
+    """Neither its sender nor who passes it on can know that it did not arrive."""
+    alice, carol, bob = routed.hosts
+    carol.kill()
+    late = {"negative_journaling": True, "acknowledgments": 0xF, "time_to_reach_queue_s": 1}
+    alice.send([message(1, Kind.TRANSACTIONAL, alice, carol, **late)], [40])
+    alice.send([message(2, Kind.TRANSACTIONAL, alice, carol)], [40])
+    routed.run_for(20)
+    (queue,) = bob.daemon.manager.core.outgoing.values()
+    assert len(queue.positions) == 2
+    carol.start()
+    routed.run_for(10)
+    assert seen(routed, carol) == [2]
+    routed.end()
+    ends = routed._ends()
+    assert ends.dead == {1: 1}
+    assert ends.told == {1: {MessageClass.NACK_REACH_QUEUE_TIMEOUT: 1}}
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize("end", [NetworkHost.kill, NetworkHost.lose_power], ids=["killed", "powerless"])
+def test_a_crash_of_the_routing_server_at_every_step(end: Callable[[NetworkHost], None], part: int) -> None:
+    steps = steps_of_scenario(routed=True)
+    assert steps > 100
+    for stop_after in range(part, steps, SLICES):
+        made = calm(routed=True)
+        try:
+            scenario(made, stop_after, end, 2)
+            made.end()
+        except Exception as error:
+            raise AssertionError(f"after step {stop_after}") from error
+        finally:
+            made.network.close()

@@ -224,7 +224,7 @@ def test_acknowledgments_find_their_way_back(tmp_path: Path) -> None:
 
 
 def test_too_late_on_the_way(tmp_path: Path) -> None:
-    """A plain message dies where it is; a transactional one is its sender's to bury."""
+    """A plain message dies where it is; a transactional one is refused where it arrives, and its sender buries it."""
 
     async def test() -> None:
         async with neighbourhood(tmp_path, **enterprise(tmp_path, BY_WAY_OF_BOB)) as here:
@@ -243,21 +243,25 @@ def test_too_late_on_the_way(tmp_path: Path) -> None:
                 "negative_journaling_requested": True,
                 "ttrq_s": 2,
             }
-            alice.send(name, b"plain", recoverable=True, **options)
             alice.send_together(stream_name, b"one", **options)
             alice.send_together(stream_name, b"two")
-            await eventually(lambda: len(bob.core.outgoing) >= 2)
-            await eventually(lambda: len(told.positions) == 2, 20)
+            await eventually(lambda: stream_name.lower() in bob.core.outgoing)
+            await eventually(lambda: len(outgoing(bob, stream_name).positions) == 2)
+            alice.send(name, b"plain", recoverable=True, **options)
+            await eventually(lambda: len(told.positions) == 1, 20)
             late = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-            assert classes(alice.packets(told)) == [late, late]
-            assert sorted(alice.bodies(told)) == [b"one", b"plain"]
-            assert bob.bodies(bob.core.dead_letter_queue) == [b"plain"]
-            assert bob.bodies(bob.core.transactional_dead_letter_queue) == []
-            assert alice.bodies(alice.core.transactional_dead_letter_queue) == [b"one"]
+            assert classes(alice.packets(told)) == [late]
+            assert alice.bodies(told) == bob.bodies(bob.core.dead_letter_queue) == [b"plain"]
+            assert len(outgoing(bob, stream_name).positions) == 2, "who knows whether they have arrived"
+            assert alice.bodies(alice.core.transactional_dead_letter_queue) == []
             await carol.start()
             stream = carol.find("stream")
             await eventually(lambda: carol.bodies(stream) == [b"two"], 20)
-            assert len(told.positions) == 2
+            await eventually(lambda: alice.bodies(alice.core.transactional_dead_letter_queue) == [b"one"], 20)
+            await eventually(lambda: alice.bodies(told) == [b"plain", b"one"], 20)
+            assert classes(alice.packets(told)) == [late, late]
+            assert bob.bodies(bob.core.transactional_dead_letter_queue) == []
+            await eventually(lambda: not len(outgoing(alice, stream_name).positions), 20)
 
     run(test)
 
@@ -274,6 +278,8 @@ def test_who_is_no_routing_server_refuses(tmp_path: Path) -> None:
             alice.send(carol, b"x", recoverable=True, admin=private_name(alice, told), acknowledge=NACKS)
             await eventually(lambda: classes(alice.packets(told)) == [MessageClass.NACK_BAD_DST_Q])
             assert carol.lower() not in bob.core.outgoing
+            alice.send_together(carol, b"asks for nothing")
+            await eventually(lambda: not len(outgoing(alice, carol).positions), 20)
             (lost,) = [queue for queue in alice.core.outgoing.values() if "11111111" in queue.label]
             assert len(lost.positions) == 1
 

@@ -54,6 +54,19 @@ def test_time_outs() -> None:
     network.close()
 
 
+def test_a_task_that_fails_is_a_failure_at_once() -> None:
+    """Even if nobody awaits it and it is kept."""
+    network, loop = loop_and_network()
+
+    async def fail() -> None:
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        complete(network, loop, fail())
+    assert [str(error) for error in loop.failures] == ["on purpose"]
+    network.close()
+
+
 def test_timers_in_order_and_cancelled() -> None:
     network, loop = loop_and_network()
     called: list[str] = []

@@ -157,3 +157,28 @@ def test_half_a_transaction() -> None:
     receive(made, 1)
     with pytest.raises(Broken, match="in part"):
         made.check(Ends())
+
+
+def test_whoever_passes_a_message_on_may_lose_or_double_it_with_its_memory() -> None:
+    """But only then: a message may be received twice, or an express one not at all, if its routing server restarted."""
+    for kind, times in ((Kind.RECOVERABLE, 2), (Kind.EXPRESS, 0)):
+        for restarted in (False, True):
+            made = book(kind, by_way_of="10.0.0.3")
+            for _ in range(times):
+                receive(made, 1)
+            if restarted:
+                made.restarted("10.0.0.3", {})
+                made.check(Ends())
+            else:
+                with pytest.raises(Broken, match=f"received {times} times"):
+                    made.check(Ends())
+
+
+def test_a_plain_message_may_be_late_in_two_places_on_its_way() -> None:
+    for way, fine in (("", False), ("10.0.0.3", True)):
+        made = book(Kind.RECOVERABLE, by_way_of=way, negative_journaling=True, time_to_reach_queue_s=1)
+        if fine:
+            made.check(Ends(dead=Counter({1: 2})))
+        else:
+            with pytest.raises(Broken, match="2 dead"):
+                made.check(Ends(dead=Counter({1: 2})))

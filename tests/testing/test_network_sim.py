@@ -12,11 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from msmq.server.drain import Drain
+from msmq.server.forwarding import Forwarding
 from msmq.server.places import Places
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
-from msmq.testing.network_sim import NAMES, NetworkSimulation, main, run
+from msmq.testing.network_sim import NAMES, ROUTED, NetworkSimulation, main, run
 from msmq.transfer.order_receiver import OrderReceiver, Verdict
+from msmq.wire.classes import MessageClass
 
 SEEDS = 1_000
 CHUNK = 25
@@ -100,6 +102,12 @@ def test_it_finds_places_that_are_not_durable(monkeypatch: pytest.MonkeyPatch) -
     assert first_failure(range(1, 60)) is not None
 
 
+def test_it_finds_a_routing_server_that_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was given is acknowledged and gone."""
+    monkeypatch.setattr(Forwarding, "take", lambda *_: None)
+    assert isinstance(first_failure(range(ROUTED, 10 * ROUTED, ROUTED)), Broken)
+
+
 def test_it_finds_a_session_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recoverable messages are acknowledged before they are stored: what the receiver loses is lost."""
     returned = Drain.returned
@@ -135,6 +143,31 @@ def test_messages_of_all_kinds_end_as_they_should() -> None:
     assert simulation.book.log((bob.address, MAIL)).read == [1, 2]
     assert simulation.book.log((bob.address, ORDERS)).read == [3, 4]
     assert simulation._ends().journaled == {3: 1, 4: 1}
+    simulation.network.close()
+
+
+def test_messages_of_all_kinds_are_routed() -> None:
+    simulation = NetworkSimulation(2, routed=True)
+    alice, bob, carol = simulation.hosts
+    simulation.network.block(alice.address, carol.address)
+    simulation.network.block(carol.address, alice.address)
+    kinds = (Kind.EXPRESS, Kind.RECOVERABLE, Kind.TRANSACTIONAL)
+    for number, kind in enumerate(kinds, 1):
+        name = ORDERS if kind is Kind.TRANSACTIONAL else MAIL
+        sent = Sent(number, kind, alice.address, (carol.address, name), number, by_way_of=bob.address)
+        sent.acknowledgments, sent.positive_journaling = 0xF, True
+        alice.send([sent], [10])
+    simulation.run_for(5)
+    packets = [packet for name in (MAIL, ORDERS) for packet in carol.packets(carol.queue(name))]
+    assert [packet.user.hop_count for packet in packets] == [1, 1, 1]
+    for name in (MAIL, MAIL, ORDERS):
+        assert carol.receive(name)
+    simulation.run_for(5)
+    ends = simulation._ends()
+    assert ends.journaled == {1: 1, 2: 1, 3: 1}
+    both = {MessageClass.ACK_REACH_QUEUE: 1, MessageClass.ACK_RECEIVE: 1}
+    assert ends.told == {1: both, 2: both, 3: both}
+    simulation.end()
     simulation.network.close()
 
 

@@ -169,7 +169,9 @@ def _to_text(keys: dict[str, RSAPrivateKey]) -> dict[str, str]:
 def _from_text(texts: dict[str, str]) -> dict[str, RSAPrivateKey]:
     keys = {}
     for provider, text in texts.items():
-        # We made it, and it lies under the checksum of the store: to prove its primes again at each start is slow.
+        # We made it and wrote it ourselves, and the store has just verified the checksum of its record: a damaged one
+        # does not get here, and who can write into the store has the key anyway. To prove its primes again would cost
+        # some ten milliseconds a key, at each start.
         key = load_der_private_key(bytes.fromhex(text), None, unsafe_skip_rsa_key_validation=True)
         assert isinstance(key, RSAPrivateKey)
         keys[provider] = key

@@ -111,13 +111,17 @@ class Addressing:
         self._routers: list[QueueManagerRecord] = []
         self._links: tuple[Link, ...] = ()
         self._read_at: int | None = None
-        self._tried_at = -_RECENT_S
+        self._tried_at: int | None = None
         self.ask: Ask = _at_once
         """Waits for a directory that does not answer at once."""
 
     @property
     def has_directory(self) -> bool:
         return self._directory.exists
+
+    def _within(self, seconds: int, then_s: int | None) -> bool:
+        """Whether a moment is at most so long ago. A clock that was set back does not make it last."""
+        return then_s is not None and 0 <= self._core.now_s - then_s < seconds
 
     # What the directory says
 
@@ -131,7 +135,7 @@ class Addressing:
             return self._core.record
         self._forget_old()
         known = self._machines.get(guid)
-        if known is None and self._core.now_s - self._unknown.get(guid, -_RECENT_S) >= _RECENT_S:
+        if known is None and not self._within(_RECENT_S, self._unknown.get(guid)):
             known = self._read_machine(by_identifier(guid))
             if known is None:
                 if len(self._unknown) >= _MOST_UNKNOWN:
@@ -151,10 +155,9 @@ class Addressing:
 
     def _forget_old(self) -> None:
         """The QueueManager Query Timer (MS-MQBR 3.1.2.1): read everything again, if the directory lets us."""
-        now_s = self._core.now_s
-        fresh = self._read_at is not None and now_s - self._read_at < self._refresh_s
-        if fresh or now_s - self._tried_at < _RECENT_S:
+        if self._within(self._refresh_s, self._read_at) or self._within(_RECENT_S, self._tried_at):
             return
+        now_s = self._core.now_s
         serving = (Expression("routing_server", Relation.EQUALS, True),)
         routers = self._read_all(ObjectClass.QUEUE_MANAGER, serving)
         links = self._read_all(ObjectClass.ROUTING_LINK, None)
@@ -235,11 +238,10 @@ class Addressing:
     def carriers(self, key: Destination) -> frozenset[bytes]:
         """Queue managers whose sessions serve as well as a new one: the destination itself, and where there is no
         direct way, those that come next."""
-        now_s = self._core.now_s
-        read_at, found = self._carriers.get(key, (-_RECENT_S, frozenset[bytes]()))
-        if now_s - read_at >= _RECENT_S:
+        read_at, found = self._carriers.get(key, (None, frozenset[bytes]()))
+        if not self._within(_RECENT_S, read_at):
             found = self._work_out_carriers(key)
-            self._carriers[key] = (now_s, found)
+            self._carriers[key] = (self._core.now_s, found)
         return found
 
     def _work_out_carriers(self, key: Destination) -> frozenset[bytes]:

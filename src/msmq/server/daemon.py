@@ -336,6 +336,7 @@ class Daemon:
         """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
         self.manager.run_timers()
         self.outgoing.follow_clock()
+        self.outgoing.try_again()
         self.outgoing.refresh()
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()

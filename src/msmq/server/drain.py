@@ -71,6 +71,7 @@ class Drain:
         self.numbers: dict[int, int] = {}
         """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
         self._again: OrderedDict[int, Parcel] = OrderedDict()
+        """By number, what has its place and is to be sent (again)."""
         self._expiries = Expiries(queue.positions)
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
@@ -150,6 +151,8 @@ class Drain:
             if fresh and fresh[-1].number and whole:
                 self._look_ahead(behind)
             chosen += fresh
+            if not whole:
+                self.outgoing.stalled[self] = None
             if fresh or not whole:
                 break
         return chosen

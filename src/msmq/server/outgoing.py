@@ -73,6 +73,8 @@ class Outgoing(Subscriber):
         self._carried: dict[Connection, dict[Drain, None]] = {}
         self._starving: dict[Connection, dict[Link, None]] = {}
         self._woken: dict[Link, None] = {}
+        self.stalled: dict[Drain, None] = {}
+        """Drains that wait for something that nobody announces, such as room on the disk."""
         self._followed_epoch_ms = self.epoch_ms
         self._alarm = Alarm(self._timer_expired)
         self._stored = stored_places(values)
@@ -155,6 +157,7 @@ class Outgoing(Subscriber):
         drain = self.drains.pop(queue.number, None)
         if drain is not None:
             drain.close()
+            self.stalled.pop(drain, None)
             for carried in self._carried.values():
                 carried.pop(drain, None)
             link = drain.link
@@ -282,6 +285,12 @@ class Outgoing(Subscriber):
     def epoch_ms(self) -> int:
         """The time of day, since 1970, at which ``now_ms`` was zero. It changes when the clock is set."""
         return int(self.core.environment.now() * 1_000) - now_ms()
+
+    def try_again(self) -> None:
+        """Let those look once more who could not go on."""
+        stalled, self.stalled = self.stalled, {}
+        for drain in stalled:
+            self._wake(drain)
 
     def follow_clock(self) -> None:
         """Messages expire by the time of day; when that has jumped, the alarm is at the wrong time."""

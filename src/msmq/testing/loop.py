@@ -69,7 +69,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[Any] = super().create_task(coro, **options)
         self._tasks = [other for other in self._tasks if not other.done()]
         self._tasks.append(task)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        """A task that nobody awaits fails at once, not when it is forgotten."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.call_exception_handler({"message": "a task failed", "exception": error, "task": task})
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are passed over when their time comes."""

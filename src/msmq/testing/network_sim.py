@@ -144,7 +144,7 @@ class NetworkSimulation:
         rng = self.rng
         target = rng.choice([host for host in self.hosts if host is not source])
         kind = rng.choice((Kind.EXPRESS, Kind.RECOVERABLE, Kind.TRANSACTIONAL, Kind.TRANSACTIONAL))
-        count = rng.choice((1, 1, 2, 4))
+        count = rng.choice((1, 1, 2, 4, 4, 20))
         first = self.numbers + 1
         self.numbers += count
         messages = [

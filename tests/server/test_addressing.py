@@ -442,3 +442,29 @@ def test_many_destinations_by_way_of_one_server_share_a_session(tmp_path: Path) 
             await eventually(lambda: all(len(outgoing(bob, name).positions) == 3 for name in names), 20)
 
     run(test)
+
+
+def test_a_clock_that_is_set_back_makes_nothing_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the directory has not known a moment ago is asked for again, not in an hour."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, **enterprise(tmp_path, BY_WAY_OF_BOB)) as here:
+            alice = await here.node(ALICE)
+            where, stranger = addressing(alice), b"\x33" * 16
+            asked: list[object] = []
+            read = alice.manager.directory.read
+
+            def counting(*arguments: Any) -> Any:
+                asked.append(arguments)
+                return read(*arguments)
+
+            monkeypatch.setattr(alice.manager.directory, "read", counting)
+            for _ in range(2):
+                assert where.machine(stranger) is None
+            assert len(asked) == 1
+            now = alice.core.environment.now
+            monkeypatch.setattr(alice.core, "_now", lambda: now() - 3_600)
+            assert where.machine(stranger) is None
+            assert len(asked) == 2
+
+    run(test)

@@ -435,3 +435,22 @@ def test_removing_the_last_unacknowledged_message_stops_the_timer() -> None:
     assert stream.deadline_ms is None
     (place,) = sent(stream, "c")
     assert place == Place(FIRST_ID + 1, 1, 0)
+
+
+def test_the_message_at_a_place() -> None:
+    ids = sequences()
+    stream = sender(ids)
+    (first, second) = sent(stream, "a", "b")
+    assert ids.token(first.tx_sequence_id, 1) == "a"
+    assert ids.token(second.tx_sequence_id, 2) == "b"
+    stream.remove(1)
+    assert ids.token(first.tx_sequence_id, 1) is None
+    assert ids.token(first.tx_sequence_id + 1, 2) is None
+
+
+def test_whether_a_message_may_have_left() -> None:
+    stream = sender()
+    sent(stream, "a")
+    place = stream.assign("b")
+    assert place is not None
+    assert [stream.was_sent(number) for number in (1, 2)] == [True, False]

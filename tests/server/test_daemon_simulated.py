@@ -321,6 +321,28 @@ def test_a_message_that_is_done_while_it_waits_to_be_sent_again(simulation: Netw
     assert simulation.book.log((bob.address, ORDERS)).read == [1]
 
 
+def test_what_has_its_place_and_has_not_left_expires(simulation: NetworkSimulation) -> None:
+    """Places are given ahead of the window: those beyond it have certainly not arrived, those within may have."""
+    alice, bob = simulation.hosts[:2]
+    window = simulation.config.window_size
+    alice.send([message(1, Kind.TRANSACTIONAL, alice, bob)], [40])
+    simulation.run_for(2)
+    simulation.network.block(bob.address, alice.address)
+    late = {"negative_journaling": True, "time_to_reach_queue_s": 1}
+    numbers = range(2, window + 6)
+    alice.send(
+        [message(number, Kind.TRANSACTIONAL, alice, bob, **late) for number in numbers],
+        [40 for _ in numbers],
+    )
+    simulation.run_for(10)
+    arrived = seen(simulation, bob)
+    assert arrived == list(range(1, len(arrived) + 1))
+    assert 1 < len(arrived) <= window + 1
+    assert simulation._ends().dead == dict.fromkeys(range(len(arrived) + 1, window + 6), 1)
+    simulation.end()
+    assert simulation.book.log((bob.address, ORDERS)).read == arrived
+
+
 # By way of others
 
 

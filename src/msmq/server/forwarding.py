@@ -54,7 +54,7 @@ class Forwarding(Subscriber):
         self._tracing = tracing
         self._refuse_transactional = refuse
         self._own_guid = manager.core.record.identifier
-        self._copies: dict[tuple[int, bytes], int] = {}
+        self.copies: dict[tuple[int, bytes], int] = {}
         """Lookup identifiers of transactional messages that wait here, by queue and message."""
 
     def concerns(self, message: UserMessage) -> bool:
@@ -128,7 +128,7 @@ class Forwarding(Subscriber):
 
     def _put_transactional(self, queue: OutgoingQueue, stored: StoredMessage, identifier: bytes) -> None:
         key = (queue.number, identifier)
-        old = self._copies.get(key)
+        old = self.copies.get(key)
         entry = None if old is None else queue.positions.get(old)
         if entry is not None and entry.state is not PositionState.AVAILABLE:
             return  # it is on its way at this moment
@@ -136,10 +136,10 @@ class Forwarding(Subscriber):
             if entry is not None:
                 self._manager.placing.delete(queue, entry.lookup_id, MessageClass.NORMAL)
             position = self._manager.placing.insert(queue, stored)
-        self._copies[key] = position.lookup_id
+        self.copies[key] = position.lookup_id
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        if self._copies and isinstance(queue, OutgoingQueue) and message.packet.transactional:
+        if self.copies and isinstance(queue, OutgoingQueue) and message.packet.transactional:
             key = (queue.number, message_identifier(message.packet))
-            if self._copies.get(key) == message.lookup_id:
-                del self._copies[key]
+            if self.copies.get(key) == message.lookup_id:
+                del self.copies[key]

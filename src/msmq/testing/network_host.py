@@ -402,6 +402,7 @@ class NetworkHost:
         return {
             "messages awaiting a FinalAck": len(outgoing.final_acks),
             "places": sum(len(drain.numbers) + len(drain.parked) for drain in drains),
+            "messages in transit": len(self.daemon.arrivals.forwarding.copies),
         }
 
 

@@ -87,8 +87,10 @@ class PunctualHost(Host):
 class Served:
     """The queue manager, its service and its door."""
 
-    def __init__(self, policy: Policy = OPEN, *, punctual: bool = False, **options: Any) -> None:
-        self.host = PunctualHost() if punctual else Host()
+    def __init__(
+        self, policy: Policy = OPEN, *, punctual: bool = False, host: Host | None = None, **options: Any
+    ) -> None:
+        self.host = host or (PunctualHost() if punctual else Host())
         self.slow = False
         """Whether nothing becomes durable until `settle`."""
         self._waiting: list[Callable[[], None]] = []

@@ -1,0 +1,320 @@
+"""No message is lost and none is read twice, wherever a reader, its connection or the server ends.
+
+``MSMQ_CUTS`` multiplies the cuts (`make cuts`): more runs over all of them, and more kills of a real process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import Queue
+from msmq.rpc.pdu import AuthLevel
+from tests.remote_read.cutting import Books, Cut, Proxy, Script, Scripts, cuts_of, read
+from tests.remote_read.support import (
+    EVERYBODY,
+    OK,
+    PATIENCE_S,
+    Served,
+    direct,
+    eventually,
+    packet_of,
+)
+from tests.server.support import ALICE, free_port
+from tests.server.test_daemon_processes import Process
+
+TIMES = int(os.environ.get("MSMQ_CUTS", "1"))
+SEED = int(os.environ.get("MSMQ_CUTS_SEED", "2103"))
+KILLS = 24
+"""Kills of a real process, in all."""
+LOW = 6
+"""So many messages are in the queue at least when a reader comes."""
+LONG = 9_000
+"""A body that takes an answer of several fragments."""
+
+SCRIPTS = list(Scripts("").all)
+
+
+class Bench:
+    """A server that can die and come back, the books of its readers, and a queue that does not run dry."""
+
+    def __init__(self, level: AuthLevel = AuthLevel.NONE) -> None:
+        self.served = Served()
+        self.served.queue()
+        self.books = Books()
+        self.random = Random(SEED)
+        self.scripts = Scripts(direct(), level)
+        self.numbers = 0
+        self.name = "orders"
+
+    @property
+    def queue(self) -> Queue:
+        return self.served.host.find(self.name)
+
+    def fill(self) -> None:
+        while len(self.queue.positions) < LOW:
+            self.put(bytes(LONG if self.numbers % 3 == 0 else 0))
+
+    def put(self, more: bytes = b"") -> None:
+        """One more message, and durable."""
+        self.numbers += 1
+        body = b"%06d" % self.numbers + more
+        self.books.sent.append(body)
+        self.served.host.send(self.queue, body, recoverable=True)
+        self.served.host.store.commit()
+
+    async def executed(self) -> None:
+        """Every call that reached the server has done what it does, up to the wait for the disk."""
+        server = self.served.door.server
+        for _ in range(50):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            while any(len(each.calls) > len(self.served._waiting) for each in server._connections):
+                await asyncio.sleep(0.001)
+
+    async def die(self, power: bool) -> None:
+        """The server ends without warning; with ``power``, so does what was not yet on the disk."""
+        served = self.served
+        if power:
+            served.host.disk.crash(self.random)
+        else:
+            served.host.disk.kill()
+        for connection in list(served.door.server._connections):
+            connection.abort("killed")
+        served.slow = True  # nobody hears that anything is durable any more
+        await served.door.close()
+        served.host.start()
+        self.served = Served(host=served.host)
+        await self.served.door.open()
+
+    async def settled(self) -> None:
+        """The server has noticed that the reader is gone."""
+        server = self.served.door.server
+        await eventually(lambda: not (server.connections or len(server.groups)))
+        assert not self.served.service.handles.open
+        states = {entry.state for entry in self.queue.positions}
+        assert states <= {PositionState.AVAILABLE}
+
+    def check(self, proxy: Proxy) -> None:
+        self.books.check(self.served.host.contents(self.queue), proxy.ends)
+
+    async def length_of(self, script: Script) -> int:
+        """How many PDUs a conversation has when nothing happens to it."""
+        self.fill()
+        async with Proxy(self.served.port) as proxy:
+            assert await read(script, self.books, proxy)
+            await self.settled()
+            self.check(proxy)
+            return proxy.pdus
+
+    async def drain(self) -> None:
+        """In the end a healthy reader gets all that is left, and nothing else."""
+        left = self.served.host.contents(self.queue)
+        async with await self.served.connect() as peer:
+            handle = await peer.open(direct(self.name))
+            for body in left:
+                assert packet_of(await peer.start(handle)).body == body
+                await self.books.acknowledge(peer, handle, body)
+        self.books.check(self.served.host.contents(self.queue), len(left))
+        assert self.books.gone == set(self.books.sent)
+        assert set(self.books.sent) == self.books.told.keys() | self.books.in_doubt
+
+
+def on_bench(test: Callable[[Bench], Awaitable[None]], level: AuthLevel = AuthLevel.NONE) -> None:
+    async def run() -> None:
+        bench = Bench(level)
+        await bench.served.door.open()
+        try:
+            async with asyncio.timeout(PATIENCE_S * max(TIMES, 4)):
+                await test(bench)
+                await bench.drain()
+        finally:
+            await bench.served.door.close()
+
+    asyncio.run(run())
+
+
+async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
+    """A reader for each cut; gives how many came to their end in spite of it."""
+    whole = 0
+    for cut in cuts:
+        bench.fill()
+        async with Proxy(bench.served.port, cut) as proxy:
+            whole += await read(script, bench.books, proxy)
+            await bench.settled()
+            bench.check(proxy)
+    return whole
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_connection_that_is_cut(name: str) -> None:
+    async def test(bench: Bench) -> None:
+        script = bench.scripts.all[name]
+        cuts = cuts_of(await bench.length_of(script)) * TIMES
+        assert await campaign(bench, script, cuts) < len(cuts) / 5  # the knife is sharp
+        assert bench.books.in_doubt or name == "given_back"
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("level", [AuthLevel.INTEGRITY, AuthLevel.PRIVACY], ids=lambda level: level.name)
+def test_a_connection_with_authentication_that_is_cut(level: AuthLevel) -> None:
+    async def test(bench: Bench) -> None:
+        script = bench.scripts.acknowledged
+        cuts = cuts_of(await bench.length_of(script)) * TIMES
+        assert await campaign(bench, script, cuts) < len(cuts) / 5
+
+    on_bench(test, level)
+
+
+def test_a_reader_that_is_cut_off_while_it_waits() -> None:
+    """The message that comes then is not for one who is gone; and if it was, it goes back."""
+
+    async def test(bench: Bench) -> None:
+        books, served = bench.books, bench.served
+
+        async def wait(port: int, books: Books) -> None:
+            async with await bench.scripts.peer(port) as peer:
+                handle = await peer.open(direct())
+                body = packet_of(await peer.start(handle, timeout_ms=3_600_000)).body
+                await books.acknowledge(peer, handle, body)
+                await peer.close_queue(handle)
+
+        async def one(cut: Cut | None, early: bool) -> Proxy:
+            """``early``: the message is there before the connection is cut, if the server has come so far."""
+            await bench.drain()
+            async with Proxy(served.port, cut) as proxy:
+                reader = asyncio.create_task(read(wait, books, proxy))
+                await eventually(lambda: proxy.over.is_set() or bench.queue.waiting)
+                if not early:
+                    await eventually(lambda: not bench.queue.waiting or not proxy.over.is_set())
+                bench.put()
+                await reader
+                await bench.settled()
+                bench.check(proxy)
+            return proxy
+
+        pdus = (await one(None, True)).pdus
+        for cut in cuts_of(pdus, (0.0, 0.5, 1.0)) * TIMES:
+            for early in (False, True):
+                await one(cut, early)
+
+    on_bench(test)
+
+
+def test_a_transaction_whose_reader_is_cut_off() -> None:
+    """Nobody commits for a reader that is gone: its transaction is aborted, and everything is back."""
+
+    async def test(bench: Bench) -> None:
+        served, books = bench.served, bench.books
+        served.queue("ledger", transactional=True)
+        bench.name = "ledger"
+        bench.scripts.name = direct("ledger")
+        committed: set[bytes] = set()
+        current: list[bytes] = []
+
+        async def in_transaction(port: int, books: Books) -> None:
+            uow, token = served.transactions.begin()
+            current.append(uow)
+            async with await bench.scripts.peer(port) as peer:
+                handle = await peer.open(direct("ledger"))
+                assert await peer.enlist(uow, token, direct("ledger")) == OK
+                body = packet_of(await peer.start(handle, uow=uow)).body
+                assert await peer.end_transactional(handle) == OK
+                books.acknowledging.add(body)
+                await served.transactions.commit(uow)
+                committed.add(uow)
+                books.told[body] += 1
+                await peer.close_queue(handle)
+
+        async def one(cut: Cut | None) -> int:
+            bench.fill()
+            async with Proxy(served.port, cut) as proxy:
+                await read(in_transaction, books, proxy)
+                await eventually(lambda: not served.service.handles.open)
+                if current[-1] not in committed:
+                    await served.transactions.abort(current[-1])
+                await bench.settled()
+                bench.check(proxy)
+                return proxy.pdus
+
+        for cut in cuts_of(await one(None)) * TIMES:
+            await one(cut)
+        assert committed
+        assert len(committed) < len(current)
+
+    on_bench(test)
+
+
+@pytest.mark.parametrize("way", ["killed", "power", "before it is durable"])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_server_that_dies(name: str, way: str) -> None:
+    """At each point of a conversation: its process, the power of its computer, or both between what a call did and
+    the disk's word that it will survive."""
+
+    async def test(bench: Bench) -> None:
+        script = bench.scripts.all[name]
+        cuts = [cut for cut in cuts_of(await bench.length_of(script), (0.0, 0.5, 1.0)) if not cut.reset] * TIMES
+        for cut in cuts:
+            bench.fill()
+            served = bench.served
+
+            async def disaster(served: Served = served) -> None:
+                if way == "before it is durable":
+                    served.slow = True
+                    await bench.executed()
+                await bench.die(power=way != "killed")
+
+            async with Proxy(served.port, cut, disaster) as proxy:
+                await read(script, bench.books, proxy)
+                await eventually(lambda served=served: bench.served is not served or not proxy.over.is_set())
+                await bench.settled()
+                bench.check(proxy)
+
+    on_bench(test)
+
+
+def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    """``msmq serve``, killed in the middle of each PDU and between any two, by turns."""
+    random = Random(SEED)
+    port = free_port()
+    config = f'[rpc]\nport = {port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
+    process = Process(tmp_path, "ALICE", ALICE, free_port(), config=config)
+    process.make_queue("orders", security=EVERYBODY)
+    name = f"DIRECT=TCP:{ALICE}\\private$\\orders"
+    scripts = Scripts(name).all
+    books = Books()
+    with process.opened() as node:
+        for number in range(3 * KILLS * TIMES + LOW):
+            body = b"%06d" % number + bytes(LONG if number % 3 == 0 else 0)
+            node.send(name, body, recoverable=True)
+            books.sent.append(body)
+
+    async def test() -> None:
+        lengths: dict[str, int] = {}
+        await process.start()
+        for each, script in scripts.items():
+            async with Proxy(port, address=ALICE) as proxy:
+                assert await read(script, books, proxy)
+                lengths[each] = proxy.pdus
+        await process.kill()
+        books.check(process.bodies("orders"), len(books.sent))
+        points = [(each, cut) for each in scripts for cut in cuts_of(lengths[each], (0.0, 0.5, 1.0))]
+        for each, cut in random.sample(points * (1 + KILLS * TIMES // len(points)), KILLS * TIMES):
+            await process.start()
+            async with Proxy(port, cut, process.kill, address=ALICE) as proxy:
+                await read(scripts[each], books, proxy)
+                if not proxy.over.is_set():
+                    await process.kill()  # a shorter conversation than the first: calls in flight share PDUs
+                else:
+                    await process.process.wait()
+            books.check(process.bodies("orders"), proxy.ends)
+
+    asyncio.run(test())
+    assert books.told

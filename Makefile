@@ -4,6 +4,7 @@ PYTHON ?=
 SECONDS ?= 60
 RUNS ?= 0
 SEED ?= 1
+TIMES ?= 10
 SEEDS ?= 0
 STEPS ?= 1000
 SIM ?= all
@@ -15,7 +16,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile cuts docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +65,9 @@ fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executio
 
 hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
 	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py
+
+cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=10 as often as the tests do
+	@MSMQ_CUTS=$(TIMES) $(RUN) pytest -q tests/remote_read/test_no_loss.py
 
 docs: setup ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

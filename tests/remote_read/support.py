@@ -88,7 +88,13 @@ class Served:
     """The queue manager, its service and its door."""
 
     def __init__(
-        self, policy: Policy = OPEN, *, punctual: bool = False, host: Host | None = None, **options: Any
+        self,
+        policy: Policy = OPEN,
+        *,
+        punctual: bool = False,
+        host: Host | None = None,
+        authentication: Authentication | None = None,
+        **options: Any,
     ) -> None:
         self.host = host or (PunctualHost() if punctual else Host())
         self.slow = False
@@ -101,7 +107,7 @@ class Served:
         )
         self.service.transaction_manager = self.transactions
         settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy, 500, 500))
-        self.door = RemoteReadDoor(settings, self.service, Authentication(accounts=Known()))
+        self.door = RemoteReadDoor(settings, self.service, authentication or Authentication(accounts=Known()))
 
     @property
     def manager(self) -> QueueManager:

@@ -120,20 +120,24 @@ class RemoteHost:
         ask_port: bool = False,
         mapper_port: int = ENDPOINT_MAPPER_PORT,
         ndr64: bool = False,
+        target_name: str | None = None,
         call_timeout_s: float = CALL_TIMEOUT_S,
     ) -> Self:
         """Connect to ``host``; without a port its endpoint mapper is asked.
 
         ``levels`` are authentication levels to try in order instead of that of the credentials; NONE among them means
         to come as nobody. ``ask_port`` asks for the port of remote read once more (R_GetServerPort) and connects to
-        that one, as old systems do.
+        that one, as old systems do. ``target_name`` is the host as its Kerberos principal names it, where that is not
+        the name it is reached by.
         """
         if port is None:
             port = await find_port(host, mapper_port=mapper_port)
         trouble: RpcConnectionError | None = None
         for attempt in _attempts(credentials, levels):
             try:
-                client = await RpcClient.connect(host, port, idl.REMOTE_READ, attempt, ndr64=ndr64)
+                client = await RpcClient.connect(
+                    host, port, idl.REMOTE_READ, attempt, ndr64=ndr64, target_name=target_name
+                )
                 answer = await client.call(idl.R_GET_SERVER_PORT, idl.Nothing())  # proves who we are
             except RpcBindError as error:
                 trouble = error
@@ -146,7 +150,9 @@ class RemoteHost:
                 raise RemoteMachineNotAvailableError(f"{host} cannot be reached: {error}") from error
             if ask_port and answer.status:
                 await client.close()
-                client = await RpcClient.connect(host, answer.status, idl.REMOTE_READ, attempt, ndr64=ndr64)
+                client = await RpcClient.connect(
+                    host, answer.status, idl.REMOTE_READ, attempt, ndr64=ndr64, target_name=target_name
+                )
             return cls(client, caller or Caller(), call_timeout_s)
         raise AccessDeniedError(f"{host} does not let us in: {trouble}")
 

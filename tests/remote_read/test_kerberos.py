@@ -1,0 +1,196 @@
+"""Kerberos: a real domain controller issues the tickets, and says who the reader is and which groups it is in."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from impacket.dcerpc.v5 import transport
+from impacket.dcerpc.v5.rpcrt import RPC_C_AUTHN_GSS_NEGOTIATE, DCERPCException
+
+from msmq.directory.principals import DirectoryPrincipals
+from msmq.directory.settings import Password, Server, Settings
+from msmq.errors import AccessDeniedError
+from msmq.remote_read.policy import Policy
+from msmq.remote_read.session import Access, RemoteHost
+from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.rpc.security import Authentication, Credentials
+from msmq.security.sddl import parse_sddl
+from scripts.samba_dc import ADMINISTRATOR, PASSWORD, REALM, DomainController
+from scripts.samba_dc import HOST as CONTROLLER
+from tests.remote_read import impacket_peer
+from tests.remote_read.support import Served, direct, on_loop, serving, serving_in_a_thread
+from tests.rpc.support import HOST
+
+NAME = "OS:HOST\\private$\\orders"
+LEVELS = [AuthLevel.INTEGRITY, AuthLevel.PRIVACY]
+
+
+@dataclass
+class Kingdom:
+    """A service with a key, a reader who is in a group, a stranger who is not, and how to become either."""
+
+    controller: DomainController
+    target: str
+    group: str
+    log_on: Callable[[str], None]
+    reader: str
+    stranger: str
+
+    @property
+    def authentication(self) -> Authentication:
+        controller = self.controller
+        server = Server(CONTROLLER, controller.address, controller.ports["ldap"])
+        settings = Settings((server,), Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm")
+        return Authentication(principals=DirectoryPrincipals(settings, REALM), hostname=self.target)
+
+    def queue(self, served: Served, *bodies: bytes) -> None:
+        """A queue that only the group may read."""
+        security = parse_sddl(f"D:(A;;0x10000000;;;{self.group})").encode()
+        served.queue("orders", *bodies, security=security)
+
+
+@pytest.fixture(scope="module")
+def accounts(domain_controller: DomainController) -> tuple[str, str, str, str]:
+    mark = secrets.token_hex(4)
+    service, group, reader, stranger = (f"{kind}{mark}" for kind in ("svc", "readers", "reader", "stranger"))
+    tool = domain_controller.tool
+    for user in (service, reader, stranger):
+        tool("user", "create", user, PASSWORD)
+    tool("group", "add", group)
+    tool("group", "addmembers", group, reader)
+    tool("spn", "add", f"host/{service}.msmq.test", service)
+    return service, group, reader, stranger
+
+
+@pytest.fixture
+def kingdom(
+    domain_controller: DomainController,
+    accounts: tuple[str, str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Kingdom:
+    service, group, reader, stranger = accounts
+    target = f"{service}.msmq.test"
+    keytab = domain_controller.export_keytab(f"host/{target}", tmp_path / "keytab")
+    monkeypatch.setenv("KRB5_CONFIG", str(domain_controller.krb5_config))
+    monkeypatch.setenv("KRB5_KTNAME", f"FILE:{keytab}")
+
+    def log_on(user: str) -> None:
+        cache = tmp_path / f"{user}.cache"
+        environment = domain_controller.ticket(user, cache)
+        # The ticket for the service too: impacket asks for one at port 88 only.
+        subprocess.run(
+            ["kvno", f"host/{target}"], env=environment, check=True, capture_output=True, timeout=60
+        )
+        monkeypatch.setenv("KRB5CCNAME", str(cache))
+
+    shown = domain_controller.tool("group", "show", group, "--attributes=objectSid")
+    (sid,) = (line.split(": ")[1] for line in shown.splitlines() if line.startswith("objectSid"))
+    return Kingdom(domain_controller, target, sid, log_on, reader, stranger)
+
+
+@pytest.mark.parametrize("kind", [AuthType.KERBEROS, AuthType.NEGOTIATE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_our_client(kingdom: Kingdom, level: AuthLevel, kind: AuthType) -> None:
+    kingdom.log_on(kingdom.reader)
+
+    @on_loop
+    async def test() -> None:
+        async with serving(Policy(level), authentication=kingdom.authentication) as served:
+            kingdom.queue(served, b"one", b"2" * 10_000)
+            credentials = Credentials(auth_type=kind, level=level)
+            connect = RemoteHost.connect(HOST, served.port, credentials, target_name=kingdom.target)
+            async with await connect as host:
+                queue = await host.open(direct())
+                assert (await queue.receive()).body == b"one"
+                assert (await queue.receive()).body == b"2" * 10_000
+            assert not served.host.contents(served.host.find())
+
+    test()
+
+
+def test_who_is_not_in_the_group_is_denied(kingdom: Kingdom) -> None:
+    kingdom.log_on(kingdom.stranger)
+
+    @on_loop
+    async def test() -> None:
+        async with serving(Policy(), authentication=kingdom.authentication) as served:
+            kingdom.queue(served, b"one")
+            connect = RemoteHost.connect(HOST, served.port, Credentials(), target_name=kingdom.target)
+            async with await connect as host:
+                for access in (Access.RECEIVE, Access.PEEK):
+                    with pytest.raises(AccessDeniedError):
+                        await host.open(direct(), access)
+
+    test()
+
+
+def test_who_the_directory_does_not_know_is_not_let_in(kingdom: Kingdom) -> None:
+    kingdom.log_on(kingdom.reader)
+
+    class Nobody:
+        def identify(self, principal: str) -> None:
+            assert principal == f"{kingdom.reader}@{REALM}"
+
+    @on_loop
+    async def test() -> None:
+        authentication = Authentication(principals=Nobody(), hostname=kingdom.target)
+        async with serving(Policy(), authentication=authentication) as served:
+            kingdom.queue(served, b"one")
+            with pytest.raises(AccessDeniedError):
+                await RemoteHost.connect(HOST, served.port, Credentials(), target_name=kingdom.target)
+
+    test()
+
+
+@pytest.fixture
+def connections() -> Iterator[list[Any]]:
+    opened: list[Any] = []
+    yield opened
+    for dce in opened:
+        with suppress(Exception):
+            dce.disconnect()
+
+
+@pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+def test_impacket(kingdom: Kingdom, level: AuthLevel, connections: list[Any]) -> None:
+    def connect(user: str) -> Any:
+        kingdom.log_on(user)
+        rpc = transport.DCERPCTransportFactory(f"ncacn_ip_tcp:{kingdom.target}[{served.port}]")
+        rpc.setRemoteHost(HOST)
+        rpc.setRemoteName(kingdom.target)
+        rpc.set_credentials(user, "", REALM)
+        rpc.set_kerberos(True, HOST)
+        rpc.set_connect_timeout(60)
+        dce = rpc.get_dce_rpc()
+        dce.set_auth_type(RPC_C_AUTHN_GSS_NEGOTIATE)
+        dce.set_auth_level(int(level))
+        dce.connect()
+        connections.append(dce)
+        dce.bind(impacket_peer.MSRPC_UUID_REMOTE_READ)
+        return dce
+
+    with serving_in_a_thread(Policy(level), authentication=kingdom.authentication) as served:
+        kingdom.queue(served, b"one")
+        open_queue = impacket_peer.open_request(impacket_peer.R_OpenQueue(), NAME, 1)
+        with pytest.raises(DCERPCException, match="(?i)c00e0025"):
+            connect(kingdom.stranger).request(open_queue)
+        dce = connect(kingdom.reader)
+        handle = dce.request(open_queue, checkError=False)["pphContext"]
+        start = impacket_peer.start_request(impacket_peer.R_StartReceive(), handle, 0)
+        answer = dce.request(start, checkError=False)
+        assert answer["ErrorCode"] == 0
+        assert b"one" in impacket_peer.sections(answer)[0]
+        end = impacket_peer.R_EndReceive()
+        end["phContext"], end["dwAck"], end["dwRequestId"] = handle, 2, 1
+        assert dce.request(end, checkError=False)["ErrorCode"] == 0
+        dce.disconnect()
+        connections.clear()
+    assert not served.host.contents(served.host.find())

@@ -1,4 +1,6 @@
-"""Samba's RPC client reads a queue: ``/usr/bin/python3 samba_client.py PORT LEVEL PASSWORD``.
+"""Samba's RPC client reads a queue: ``/usr/bin/python3 samba_client.py PORT LEVEL PASSWORD [TARGET CACHE REALM]``.
+
+With a target, which is the host as its Kerberos principal names it, the cache has a ticket for it.
 
 The stubs are written by hand from the IDL; Samba does the rest, signatures and seals among it. Needs Samba's modules
 and nothing of ours.
@@ -8,7 +10,7 @@ import struct
 import sys
 
 from samba import param
-from samba.credentials import DONT_USE_KERBEROS, Credentials
+from samba.credentials import DONT_USE_KERBEROS, MUST_USE_KERBEROS, SPECIFIED, Credentials
 from samba.dcerpc import base, mgmt
 
 port, level, password = sys.argv[1:4]
@@ -18,7 +20,13 @@ options = {"none": "", "sign": ",sign", "seal": ",seal"}[level]
 lp = param.LoadParm()
 lp.set("client NTLMv2 auth", "yes")
 credentials = Credentials()
-if level == "none":
+if len(sys.argv) > 4:
+    target, cache, realm = sys.argv[4:7]
+    options += f",krb5,target_hostname={target},target_principal=host/{target}"
+    lp.set("realm", realm)
+    credentials.set_kerberos_state(MUST_USE_KERBEROS)
+    credentials.set_named_ccache(f"FILE:{cache}", SPECIFIED, lp)
+elif level == "none":
     credentials.set_anonymous()
 else:
     credentials.set_username("alice")

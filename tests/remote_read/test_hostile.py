@@ -370,7 +370,7 @@ def test_memory_does_not_follow_what_is_claimed(caplog: pytest.LogCaptureFixture
     assert not errors(caplog)
 
 
-@pytest.mark.spec("MQRR-3.1.4.2-p")
+@pytest.mark.spec("MQRR-2.1-d", "MQRR-2.1-e", "MQRR-3.1.4.2-p")
 @on_loop
 async def test_a_caller_without_rights_learns_nothing() -> None:
     """Who is not authenticated well enough gets one fault whatever it asks for; who is, and has no rights, one error,
@@ -395,6 +395,7 @@ async def test_a_caller_without_rights_learns_nothing() -> None:
                 assert told == {(ACCESS_DENIED, False)}
                 assert await refusal(bob, "orders", access, subqueue="retry") == (ACCESS_DENIED, False)
                 assert await refusal(bob, "missing", access) == (QUEUE_NOT_FOUND, False)
+            assert await bob.get_port() == served.port  # anybody may connect, and ask this
             # The handle of somebody else is no handle; not even its kind is told.
             for context in (handle, bytes(range(20))):
                 with pytest.raises(RpcFault) as fault:

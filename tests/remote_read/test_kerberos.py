@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,8 @@ from msmq.security.sddl import parse_sddl
 from scripts.samba_dc import ADMINISTRATOR, PASSWORD, REALM, DomainController
 from scripts.samba_dc import HOST as CONTROLLER
 from tests.remote_read.support import Served, direct, on_loop, serving, serving_in_a_thread
-from tests.rpc.support import HOST
+from tests.rpc.support import ALICE, HOST, Known
+from tests.rpc.support import PASSWORD as LOCAL_PASSWORD
 
 LEVELS = [AuthLevel.INTEGRITY, AuthLevel.PRIVACY]
 
@@ -44,9 +45,9 @@ class Kingdom:
         settings = Settings((server,), Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm")
         return Authentication(principals=DirectoryPrincipals(settings, REALM), hostname=self.target)
 
-    def queue(self, served: Served, *bodies: bytes) -> None:
-        """A queue that only the group may read."""
-        security = parse_sddl(f"D:(A;;0x10000000;;;{self.group})").encode()
+    def queue(self, served: Served, *bodies: bytes, reader: str = "") -> None:
+        """A queue that only the group may read, or only the given reader."""
+        security = parse_sddl(f"D:(A;;0x10000000;;;{reader or self.group})").encode()
         served.queue("orders", *bodies, security=security)
 
 
@@ -86,16 +87,23 @@ def kingdom(
     return Kingdom(domain_controller, target, sid, log_on, reader, stranger)
 
 
-@pytest.mark.parametrize("kind", [AuthType.KERBEROS, AuthType.NEGOTIATE], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [AuthType.KERBEROS, AuthType.NEGOTIATE, AuthType.NTLM], ids=lambda kind: kind.name
+)
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
+@pytest.mark.spec("MQRR-1.7-b", "MQRR-7-c")
 def test_our_client(kingdom: Kingdom, level: AuthLevel, kind: AuthType) -> None:
+    """A server of a domain that has local accounts too lets in whom either knows."""
     kingdom.log_on(kingdom.reader)
+    local = kind is AuthType.NTLM
+    user = ("alice", LOCAL_PASSWORD) if local else (None, None)
 
     @on_loop
     async def test() -> None:
-        async with serving(Policy(level), authentication=kingdom.authentication) as served:
-            kingdom.queue(served, b"one", b"2" * 10_000)
-            credentials = Credentials(auth_type=kind, level=level)
+        authentication = replace(kingdom.authentication, accounts=Known())
+        async with serving(Policy(level), authentication=authentication) as served:
+            kingdom.queue(served, b"one", b"2" * 10_000, reader=str(ALICE) if local else "")
+            credentials = Credentials(*user, auth_type=kind, level=level)
             connect = RemoteHost.connect(HOST, served.port, credentials, target_name=kingdom.target)
             async with await connect as host:
                 queue = await host.open(direct())

@@ -156,6 +156,7 @@ async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
     return whole
 
 
+@pytest.mark.spec("MQRR-3.1.4.9-b", "MQRR-3.1.6.2-b")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_connection_that_is_cut(name: str) -> None:
     async def test(bench: Bench) -> None:

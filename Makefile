@@ -64,7 +64,7 @@ fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executio
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)
 
 hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
-	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py
+	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py tests/remote_read/test_hostile.py
 
 cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=10 as often as the tests do
 	@MSMQ_CUTS=$(TIMES) $(RUN) pytest -q tests/remote_read/test_no_loss.py

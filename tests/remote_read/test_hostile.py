@@ -217,11 +217,11 @@ CALLS = st.lists(
         st.lists(NUMBERS, min_size=12, max_size=12),
         st.none()
         | st.tuples(st.integers(0, 200), st.binary(max_size=12)),  # where, and what with, it is spoiled
-        st.none() | st.integers(0, 100),  # where it ends
-        st.integers(0, 3),  # whose handle
+        st.sampled_from([None] * 3) | st.integers(0, 100),  # where it ends
+        st.sampled_from((0, 0, 0, 0, 1, 2, 3)),  # whose handle: mostly its own
     ),
-    min_size=1,
-    max_size=12,
+    min_size=4,
+    max_size=20,
 )
 
 

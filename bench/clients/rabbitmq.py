@@ -67,7 +67,7 @@ class AioPika:
                 began = time.perf_counter()
                 await self._publish()
                 latencies.append(time.perf_counter() - began)
-            await self._queue.delete(if_empty=False)
+            await self._queue.delete(if_unused=False, if_empty=False)
         return {"send": sends, "receive grouped": [grouped], "receive each": [each], "latencies": latencies}
 
     async def _publish(self) -> None:

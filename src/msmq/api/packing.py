@@ -100,9 +100,17 @@ def kind_of(given: pb.Message) -> tuple[object, ...]:
 
 def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
     """The message in its packet."""
-    return template.fill(
-        ordinal,
-        sent_time,
+    return template.fill(ordinal, sent_time, *_own(given), given.acknowledgements & 0xF)
+
+
+def packet_of(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> bytes:
+    """The packet alone, of a message that asks for no acknowledgment."""
+    return template.packet(ordinal, sent_time, *_own(given), 0)
+
+
+def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:
+    """What each message of a template has of its own."""
+    return (
         given.body,
         given.body_type,
         given.label,
@@ -110,7 +118,6 @@ def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) ->
         given.application_tag,
         given.correlation_id or _NO_CORRELATION,
         given.message_class,
-        given.acknowledgements & 0xF,
     )
 
 

@@ -10,7 +10,7 @@ import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import fill, kind_of, to_message
+from msmq.api.packing import fill, kind_of, packet_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -63,7 +63,45 @@ class Sender:
         if size > _EVENT_BYTES or len(batch) < 2:
             return self._send(batch, transaction)
         with self._manager.core.event(size, 4 * len(batch)):
+            if transaction is None and (reply := self._send_alike(batch)) is not None:
+                return reply
             return self._send(batch, transaction)
+
+    def _send_alike(self, batch: list[pb.Message]) -> pb.SendReply | None:
+        """Send a batch of plain messages that say the same but for their properties; None, and nothing was sent, when
+        it is no such batch or something is wrong with it."""
+        queue, first = self.descriptor.queue, batch[0]
+        if queue is None or self.descriptor.multiple or not self._is_quick(first):
+            return None
+        kind = kind_of(first)
+        core, bulk = self._manager.core, self._manager.bulk
+        now_s, next_ordinal = core.now_s, core.next_message_ordinal
+        ordinals, packets = [], []
+        try:
+            template = self._template_of(kind, first, queue)
+            if not bulk.takes(queue, template):
+                return None
+            self._check_access(queue)
+            for given in batch:
+                if given.acknowledgements or given.trace or kind_of(given) != kind:
+                    return None
+                ordinal = next_ordinal()
+                packets.append(packet_of(template, given, ordinal, now_s))
+                ordinals.append(ordinal)
+        except MsmqError:
+            return None  # each message is told its own
+        lookup_ids = bulk.place(queue, template, packets)
+        if lookup_ids is None:
+            return None
+        return pb.SendReply(queue_manager=core.record.identifier, ordinals=ordinals, lookup_ids=lookup_ids)
+
+    def _is_quick(self, given: pb.Message) -> bool:
+        """Whether a message that is in no transaction needs none, and its packet can be made from a template."""
+        delivery = given.delivery
+        in_transaction = delivery == pb.TRANSACTIONAL or (
+            delivery == pb.DELIVERY_DEFAULT and self.transactional
+        )
+        return not (in_transaction or given.trace or given.privacy_level or given.authenticate)
 
     def _send(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply:
         ordinals: list[int] = []
@@ -118,14 +156,18 @@ class Sender:
         if queue is None:
             raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
         kind = kind_of(given)
-        template = self._templates.get(kind)
-        if template is None:
-            template = self._templates[kind] = self._template(given, queue)
+        template = self._template_of(kind, given, queue)
         core = self._manager.core
         stored = fill(template, given, core.next_message_ordinal(), core.now_s)
         self._check_access(queue)
         self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
         return stored
+
+    def _template_of(self, kind: tuple[object, ...], given: pb.Message, queue: Queue) -> Template:
+        template = self._templates.get(kind)
+        if template is None:
+            template = self._templates[kind] = self._template(given, queue)
+        return template
 
     def _template(self, given: pb.Message, queue: Queue) -> Template:
         posting = self._manager.posting

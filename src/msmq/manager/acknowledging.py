@@ -29,6 +29,8 @@ from msmq.wire.message import UserMessage
 class Acknowledging(Subscriber):
     """Sends the acknowledgments that the fates of messages in destination queues call for."""
 
+    only_asked = True
+
     def __init__(
         self, core: Core, queues: Queues, sending: Sending, *, send_insecure_nacks: bool = False
     ) -> None:

@@ -56,6 +56,7 @@ class Subscriber:
     """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous."""
 
     only_outgoing: ClassVar[bool] = False
+    only_asked: ClassVar[bool] = False
     """Whether only messages that wait to be sent on are of interest when they become available."""
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
@@ -173,6 +174,7 @@ class Core:
         self.told_available: list[Callable[[Queue, MessagePosition], None]] = []
         self.told_available_here: list[Callable[[Queue, MessagePosition], None]] = []
         self.told_arrived: list[Callable[[Queue, StoredMessage, int], None]] = []
+        self.told_arrived_unasked: list[Callable[[Queue, StoredMessage, int], None]] = []
         self.told_deleted: list[Callable[[Queue, StoredMessage, int], None]] = []
         """What subscribers want to hear of each message: most of them do not care for most of it."""
 
@@ -243,6 +245,8 @@ class Core:
         here = [each for each in self.subscribers if not each.only_outgoing]
         self.told_available_here[:] = overriding(here, "message_position_available")
         self.told_arrived[:] = overriding(self.subscribers, "message_arrived")
+        unasked = [each for each in self.subscribers if not each.only_asked]
+        self.told_arrived_unasked[:] = overriding(unasked, "message_arrived")
         self.told_deleted[:] = overriding(self.subscribers, "message_position_deleted")
 
     # --- time and numbers ---------------------------------------------------------------------------------------

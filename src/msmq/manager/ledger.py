@@ -223,6 +223,13 @@ class Ledger:
         head = _pack_head(queue, stored.lookup_id, stored.arrival_time, until, flags, transaction)
         return self.store.append(_MESSAGE, head, envelope + stored.packet.data)
 
+    def put_packet(
+        self, queue: int, lookup_id: int, arrival_time: int, envelope: bytes, packet: bytes, marks: int
+    ) -> int:
+        """Write a message that never expires, outside of a transaction and without local attributes."""
+        head = _pack_head(queue, lookup_id, arrival_time, NEVER, marks << MARKS_SHIFT, NO_TRANSACTION)
+        return self.store.append(_MESSAGE, head, envelope + packet)
+
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)

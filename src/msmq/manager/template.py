@@ -63,7 +63,7 @@ kind_of: Final = attrgetter(*(name for name in Message.__dataclass_fields__ if n
 class Template:
     """The beginning of packets that differ in number, time, transaction and properties only."""
 
-    __slots__ = ("_algorithms", "_head", "_transaction", "_transaction_offset", "local")
+    __slots__ = ("_algorithms", "_head", "_transaction", "_transaction_offset", "local", "sample")
 
     def __init__(self, complete: Message, local: LocalAttributes) -> None:
         """``complete`` is a message to the last attribute, one that :func:`suits`."""
@@ -74,6 +74,8 @@ class Template:
         flags = 0 if packet.transaction is None else packet.transaction.flags
         self._transaction = flags & ~_TRANSACTION_BITS
         self.local = local if local.has_any else NO_ATTRIBUTES
+        self.sample = StoredMessage(packet, self.local)
+        """The message it was made of."""
 
     def fill(
         self,
@@ -89,7 +91,28 @@ class Template:
         acknowledgements: int,
         transaction: int = 0,
     ) -> StoredMessage:
-        """The message in its packet; refuses what :meth:`Message.check` refuses of the properties given here."""
+        """The message in its packet, as :meth:`packet` makes it."""
+        data = self.packet(
+            ordinal, sent_time, body, body_type, label, extension, application_tag, correlation, message_class,
+            acknowledgements, transaction,
+        )  # fmt: skip
+        return StoredMessage(UserMessage.route(data), self.local)
+
+    def packet(
+        self,
+        ordinal: int,
+        sent_time: int,
+        body: bytes,
+        body_type: int,
+        label: str,
+        extension: bytes,
+        application_tag: int,
+        correlation: bytes,
+        message_class: int,
+        acknowledgements: int,
+        transaction: int = 0,
+    ) -> bytes:
+        """The packet of a message; refuses what :meth:`Message.check` refuses of the properties given here."""
         text = bytes_of(label + "\0") if label else b""
         if text and (len(text) > 2 * MAX_LABEL_CHARACTERS + 2 or "\0" in label):
             if "\0" in label:
@@ -120,8 +143,7 @@ class Template:
             )  # fmt: skip
         except struct.error:
             raise _out_of_range(body_type, application_tag) from None
-        data = b"".join((head, properties, text, extension, body, _PADDING[padding]))
-        return StoredMessage(UserMessage.route(data), self.local)
+        return b"".join((head, properties, text, extension, body, _PADDING[padding]))
 
 
 def suits(message: Message) -> bool:

@@ -1,0 +1,82 @@
+"""Many plain messages at once: what posting.place does for each, for messages of one template in one event.
+
+Nothing can come of such messages but that they stand in their queue: they are recoverable and for a queue of this host,
+outside of transactions, ask for no acknowledgment and no journal, never expire, and no reader waits for them. What is
+the same for all is asked once. Whoever finds that a batch is not of this kind sends its messages one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msmq.manager.core import Core
+from msmq.manager.model import UNLIMITED
+from msmq.manager.placing import NUMBERS_BYTES, OWES_NOTHING, RECOVERABLE, is_destination
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import Queue
+from msmq.manager.sending import Sending
+from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, envelope_at
+from msmq.manager.template import Template
+from msmq.wire.delivery import late_for_queue
+from msmq.wire.headers import INFINITE, USER_TH
+from msmq.wire.properties.queue import within_quota
+
+_ADMIN_QUEUE: Final = 7 << 13
+_POSITIVE_JOURNALING: Final = 1 << 9
+_OUT_OF_THE_ORDINARY: Final = USER_TH | _ADMIN_QUEUE | _POSITIVE_JOURNALING
+"""Flags of a UserHeader after which more happens than that a message arrives."""
+
+
+class Bulk:
+    """Places messages of a template."""
+
+    def __init__(self, core: Core, sending: Sending) -> None:
+        self._core = core
+        self._sending = sending
+
+    def takes(self, queue: Queue, template: Template) -> bool:
+        """Whether messages of a template may come to a queue this way now. Those that ask for an acknowledgment, which
+        a template does not say, must not."""
+        core, sample = self._core, template.sample
+        packet = sample.packet
+        flags = packet.user.flags
+        return bool(
+            flags & RECOVERABLE
+            and not flags & _OUT_OF_THE_ORDINARY
+            and packet.user.time_to_be_received_s == INFINITE
+            and template.local is NO_ATTRIBUTES
+            and is_destination(queue)
+            and not queue.waiting
+            and not core.told_of(queue)
+            and not core.told_arrived_unasked
+            and not late_for_queue(packet, core.now_s)
+            and self._sending.judge(queue, sample) is None
+        )
+
+    def place(self, queue: Queue, template: Template, packets: Sequence[bytes]) -> list[int] | None:
+        """Put packets of a template into a queue that :meth:`takes` them; gives their lookup identifiers. None, and
+        nothing has happened, when there is no room for all of them. Their sender's access was checked before."""
+        core, positions = self._core, queue.positions
+        size = sum(map(len, packets))
+        machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
+        if (
+            core.throttled
+            or (machine_kb != UNLIMITED and not within_quota(machine_kb, core.total_bytes, size))
+            or (queue_kb != UNLIMITED and not within_quota(queue_kb, positions.total_bytes, size))
+        ):
+            return None
+        core.reserve(size + len(packets) * (ENVELOPE_SIZE + NUMBERS_BYTES), 2 * len(packets))
+        now_s, number, put, add = core.now_s, queue.number, core.ledger.put_packet, positions.add
+        front = envelope_at(now_s)
+        next_id = core.next_sequential_id
+        priority = 0 if queue.transactional else (7 - (template.sample.packet.base.flags & 7)) << 56
+        available = PositionState.AVAILABLE
+        lookup_ids = []
+        for data in packets:
+            lookup_id = next_id() | priority
+            address = put(number, lookup_id, now_s, front, data, OWES_NOTHING)
+            add(lookup_id, address, len(data), available, OWES_NOTHING)
+            lookup_ids.append(lookup_id)
+        core.total_bytes += size
+        return lookup_ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
@@ -370,9 +371,9 @@ class ReceivedMessage:
 
     # --- what to do with it -------------------------------------------------------------------------------------
 
-    async def acknowledge(self) -> None:
-        """It is done: the message leaves the queue. Returns when that is durable."""
-        await self._held_by().acknowledge(self)
+    def acknowledge(self) -> Future[None]:
+        """It is done: the message leaves the queue. Await it to know that this is durable."""
+        return self._held_by().acknowledge(self)
 
     async def reject(self, subqueue: str = "") -> None:
         """It is not done: the message goes back to its place, or to a subqueue."""

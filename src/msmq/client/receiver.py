@@ -65,9 +65,10 @@ class Receiver:
         self._error: MsmqError | None = None
         self._life = 0
         self._shown = 0
-        self._settling: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._settling: deque[tuple[int, list[asyncio.Future[None]]]] = deque()
+        """What was asked and not answered yet: how many messages, and who waits for it."""
         self._to_acknowledge: list[int] = []
-        self._acknowledging: asyncio.Future[None] | None = None
+        self._acknowledging: list[asyncio.Future[None]] = []
         self._lives: dict[int, int] = {}
         """In which life of the stream a held message came."""
 
@@ -138,15 +139,15 @@ class Receiver:
             self._opened.set_result(None)
 
     def _settled(self, settled: pb.Settled) -> None:
-        _, done = self._settling.popleft()
-        if done.done():
-            return
+        _, waiting = self._settling.popleft()
         if settled.HasField("error"):
-            done.set_exception(status.from_message(settled.error))
+            _fail(waiting, status.from_message(settled.error))
         elif settled.unknown:
-            done.set_exception(MessageNotFoundError("The message is not held by this receiver any more."))
+            _fail(waiting, MessageNotFoundError("The message is not held by this receiver any more."))
         else:
-            done.set_result(None)
+            for done in waiting:
+                if not done.done():
+                    done.set_result(None)
 
     def _lost(self, error: MsmqError) -> None:
         self._error = error
@@ -156,14 +157,14 @@ class Receiver:
             self._opened.set_exception(error)
             self._opened.exception()
         while self._settling:
-            count, done = self._settling.popleft()
-            if not done.done():
-                done.set_exception(
-                    OutcomeUnknownError(
-                        f"The connection broke before {count} acknowledgments were confirmed; these messages may be "
-                        "delivered again."
-                    )
-                )
+            count, waiting = self._settling.popleft()
+            _fail(
+                waiting,
+                OutcomeUnknownError(
+                    f"The connection broke before {count} acknowledgments were confirmed; these messages may be "
+                    "delivered again."
+                ),
+            )
         self._arrived.set()
 
     # --- asking -------------------------------------------------------------------------------------------------
@@ -223,25 +224,30 @@ class Receiver:
 
     # --- settling -----------------------------------------------------------------------------------------------
 
-    async def acknowledge(self, *messages: ReceivedMessage) -> None:
-        """These are done and leave the queue; returns when that is durable. Those of several tasks go together."""
+    def acknowledge(self, *messages: ReceivedMessage) -> asyncio.Future[None]:
+        """These are done and leave the queue: await it to know that this is durable. They are on their way at once, and
+        those of one moment go together."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
         ids = [message.lookup_id for message in messages]
-        self._check_held(ids)
+        try:
+            self._check_held(ids)
+        except ConnectionLostError as error:
+            done.set_exception(error)
+            return done
         self._to_acknowledge += ids
-        if self._acknowledging is None:
-            loop = asyncio.get_running_loop()
-            self._acknowledging = loop.create_future()
+        if not self._acknowledging:
             loop.call_soon(self._flush)
-        await asyncio.shield(self._acknowledging)
+        self._acknowledging.append(done)
+        return done
 
     def _flush(self) -> None:
-        done, self._acknowledging = self._acknowledging, None
+        waiting, self._acknowledging = self._acknowledging, []
         ids, self._to_acknowledge = self._to_acknowledge, []
-        assert done is not None
         if self._stream is None or self._stream.over:
-            done.set_exception(_gone())
+            _fail(waiting, _gone())
             return
-        self._settling.append((len(ids), done))
+        self._settling.append((len(ids), waiting))
         self._stream.put(pb.ReceiveRequest(acknowledge=pb.Acknowledge(lookup_ids=ids)))
 
     async def reject(self, *messages: ReceivedMessage, subqueue: str = "") -> None:
@@ -250,7 +256,7 @@ class Receiver:
         self._check_held(ids)
         assert self._stream is not None
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settling.append((len(ids), done))
+        self._settling.append((len(ids), [done]))
         self._stream.put(pb.ReceiveRequest(reject=pb.Reject(lookup_ids=ids, subqueue=subqueue)))
         await done
 
@@ -258,6 +264,12 @@ class Receiver:
         for lookup_id in ids:
             if self._lives.pop(lookup_id, None) != self._life or self._stream is None or self._stream.over:
                 raise _gone()
+
+
+def _fail(waiting: list[asyncio.Future[None]], error: MsmqError) -> None:
+    for done in waiting:
+        if not done.done():
+            done.set_exception(error)
 
 
 def _gone() -> ConnectionLostError:

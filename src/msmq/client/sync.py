@@ -52,6 +52,14 @@ class _Loop:
 
         return self.run(called())
 
+    def finish(self, function: Callable[[], asyncio.Future[_T]]) -> _T:
+        """Call something that begins there, and wait for its end."""
+
+        async def finished() -> _T:
+            return await function()
+
+        return self.run(finished())
+
     def iterate(self, iterator: AsyncIterator[_T]) -> Iterator[_T]:
         try:
             while True:
@@ -101,7 +109,7 @@ class SyncMessage:
 
     def acknowledge(self) -> None:
         """It is done: the message leaves the queue."""
-        self._loop.run(self.message.acknowledge())
+        self._loop.finish(self.message.acknowledge)
 
     def reject(self, subqueue: str = "") -> None:
         """It is not done: the message goes back to its place, or to a subqueue."""
@@ -163,7 +171,8 @@ class SyncReceiver:
             yield self.receive()
 
     def acknowledge(self, *messages: SyncMessage) -> None:
-        self._loop.run(self.inner.acknowledge(*(member.message for member in messages)))
+        received = [member.message for member in messages]
+        self._loop.finish(lambda: self.inner.acknowledge(*received))
 
     def reject(self, *messages: SyncMessage, subqueue: str = "") -> None:
         self._loop.run(self.inner.reject(*(member.message for member in messages), subqueue=subqueue))

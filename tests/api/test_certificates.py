@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key
 
+import msmq
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import AccessDeniedError, InvalidCertificateError
-from tests.api.support import Caller, address, calling, daemon
+from msmq.errors import (
+    AccessDeniedError,
+    CertificateNotProvidedError,
+    InvalidCertificateError,
+    MessageNotAuthenticatedError,
+)
+from msmq.manager.directory import Expression, ObjectClass, Relation
+from msmq.manager.model import QueuePrivacyLevel
+from msmq.manager.serialize import received
+from msmq.security.sid import Sid
+from msmq.server.config import ApiConfig
+from msmq.wire.certificates import UserSignCerts
+from tests.api.support import QUEUE, Caller, address, calling, daemon
 from tests.api.test_door import Authority
-from tests.server.support import run
+from tests.security.correspondent import SID
+from tests.server.domain import domain, introduce
+from tests.server.support import ALICE, BOB, eventually, run
 
 
 async def listed(call: Caller) -> list[pb.Certificate]:
@@ -46,5 +61,79 @@ def test_register_restart_and_remove(tmp_path: Path) -> None:
         async with daemon(tmp_path) as running, calling(address(running, "127")) as stranger:
             with pytest.raises(AccessDeniedError):
                 await stranger("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
+
+    run(test)
+
+
+def test_the_queue_manager_signs_for_whom_it_made_a_certificate(tmp_path: Path) -> None:
+    async def test() -> None:
+        signed = msmq.Message("ten apples", authenticate=True)
+        async with daemon(tmp_path) as running, msmq.connect(address(running)) as mq:
+            queue = await mq.create_queue(QUEUE, authenticated_only=True)
+            with pytest.raises(CertificateNotProvidedError):
+                await queue.send(signed)
+            await mq.renew_internal_certificate()
+            await queue.send(signed)
+            with pytest.raises(MessageNotAuthenticatedError):
+                await queue.send("anybody could say so")
+            await queue.send_many([signed, signed.with_(body="two pears")])
+        async with daemon(tmp_path) as running, msmq.connect(address(running)) as mq:
+            queue = mq.queue(QUEUE)
+            await queue.send(signed.with_(body="after a restart"))
+            found = [message async for message in queue.browse()]
+            assert [message.text for message in found] == [
+                "ten apples",
+                "ten apples",
+                "two pears",
+                "after a restart",
+            ]
+            assert all(message.authenticated for message in found)
+            assert {message.sender for message in found} == {(await mq.manager()).caller}
+            (certificate,) = await mq.certificates()
+            await mq.remove_certificate(certificate.digest)
+            with pytest.raises(CertificateNotProvidedError):
+                await queue.send(signed)
+
+    run(test)
+
+
+def test_a_signed_and_encrypted_message_to_another_host(tmp_path: Path) -> None:
+    """Its certificate is published with the user, beside those that were there before."""
+
+    async def test() -> None:
+        door = ApiConfig(
+            listen=(f"unix:{tmp_path / 'api'}",), users={str(os.geteuid()): str(Sid.decode(SID))}
+        )
+        async with domain(tmp_path) as here:
+            alice, bob = await here.member(ALICE, api=door), await here.member(BOB)
+            hello = alice.queue("hello")
+            introduce(bob, ALICE)
+            await eventually(lambda: len(hello.positions) == 1)
+            orders = bob.queue("orders", authentication=True, privacy_level=QueuePrivacyLevel.BODY)
+            async with msmq.connect(door.listen[0]) as mq:
+                await mq.renew_internal_certificate()
+                queue = mq.queue(bob.private_name(orders))
+                message = msmq.Message(b"ten apples", authenticate=True, privacy=msmq.Privacy.AES)
+                await queue.send(message)
+                await eventually(lambda: len(orders.positions) == 1)
+                (stored,) = bob.stored(orders)
+                assert stored.packet.body == b"ten apples"
+                assert stored.local.authentication_level
+                assert received(stored).sender_identifier == SID
+                wanted = (Expression("security_identifier", Relation.EQUALS, SID),)
+                _, found = here.shared.read(ObjectClass.USER, wanted, None)
+                assert found is not None
+                published = UserSignCerts.decode(found.attributes["certificates"]).certificates
+                (own,) = await mq.certificates()
+                assert len(published) == 2
+                assert own.digest in found.attributes["certificate_digest_list"]
+                await mq.renew_internal_certificate()
+                _, found = here.shared.read(ObjectClass.USER, wanted, None)
+                assert found is not None
+                assert own.digest not in found.attributes["certificate_digest_list"]
+                assert len(found.attributes["certificate_digest_list"]) == 2
+                await queue.send(message)
+                await eventually(lambda: len(orders.positions) == 2)
+            assert alice.core.internal_certificates
 
     run(test)

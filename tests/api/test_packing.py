@@ -13,9 +13,8 @@ from msmq.errors import (
     IllegalPropertyValueError,
     InsufficientResourcesError,
     LabelTooLongError,
-    UnsupportedOperationError,
 )
-from msmq.manager.message import Message
+from msmq.manager.message import AuthenticationLevel, Message
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.manager.template import Template
@@ -135,9 +134,9 @@ def test_what_no_packet_can_hold(message: pb.Message, error: type[Exception]) ->
         fill(template(pb.Message()), message, 1, 1)
 
 
-def test_nobody_is_told_of_a_signature_that_is_not_made() -> None:
-    with pytest.raises(UnsupportedOperationError):
-        to_message(pb.Message(authenticate=True), "HOST")
+def test_protection_that_is_asked_for() -> None:
+    assert to_message(pb.Message(), "HOST").authentication_level is AuthenticationLevel.NONE
+    assert to_message(pb.Message(authenticate=True), "HOST").authentication_level is AuthenticationLevel.SIG20
     assert to_message(pb.Message(privacy_level=5), "HOST").privacy_level == 5
 
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+)
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import AccessDeniedError, InvalidCertificateError, InvalidParameterError
 from msmq.manager.certificates import INTERNAL_KEY_BITS, make_internal_certificate, register_certificate
+from msmq.manager.directory import DirectoryObject, DirectoryResult, Expression, ObjectClass, Relation
 from msmq.manager.model import InternalCertificate, User
 from msmq.security.access import Token
+from msmq.security.leaving import Signer
 from msmq.security.sid import ADMINISTRATORS, ANONYMOUS, Sid
 from msmq.wire.certificates import UserSignCerts, certificate_digest
 
+_log = logging.getLogger(__name__)
 _KEY: Final = "user/"
 _MOST_CERTIFICATES: Final = 64
 
@@ -44,14 +53,20 @@ class CertificateCalls:
         if value["internal"]:
             internal = InternalCertificate(bytes.fromhex(value["internal"]), user)
             self._core.internal_certificates[user.security_identifier] = internal
+            if value.get("key"):  # before there were any, keys were not kept
+                key = load_der_private_key(bytes.fromhex(value["key"]), None)
+                assert isinstance(key, rsa.RSAPrivateKey)
+                self._desk.signers[Sid.parse(sid)] = Signer(internal.certificate, key)
 
     def _write(self, user: User) -> None:
         internal = self._core.internal_certificates.get(user.security_identifier)
+        signer = self._desk.signers.get(Sid.decode(user.security_identifier))
         value = {
             "identifier": user.identifier.hex(),
             "digests": [digest.hex() for digest in user.certificate_digest_list],
             "certificates": user.certificates.hex(),
             "internal": internal.certificate.hex() if internal else "",
+            "key": _private_bytes(signer.key).hex() if signer else "",
         }
         self._core.ledger.put_value(f"{_KEY}{Sid.decode(user.security_identifier)}", value)
 
@@ -92,6 +107,7 @@ class CertificateCalls:
             raise InvalidParameterError(f"A user has {_MOST_CERTIFICATES} certificates at most; remove one.")
         register_certificate(user, request.certificate, self._core.environment.random_bytes(16))
         self._write(user)
+        self._publish(user, caller, request.certificate)
         await self._desk.durable()
         return described
 
@@ -101,11 +117,13 @@ class CertificateCalls:
         internal = self._core.internal_certificates.get(user.security_identifier)
         if internal is not None and certificate_digest(internal.certificate) == request.digest:
             del self._core.internal_certificates[user.security_identifier]
+            self._desk.signers.pop(caller.user, None)
         elif len(kept) == len(_registered(user).certificates):
             raise InvalidCertificateError("No certificate with this digest is registered for the caller.")
         user.certificates = UserSignCerts(kept).encode()
         user.certificate_digest_list = tuple(entry.digest for entry in kept)
         self._write(user)
+        self._publish(user, caller, without=request.digest)
         await self._desk.durable()
         return pb.Done()
 
@@ -113,14 +131,43 @@ class CertificateCalls:
         self, request: pb.RenewInternalCertificateRequest, caller: Token
     ) -> pb.InternalCertificate:
         user = self._user_of(caller)
+        old = self._core.internal_certificates.get(user.security_identifier)
         key = rsa.generate_private_key(65_537, INTERNAL_KEY_BITS)
         made = make_internal_certificate(self._core, user, key)
+        self._desk.signers[caller.user] = Signer(made.certificate, key)
         self._write(user)
+        without = certificate_digest(old.certificate) if old is not None else b""
+        self._publish(user, caller, made.certificate, without=without)
         await self._desk.durable()
         return pb.InternalCertificate(
             certificate=_describe(made.certificate, str(caller.user), internal=True),
-            private_key=key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
+            private_key=_private_bytes(key),
         )
+
+    def _publish(self, user: User, caller: Token, certificate: bytes = b"", *, without: bytes = b"") -> None:
+        """Add a certificate to those that the directory has of a user, or take the one with a digest away. Where there
+        is no directory, or it does not know the user, the certificates are good on this host only."""
+        directory = self._desk.manager.directory
+        wanted = (Expression("security_identifier", Relation.EQUALS, user.security_identifier),)
+        result, found = directory.read(ObjectClass.USER, wanted, None)
+        if result is not DirectoryResult.SUCCESS or found is None:
+            return
+        published = UserSignCerts.decode(found.attributes["certificates"] or UserSignCerts().encode())
+        kept = UserSignCerts(tuple(entry for entry in published.certificates if entry.digest != without))
+        if certificate:
+            kept = kept.register(certificate, self._core.environment.random_bytes(16))
+        digests = tuple(entry.digest for entry in kept.certificates)
+        changed = {"certificates": kept.encode(), "certificate_digest_list": digests}
+        item = DirectoryObject(ObjectClass.USER, {**found.attributes, **changed})
+        if directory.write(item, tuple(changed), caller=caller) is not DirectoryResult.SUCCESS:
+            _log.warning(
+                "The directory did not take the certificates of %s; other hosts will refuse what they sign.",
+                caller.user,
+            )
+
+
+def _private_bytes(key: rsa.RSAPrivateKey) -> bytes:
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _registered(user: User) -> UserSignCerts:

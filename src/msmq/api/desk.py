@@ -17,6 +17,7 @@ from msmq.manager.queue import OutgoingQueue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
+from msmq.security.leaving import Signer
 from msmq.security.sid import Sid
 from msmq.wire.names import parse_format_name
 
@@ -69,6 +70,8 @@ class Desk:
         self.manager = host.manager
         self.names = Names(host.manager)
         self.incarnation = host.manager.core.environment.random_bytes(16)
+        self.signers: dict[Sid, Signer] = {}
+        """Who has an internal certificate: the queue manager signs with it on their behalf."""
         self._transactions: dict[bytes, _OpenTransaction] = {}
 
     async def durable(self) -> None:

@@ -10,11 +10,9 @@ from typing import Final
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
-from msmq.errors import (
-    UnsupportedOperationError,
-)
 from msmq.manager.message import (
     AcknowledgementsRequested,
+    AuthenticationLevel,
     DeliveryGuarantee,
     Message,
     SenderIdentifierType,
@@ -35,10 +33,6 @@ _NO_CORRELATION: Final = bytes(20)
 
 def to_message(given: pb.Message, computer: str) -> Message:
     """A message of the channel as the queue manager has it; names become format names."""
-    if given.authenticate:
-        raise UnsupportedOperationError(
-            "A message is signed with its sender's private key, which the queue manager does not have."
-        )
     return Message(
         body=given.body,
         body_type=given.body_type,
@@ -62,6 +56,7 @@ def to_message(given: pb.Message, computer: str) -> Message:
         tracing_requested=given.trace,
         administration_queue_format_name=_name(given.admin_queue, computer),
         response_queue_format_name=_name(given.response_queue, computer),
+        authentication_level=AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE,
         privacy_level=given.privacy_level,
         sender_certificate=given.sender_certificate,
         connector_type_identifier=given.connector_type or NULL_GUID,

@@ -22,6 +22,7 @@ from msmq.manager.stored import StoredMessage
 from msmq.manager.template import Template
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
+from msmq.security.leaving import Signer
 from msmq.security.sid import Sid
 
 _MOST_TEMPLATES: Final = 64
@@ -131,10 +132,14 @@ class Sender:
             delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
         ):
             return self._send_alone(given)
-        if transaction is None and not descriptor.multiple and not given.trace and not given.privacy_level:
+        if transaction is None and not descriptor.multiple and self._is_quick(given):
             return self._send_quickly(given)
         message = to_message(given, self._computer)
-        return self._manager.posting.send(descriptor, message, transaction, self._caller)[0]
+        return self._manager.posting.send(descriptor, message, transaction, self._caller, self._signer)[0]
+
+    @property
+    def _signer(self) -> Signer | None:
+        return self._desk.signers.get(self._caller.user)
 
     def _send_alone(self, given: pb.Message) -> StoredMessage:
         """In a transaction of its own."""
@@ -142,7 +147,8 @@ class Sender:
         transaction = transactions.create()
         try:
             message = to_message(given, self._computer)
-            stored = self._manager.posting.send(self.descriptor, message, transaction, self._caller)[0]
+            posting, caller = self._manager.posting, self._caller
+            stored = posting.send(self.descriptor, message, transaction, caller, self._signer)[0]
             transactions.commit(transaction.identifier)
         except MsmqError:
             if transaction.identifier in transactions.collection:

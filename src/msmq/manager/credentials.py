@@ -36,6 +36,7 @@ from msmq.security.providers import ENHANCED_RSA_AES
 from msmq.security.rejections import MessageRejectedError
 from msmq.security.sid import EVERYONE
 from msmq.wire.algorithms import PrivacyLevel
+from msmq.wire.certificates import UserSignCerts
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_MQ
 from msmq.wire.message import UserMessage
@@ -150,7 +151,18 @@ class Credentials:
         return None if known else _encryption_keys_of(destination)
 
     def user_certificates(self, security_id: bytes) -> bytes | None:
-        return self._read(*_certificates_of(security_id))
+        published = self._read(*_certificates_of(security_id))
+        return self._users_here(security_id) if published is None else published
+
+    def _users_here(self, security_id: bytes) -> bytes | None:
+        """A user whom the directory does not know, or there is none: this host knows the certificate it made for them,
+        and so what is sent and received here can be signed."""
+        internal = self.core.internal_certificates.get(security_id)
+        if internal is None:
+            return None
+        registered = internal.user.certificates
+        certificates = UserSignCerts.decode(registered) if registered else UserSignCerts()
+        return certificates.register(internal.certificate, internal.user.identifier).encode()
 
     def signing_keys(self, queue_manager: bytes) -> bytes | None:
         return self._read(*_signing_keys_of(queue_manager))

@@ -118,6 +118,7 @@ class Message:
     message_class: int = 0
     trace: bool = False
     authenticate: bool = False
+    """Sign it with the internal certificate that the queue manager made for this user."""
     privacy: Privacy = Privacy.NONE
     peekable_when_locked: bool = False
     sender_certificate: bytes = b""

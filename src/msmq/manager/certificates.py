@@ -33,7 +33,7 @@ def register_certificate(user: User, certificate: bytes, identifier: bytes) -> N
 
 
 def make_internal_certificate(core: Core, user: User, key: RSAPrivateKey) -> InternalCertificate:
-    """Make the internal certificate of a user for ``key``, whose private half the user keeps to sign with."""
+    """Make the internal certificate of a user for ``key``, whose private half signs for the user."""
     subject = str(Sid.decode(user.security_identifier))
     internal = InternalCertificate(make_certificate(core, subject, key), user)
     core.internal_certificates[user.security_identifier] = internal

@@ -364,33 +364,29 @@ class Placing:
                 self._transfer(source, entry, message, target, recorded=recorded)
         return message is not None
 
-    def relocate_with(
+    def move_changed(
         self,
         source: Queue,
         lookup_id: int,
         target: Queue,
         change: Callable[[LocalAttributes], LocalAttributes],
     ) -> bool:
-        """Move a message and write it anew with other local attributes: same identifiers, same past. False is that of
+        """Move a message with other local attributes: it is written anew and gets a new place. False is that of
         :meth:`relocate`. Raises when there is no room for a second record, and then nothing has changed."""
         entry = source.positions.get(lookup_id)
         assert entry is not None
         message = self.fetch(source, entry)
         if message is None:
             return False
-        changed = StoredMessage(message.packet, change(message.local), lookup_id, message.arrival_time)
-        if not entry.address:
-            with self.core.event():
-                self._transfer(source, entry, changed, target)
-            return True
-        front, ledger = envelope(changed), self.core.ledger
-        with self.core.event(len(front) + len(changed.packet.data), 2):
-            if lookup_id in self.core.moved:
-                ledger.move_message(lookup_id, target.number)  # or recovery would trust the last move
-            marks = entry.marks & ~OWES_NOTHING
-            address = ledger.put_message(target.number, changed, front, changed.expiry, marks=marks)
-            self._transfer(source, entry, changed, target, rewritten=address)
-            ledger.store.release(entry.address, record_size(message))
+        core = self.core
+        changed = StoredMessage(message.packet, change(message.local), 0, message.arrival_time)
+        with core.event(record_size(changed) + NUMBERS_BYTES, 4):
+            self.insert(target, changed)
+            if entry.address:
+                core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
+            self.take_out(source, lookup_id)
+            if entry.address:
+                core.ledger.store.release(entry.address, record_size(message))
         return True
 
     def _transfer(
@@ -401,19 +397,16 @@ class Placing:
         target: Queue,
         *,
         recorded: bool = False,
-        rewritten: int = 0,
     ) -> None:
-        """``rewritten`` is the address of a new record, which says where the message stands."""
-        lookup_id, recorded = entry.lookup_id, recorded or bool(rewritten)
+        lookup_id = entry.lookup_id
         if entry.address and not recorded:
             self.core.ledger.move_message(lookup_id, target.number)
         aborts = source.aborts.get(lookup_id, 0)
         moves, _ = source.moves.get(lookup_id, (0, 0))
         self.take_out(source, lookup_id)
-        if entry.address and not rewritten:
+        if entry.address:
             self.core.moved[lookup_id] = target.number  # its record says another queue
-        marks = entry.marks & ~OWES_NOTHING if rewritten else entry.marks
-        self.place(target, message, rewritten or entry.address, message.expiry, _LOCKED, marks)
+        self.place(target, message, entry.address, message.expiry, _LOCKED, entry.marks)
         if aborts:
             target.aborts[lookup_id] = aborts
         if target.queue_type is not QueueType.SYSTEM:

@@ -117,7 +117,7 @@ class Sending:
         target = self._dead_letter_queue_for(message)
         if within_quota(self._quota_kb(target), target.total_bytes, entry.size):
             try:
-                self.placing.relocate_with(
+                self.placing.move_changed(
                     queue, lookup_id, target, lambda local: local.changed(dead_letter_class=int(fate))
                 )
             except MessageStorageFailedError:  # a full disk costs the reason, not the message

@@ -76,7 +76,7 @@ def test_a_transactional_message_waits_for_its_final_ack(tmp_path: Path) -> None
             def with_own_dead_letters(queue: Queue, entry: Any) -> Any:
                 message = load(queue, entry)
                 if entry.lookup_id == position:
-                    message.local.application_deadletter_queue = own.pathname
+                    message.local = message.local.changed(application_deadletter_queue=own.pathname)
                 return message
 
             alice.core.load = with_own_dead_letters  # type: ignore[method-assign]

@@ -24,7 +24,9 @@ def test_nothing_is_lost_or_doubled_when_the_connection_breaks(tmp_path: Path) -
                 await asyncio.sleep(0.03)
                 server.cut()
             assert len(await sending) == 10_000
-            async with msmq.connect(server.address) as other:  # the last cut may have come after the last message
+            async with msmq.connect(
+                server.address
+            ) as other:  # the last cut may have come after the last message
                 found = [message.value async for message in other.queue(QUEUE).browse()]
             assert found == list(range(-1, 10_000))
 

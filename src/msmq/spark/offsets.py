@@ -1,0 +1,153 @@
+"""Where a stream is: a position for each queue and each priority.
+
+A lookup identifier has the priority in its top byte (7 - priority) and below it a number that rises with each arrival.
+A late message of a higher priority therefore sorts before ones that were read already, and a single number for a queue
+would step over it. So an offset holds, for each queue, the last number read in each of the eight *lanes*; messages of a
+lane arrive in the order of their numbers. Transactional queues have one lane, 0.
+
+The JSON is ``{"version": 1, "queues": {name: {lane: number}}}`` with lanes as text, keys sorted, so that the same
+position is always the same text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+LANES: Final = 8
+_SHIFT: Final = 56
+_NUMBERS: Final = (1 << _SHIFT) - 1
+_VERSION: Final = 1
+
+
+class OffsetError(ValueError):
+    """A text that is no offset of this source."""
+
+
+class Span(NamedTuple):
+    """Messages of one lane: those after ``start`` up to and with ``end``, as numbers."""
+
+    queue: str
+    lane: int
+    start: int
+    end: int
+
+    @property
+    def first_lookup_id(self) -> int:
+        """The place before the first message."""
+        return self.lane << _SHIFT | self.start
+
+    @property
+    def last_lookup_id(self) -> int:
+        return self.lane << _SHIFT | self.end
+
+    def split(self, parts: int) -> list[Span]:
+        """The same messages in at most so many spans of about the same width."""
+        width = self.end - self.start
+        parts = max(1, min(parts, width))
+        edges = [self.start + width * part // parts for part in range(parts + 1)]
+        return [Span(self.queue, self.lane, *edge) for edge in pairwise(edges)]
+
+
+def lane_of(lookup_id: int) -> int:
+    return lookup_id >> _SHIFT
+
+
+def number_of(lookup_id: int) -> int:
+    return lookup_id & _NUMBERS
+
+
+class Offset:
+    """An immutable position; a lane that is not named stands at its beginning."""
+
+    __slots__ = ("_queues",)
+
+    def __init__(self, queues: Mapping[str, Mapping[int, int]] | None = None) -> None:
+        self._queues = {
+            name: {lane: number for lane, number in lanes.items() if number}
+            for name, lanes in (queues or {}).items()
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Offset) and self._queues == other._queues
+
+    def __hash__(self) -> int:
+        return hash(self.json())
+
+    def __repr__(self) -> str:
+        return f"Offset({self._queues!r})"
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(self._queues)
+
+    def lanes(self, queue: str) -> dict[int, int]:
+        return dict(self._queues.get(queue, {}))
+
+    def reading(self, lookup_ids: Mapping[str, Iterable[int]]) -> Offset:
+        """This position after more messages were read."""
+        queues = {name: dict(lanes) for name, lanes in self._queues.items()}
+        for name, found in lookup_ids.items():
+            lanes = queues.setdefault(name, {})
+            for lookup_id in found:
+                lane = lane_of(lookup_id)
+                lanes[lane] = max(lanes.get(lane, 0), number_of(lookup_id))
+        return Offset(queues)
+
+    def spans(self, end: Offset) -> Iterator[Span]:
+        """What lies between this position and a later one."""
+        for name, lanes in end._queues.items():
+            begun = self._queues.get(name, {})
+            for lane, number in sorted(lanes.items()):
+                start = begun.get(lane, 0)
+                if number > start:
+                    yield Span(name, lane, start, number)
+
+    def covers(self, queue: str, lookup_id: int) -> bool:
+        """Whether a message was read before this position."""
+        return number_of(lookup_id) <= self._queues.get(queue, {}).get(lane_of(lookup_id), 0)
+
+    # JSON
+
+    def value(self) -> dict[str, Any]:
+        """What Spark keeps: plain values that JSON has."""
+        queues = {
+            name: {str(lane): lanes[lane] for lane in sorted(lanes)}
+            for name, lanes in sorted(self._queues.items())
+        }
+        return {"version": _VERSION, "queues": queues}
+
+    def json(self) -> str:
+        return json.dumps(self.value(), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, given: str | Mapping[str, Any]) -> Offset:
+        """Read what :meth:`value` or :meth:`json` gave.
+
+        Raises:
+            OffsetError: it is something else.
+        """
+        try:
+            value = json.loads(given) if isinstance(given, str) else given
+            if value["version"] != _VERSION:
+                raise OffsetError(
+                    f"this offset has version {value['version']}, and version {_VERSION} is understood here; "
+                    "it comes from a newer release"
+                )
+            queues = {
+                str(name): {int(lane): int(number) for lane, number in lanes.items()}
+                for name, lanes in value["queues"].items()
+            }
+        except OffsetError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise OffsetError(f"this is no offset of the source: {str(given)[:200]}") from error
+        if any(
+            not 0 <= lane < LANES or not 0 <= number <= _NUMBERS
+            for lanes in queues.values()
+            for lane, number in lanes.items()
+        ):
+            raise OffsetError(f"lanes go from 0 to {LANES - 1}, numbers to 2**{_SHIFT}: {str(given)[:200]}")
+        return cls(queues)

@@ -1,0 +1,209 @@
+"""The columns of a message, declared once: name, type in Spark and in Arrow, what it means and where it comes from.
+
+A row is made from the packet as it travelled and what the queue says about it. Nothing is guessed: what a message does
+not have is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from msmq.errors import DecodeError
+from msmq.manager.message import DeliveryGuarantee, Message, SenderIdentifierType
+from msmq.manager.serialize import deserialize
+from msmq.spark.bodies import BODY_READERS
+from msmq.spark.headers import nservicebus_headers
+from msmq.wire.guid import guid_text
+from msmq.wire.headers import INFINITE
+from msmq.wire.message import UserMessage
+
+SCHEMA_VERSION: Final = 1
+"""Written into archives; rises when a column changes its meaning or type, not when one is added."""
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMessage:
+    """One message of a queue: its packet, and what only the queue knows."""
+
+    queue: str
+    lookup_id: int
+    packet: UserMessage
+    arrived_time: int | None = None
+    authentication_level: int = 0
+    """What the queue manager has verified, not what the packet claims."""
+
+
+class _Source(NamedTuple):
+    """What the functions of the table below see."""
+
+    read: ReadMessage
+    message: Message
+
+
+class Column(NamedTuple):
+    """One column. ``spark`` is its type in DDL."""
+
+    name: str
+    spark: str
+    arrow: pa.DataType
+    value: Callable[[_Source], Any]
+    meaning: str
+
+
+def _time(seconds: int | None) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+
+
+def _limit(seconds: int) -> int | None:
+    return None if seconds == INFINITE else seconds
+
+
+def object_identifier(identifier: bytes) -> str | None:
+    """OBJECTID as people write it: the queue manager and a number. None if there is none."""
+    if not any(identifier):
+        return None
+    return f"{{{guid_text(identifier[:16])}}}\\{int.from_bytes(identifier[16:], 'little')}"
+
+
+def _sender(message: Message) -> str | None:
+    if message.sender_identifier_type is not SenderIdentifierType.SID or not message.sender_identifier:
+        return None
+    try:
+        return str(message.sender)
+    except DecodeError:
+        return None
+
+
+COLUMNS: Final = (
+    Column("queue", "STRING", pa.string(), lambda s: s.read.queue, "Name the queue was read by."),
+    Column(
+        "lookup_id", "BIGINT", pa.int64(), lambda s: s.read.lookup_id,
+        "Place in the queue; the top byte is 7 minus the priority.",
+    ),
+    Column(
+        "message_id", "STRING", pa.string(), lambda s: object_identifier(s.message.identifier.encode()),
+        "Identifier of the message: sending queue manager and number.",
+    ),
+    Column(
+        "correlation_id", "STRING", pa.string(),
+        lambda s: object_identifier(s.message.correlation_identifier),
+        "Identifier the application gave to match it with another message.",
+    ),
+    Column(
+        "class", "INT", pa.int32(), lambda s: s.message.message_class,
+        "0 for an ordinary message; acknowledgments and reports have others.",
+    ),
+    Column("priority", "INT", pa.int32(), lambda s: s.message.priority, "0 to 7, 7 first."),
+    Column("label", "STRING", pa.string(), lambda s: s.message.label, "Label."),
+    Column("body", "BINARY", pa.binary(), lambda s: bytes(s.message.body), "Body; a string when it is decoded."),
+    Column("body_type", "BIGINT", pa.int64(), lambda s: s.message.body_type, "Type of the body as its sender says."),
+    Column(
+        "app_specific", "BIGINT", pa.int64(), lambda s: s.message.application_tag, "Number the application gave."
+    ),
+    Column("sent_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.message.sent_time), "When it was sent."),
+    Column(
+        "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.read.arrived_time),
+        "When it reached its queue; null when that is not known.",
+    ),
+    Column(
+        "source_machine", "STRING", pa.string(),
+        lambda s: guid_text(s.message.source_machine_identifier),
+        "GUID of the queue manager it was sent from.",
+    ),
+    Column("sender_id", "STRING", pa.string(), lambda s: _sender(s.message), "SID its sender claims."),
+    Column(
+        "authenticated", "BOOLEAN", pa.bool_(), lambda s: bool(s.read.authentication_level),
+        "Whether the queue manager verified its signature.",
+    ),
+    Column(
+        "encrypted", "BOOLEAN", pa.bool_(), lambda s: bool(s.message.privacy_level),
+        "Whether it travelled encrypted.",
+    ),
+    Column(
+        "response_queue", "STRING", pa.string(), lambda s: s.message.response_queue_format_name or None,
+        "Queue for answers.",
+    ),
+    Column(
+        "admin_queue", "STRING", pa.string(), lambda s: s.message.administration_queue_format_name or None,
+        "Queue for acknowledgments.",
+    ),
+    Column(
+        "destination_queue", "STRING", pa.string(), lambda s: s.message.destination_queue_format_name or None,
+        "Queue it was sent to; dead letters and journals are elsewhere.",
+    ),
+    Column(
+        "delivery", "STRING", pa.string(),
+        lambda s: "transactional"
+        if s.message.transaction_identifier is not None
+        else "recoverable"
+        if s.message.delivery_guarantee is DeliveryGuarantee.RECOVERABLE
+        else "express",
+        "express, recoverable or transactional.",
+    ),
+    Column(
+        "transaction_id", "BIGINT", pa.int64(), lambda s: s.message.transaction_identifier,
+        "Number that messages of one transaction share; null outside of one.",
+    ),
+    Column(
+        "first_in_transaction", "BOOLEAN", pa.bool_(), lambda s: s.message.first_in_transaction,
+        "Whether its transaction begins with it.",
+    ),
+    Column(
+        "last_in_transaction", "BOOLEAN", pa.bool_(), lambda s: s.message.last_in_transaction,
+        "Whether its transaction ends with it.",
+    ),
+    Column("extension", "BINARY", pa.binary(), lambda s: bytes(s.message.extension), "What the application added."),
+    Column(
+        "time_to_reach_queue", "BIGINT", pa.int64(), lambda s: _limit(s.message.time_to_reach_queue_s),
+        "Seconds it may travel; null for as long as it takes.",
+    ),
+    Column(
+        "time_to_be_received", "BIGINT", pa.int64(), lambda s: _limit(s.message.time_to_be_received_s),
+        "Seconds it may wait to be received; null for ever.",
+    ),
+)  # fmt: skip
+HEADERS: Final = Column(
+    "headers", "MAP<STRING, STRING>", pa.map_(pa.string(), pa.string()),
+    lambda s: nservicebus_headers(bytes(s.message.extension)),
+    "Headers of NServiceBus, from the extension; null when there are none.",
+)  # fmt: skip
+NAMES: Final = tuple(column.name for column in COLUMNS)
+
+
+class Table:
+    """The columns one reader gives: how bodies are decoded, and whether headers are among them."""
+
+    def __init__(self, body: str = "bytes", *, include_headers: bool = False) -> None:
+        self._columns = [_decoded(column, body) if column.name == "body" else column for column in COLUMNS]
+        if include_headers:
+            self._columns.append(HEADERS)
+        self.arrow = pa.schema([(column.name, column.arrow) for column in self._columns])
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark reads it."""
+        return ", ".join(f"`{column.name}` {column.spark}" for column in self._columns)
+
+    def batch(self, messages: list[ReadMessage]) -> pa.RecordBatch:
+        """Messages as rows, column by column."""
+        sources = [_Source(read, deserialize(read.packet)) for read in messages]
+        arrays = [
+            pa.array([column.value(source) for source in sources], column.arrow) for column in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+
+def _decoded(column: Column, body: str) -> Column:
+    read = BODY_READERS[body]
+    if read is None:
+        return column
+    return column._replace(
+        spark="STRING", arrow=pa.string(), value=lambda s: read(s.message.body_type, bytes(s.message.body))
+    )

@@ -1,0 +1,116 @@
+"""Rows: every column from a message that has everything, and nulls for what a message does not have."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.serialize import serialize
+from msmq.spark.schema import COLUMNS, HEADERS, NAMES, ReadMessage, Table
+from msmq.wire.headers import INFINITE
+from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
+from msmq.wire.message import UserMessage
+from tests.manager.message_strategies import messages
+
+HOST = bytes.fromhex("d1587355509195954997b6e611ea26c6")
+NOON = 1_700_000_000
+
+
+def full() -> Message:
+    return Message(
+        body="größer".encode(),
+        body_type=30,
+        label="a label",
+        extension=b"ext",
+        application_tag=0xFFFFFFFF,
+        correlation_identifier=HOST + b"\x07\0\0\0",
+        priority=0,
+        delivery_guarantee=DeliveryGuarantee.RECOVERABLE,
+        time_to_reach_queue_s=60,
+        time_to_be_received_s=INFINITE,
+        destination_queue_format_name="DIRECT=OS:host\\private$\\orders",
+        administration_queue_format_name="DIRECT=OS:host\\private$\\admin",
+        response_queue_format_name="DIRECT=OS:host\\private$\\answers",
+        transaction_identifier=5,
+        transactional_message_sequence_identifier=TxSequenceID.from_number(1 << 32 | 1),
+        first_in_transaction=True,
+        identifier=MessageIdentifier(HOST, 9),
+        sent_time=NOON,
+    )
+
+
+def row(table: Table, read: ReadMessage) -> dict[str, object]:
+    (found,) = table.batch([read]).to_pylist()
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_row() -> None:
+    read = ReadMessage("orders", 3 << 56 | 8, serialize(full()), NOON + 1, authentication_level=5)
+    assert row(Table(), read) == {
+        "queue": "orders",
+        "lookup_id": 3 << 56 | 8,
+        "message_id": "{557358D1-9150-9595-4997-B6E611EA26C6}\\9",
+        "correlation_id": "{557358D1-9150-9595-4997-B6E611EA26C6}\\7",
+        "class": 0,
+        "priority": 0,
+        "label": "a label",
+        "body": "größer".encode(),
+        "body_type": 30,
+        "app_specific": 0xFFFFFFFF,
+        "sent_time": datetime.fromtimestamp(NOON, UTC),
+        "arrived_time": datetime.fromtimestamp(NOON + 1, UTC),
+        "source_machine": "557358D1-9150-9595-4997-B6E611EA26C6",
+        "sender_id": None,
+        "authenticated": True,
+        "encrypted": False,
+        "response_queue": "DIRECT=OS:host\\private$\\answers",
+        "admin_queue": "DIRECT=OS:host\\private$\\admin",
+        "destination_queue": "DIRECT=OS:host\\private$\\orders",
+        "delivery": "transactional",
+        "transaction_id": 5,
+        "first_in_transaction": True,
+        "last_in_transaction": False,
+        "extension": b"ext",
+        "time_to_reach_queue": 60,
+        "time_to_be_received": None,
+    }
+
+
+def test_what_a_message_does_not_have_is_null() -> None:
+    found = row(Table(include_headers=True), ReadMessage("q", 1, serialize(Message())))
+    nulls = {name for name, value in found.items() if value is None}
+    assert {"correlation_id", "sender_id", "response_queue", "admin_queue", "transaction_id"} <= nulls
+    assert {"arrived_time", "time_to_be_received", "headers", "sent_time"} <= nulls
+    assert found["delivery"] == "express"
+
+
+@settings(max_examples=50)
+@given(messages())
+def test_any_message_is_a_row(message: Message) -> None:
+    packet = UserMessage.decode(serialize(message).data)
+    found = row(Table("activex", include_headers=True), ReadMessage("q", 1, packet, 5))
+    assert found["label"] == message.label
+    assert found["priority"] == message.priority
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [("bytes", "größer".encode()), ("text", "größer"), ("activex", "größer")],
+)
+def test_bodies(body: str, expected: object) -> None:
+    table = Table(body)
+    assert row(table, ReadMessage("q", 1, serialize(full())))["body"] == expected
+    assert table.arrow.field("body").type == (pa.binary() if body == "bytes" else pa.string())
+    assert ("`body` BINARY" in table.ddl) == (body == "bytes")
+
+
+def test_the_table_is_documented() -> None:
+    assert len(set(NAMES)) == len(COLUMNS)
+    assert all(column.meaning.endswith(".") for column in (*COLUMNS, HEADERS))
+    assert Table().ddl.count("`") == 2 * len(COLUMNS)
+    assert Table(include_headers=True).arrow.names[-1] == "headers"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +98,24 @@ class Tally:
         self.streams = 0
 
 
-def find_packets(source: Source, form: Format, port: int, ping_port: int, tally: Tally) -> Iterator[Found]:
-    """Every packet of the input in order, and what is damaged between them."""
+Wanted = Callable[[Endpoint, Endpoint], bool]
+"""Whether what travels between two endpoints is of interest, in either direction."""
+
+
+def everything(source: Endpoint, destination: Endpoint) -> bool:
+    return True
+
+
+def find_packets(
+    source: Source, form: Format, port: int, ping_port: int, tally: Tally, wanted: Wanted = everything
+) -> Iterator[Found]:
+    """Every packet of the input in order, and what is damaged between them. Of a capture only what is ``wanted``."""
     if form is Format.AUTO:
         form = source.detect()
     elif not source.head:
         raise UnreadableError("the input is empty")
     if form is Format.PCAP:
-        yield from _from_capture(source, port, ping_port, tally)
+        yield from _from_capture(source, port, ping_port, tally, wanted)
     else:
         for cut in _from_hex(source) if form is Format.HEX else _from_raw(source):
             yield Found(cut, isinstance(cut, Whole) and begins_ping(cut.data))
@@ -156,7 +166,7 @@ def _moved(cuts: list[Cut], by: int) -> Iterator[Cut]:
             yield Damage(cut.packet, cut.offset + by, cut.size, cut.reason)
 
 
-def _from_capture(source: Source, port: int, ping_port: int, tally: Tally) -> Iterator[Found]:
+def _from_capture(source: Source, port: int, ping_port: int, tally: Tally, wanted: Wanted) -> Iterator[Found]:
     streams = Streams()
     time = 0.0
     problem: UnreadableError | None = None
@@ -165,7 +175,7 @@ def _from_capture(source: Source, port: int, ping_port: int, tally: Tally) -> It
         for time, link, frame in read_frames(source, source.head):
             tally.frames += 1
             packet = read_packet(link, frame)
-            if packet is None:
+            if packet is None or not wanted(packet.source, packet.destination):
                 continue
             ports = packet.source[1], packet.destination[1]
             if isinstance(packet, Datagram):

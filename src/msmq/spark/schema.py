@@ -189,7 +189,12 @@ class Table:
     @property
     def ddl(self) -> str:
         """The schema as Spark reads it."""
-        return ", ".join(f"`{column.name}` {column.spark}" for column in self._columns)
+        return ", ".join(f"`{name}` {kind}" for name, kind in self.types)
+
+    @property
+    def types(self) -> list[tuple[str, str]]:
+        """The columns and their types in Spark."""
+        return [(column.name, column.spark) for column in self._columns]
 
     def batch(self, messages: list[ReadMessage]) -> pa.RecordBatch:
         """Messages as rows, column by column."""

@@ -17,6 +17,7 @@ from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
 from msmq.api.receiving import ReceiveCalls
 from msmq.api.sending import SendCalls
+from msmq.api.spans import SpanCalls
 from msmq.api.statistics import StatisticsCalls
 from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
 from msmq.api.transacting import TransactCalls
@@ -37,6 +38,7 @@ class Service:
             SendCalls(desk),
             ReceiveCalls(desk),
             BrowseCalls(desk),
+            SpanCalls(desk),
             TransactCalls(desk),
             AdministrationCalls(desk),
             CertificateCalls(desk, host.recovered),

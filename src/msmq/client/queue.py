@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import suppress
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
@@ -21,6 +22,24 @@ if TYPE_CHECKING:
     from msmq.client.transaction import Transaction
 
 _CHUNK: Final = 128
+_REMOVALS: Final = 2_000
+
+
+class Survey(NamedTuple):
+    """What stands in a part of a queue."""
+
+    lookup_ids: array[int]
+    held: array[int]
+    """Messages of others, before which the survey of a span ended."""
+
+
+class Removal(NamedTuple):
+    """What became of messages that were to be removed."""
+
+    removed: int
+    not_found: array[int]
+    held: array[int]
+    """Somebody else has these."""
 
 
 class Seek(IntEnum):
@@ -153,6 +172,43 @@ class Queue:
             form=pb.PACKET,
         )
         return ReceivedMessage(await self._connection.call("Lookup", request, safe=not receive), self.name)
+
+    async def survey(
+        self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
+    ) -> Survey:
+        """Which messages stand in spans of the queue, each behind one lookup identifier up to and with another. It
+        stops at a limit, and a span ends before a message that somebody holds."""
+        request = pb.SurveyRequest(
+            queue=self.name,
+            spans=[pb.Span(after=after, upto=upto) for after, upto in spans],
+            most_messages=most_messages,
+            most_bytes=most_bytes,
+        )
+        found, held = array("Q"), array("Q")
+        async for reply in self._connection.server_stream("Survey", request):
+            found.extend(reply.lookup_ids)
+            held.extend(reply.held)
+        return Survey(found, held)
+
+    async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
+        """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
+        are. Those that somebody holds are left out."""
+        request = pb.ReadSpanRequest(queue=self.name, span=pb.Span(after=after, upto=upto), form=pb.PACKET)
+        async for reply in self._connection.server_stream("ReadSpan", request):
+            yield [ReceivedMessage(delivered, self.name) for delivered in reply.messages]
+
+    async def remove(self, lookup_ids: Iterable[int]) -> Removal:
+        """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does
+        no harm: identifiers are never used again."""
+        removed, not_found, held = 0, array("Q"), array("Q")
+        given = iter(lookup_ids)
+        while chunk := list(islice(given, _REMOVALS)):
+            request = pb.RemoveRequest(queue=self.name, lookup_ids=chunk)
+            reply: pb.RemoveReply = await self._connection.call("Remove", request, safe=True)
+            removed += reply.messages
+            not_found.extend(reply.not_found)
+            held.extend(reply.held)
+        return Removal(removed, not_found, held)
 
     async def purge(self) -> int:
         """Remove all messages; gives how many there were."""

@@ -25,7 +25,7 @@ from msmq.client.info import (
 )
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.queue import Queue as AsyncQueue
-from msmq.client.queue import Seek
+from msmq.client.queue import Removal, Seek, Survey
 from msmq.client.receiver import Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
@@ -278,6 +278,19 @@ class SyncQueue:
         return self._loop.run(
             self.inner.lookup(lookup_id, seek, receive=receive, transaction=_inside(transaction))
         )
+
+    def survey(
+        self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
+    ) -> Survey:
+        return self._loop.run(
+            self.inner.survey(spans, most_messages=most_messages, most_bytes=most_bytes)
+        )
+
+    def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
+        return self._loop.iterate(self.inner.span(after, upto))
+
+    def remove(self, lookup_ids: Iterable[int]) -> Removal:
+        return self._loop.run(self.inner.remove(lookup_ids))
 
     def purge(self) -> int:
         return self._loop.run(self.inner.purge())

@@ -419,6 +419,62 @@ class LookupRequest(_message.Message):
     form: Form
     def __init__(self, queue: _Optional[str] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ..., receive: _Optional[bool] = ..., transaction: _Optional[bytes] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
+class Span(_message.Message):
+    __slots__ = ("after", "upto")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    UPTO_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    upto: int
+    def __init__(self, after: _Optional[int] = ..., upto: _Optional[int] = ...) -> None: ...
+
+class SurveyRequest(_message.Message):
+    __slots__ = ("queue", "spans", "most_messages", "most_bytes")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
+    MOST_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MOST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    spans: _containers.RepeatedCompositeFieldContainer[Span]
+    most_messages: int
+    most_bytes: int
+    def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ...) -> None: ...
+
+class SurveyReply(_message.Message):
+    __slots__ = ("lookup_ids", "held")
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    held: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ReadSpanRequest(_message.Message):
+    __slots__ = ("queue", "span", "form")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SPAN_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    span: Span
+    form: Form
+    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class RemoveRequest(_message.Message):
+    __slots__ = ("queue", "lookup_ids")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, queue: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class RemoveReply(_message.Message):
+    __slots__ = ("messages", "not_found", "held")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    not_found: _containers.RepeatedScalarFieldContainer[int]
+    held: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class PurgeReply(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]

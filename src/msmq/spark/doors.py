@@ -1,0 +1,121 @@
+"""How the source comes to a queue manager: what it asks of one, and the ways to ask.
+
+A door is opened in each process that needs one and never travels between processes. Everything asked through it may be
+asked again: when the connection breaks it is, until the time-out of the connection has passed.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeVar
+
+from msmq.client.connection import Tls
+from msmq.client.info import QueueKind
+from msmq.client.problems import ConnectionLostError
+from msmq.client.queue import Removal, Survey
+from msmq.client.sync import SyncConnection, connect_sync
+from msmq.spark.options import Access
+from msmq.spark.schema import ReadMessage
+
+_T = TypeVar("_T")
+_COMPUTER_QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$", ".\\journal$")
+
+
+class Door(Protocol):
+    """What the source asks of a queue manager. Spans are pairs: behind one lookup identifier, up to another."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def queues(self, pattern: str) -> list[str]:
+        """The queues whose path a regular expression matches as a whole, in order."""
+
+    def survey(
+        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+    ) -> Survey:
+        """What stands in spans of a queue; 0 is no limit."""
+
+    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+        """The messages of a span, in order and in batches."""
+
+    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+        """Take messages out; those that are gone already do no harm."""
+
+
+def open_door(access: Access) -> Door:
+    """The door to the queue manager of the options."""
+    return ChannelDoor(access)
+
+
+def connect(access: Access) -> SyncConnection:
+    """A connection of the client to that queue manager."""
+    tls = Tls(authorities=access.authorities) if access.authorities else None
+    return connect_sync(access.server, token=access.token, tls=tls, timeout=access.timeout_s)
+
+
+class ChannelDoor:
+    """By the channel of applications."""
+
+    def __init__(self, access: Access) -> None:
+        self._mq = connect(access)
+
+    def __enter__(self) -> Self:
+        self._mq.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._mq.__exit__(kind, error, trace)
+
+    def queues(self, pattern: str) -> list[str]:
+        matching = re.compile(pattern, re.IGNORECASE)
+        found = self._mq.queues(journals=True, subqueues=True)
+        # A journal repeats what was in its queue, and is read only by those who mean it.
+        meant = "journal" in pattern.lower()
+        names = [info.path for info in found if meant or info.kind is not QueueKind.JOURNAL]
+        return sorted(name for name in (*names, *_COMPUTER_QUEUES) if matching.fullmatch(name))
+
+    def survey(
+        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+    ) -> Survey:
+        return self._again(
+            lambda: self._mq.queue(queue).survey(spans, most_messages=most_messages, most_bytes=most_bytes)
+        )
+
+    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+        while True:
+            try:
+                for batch in self._mq.queue(queue).span(after, upto):
+                    yield [
+                        ReadMessage(
+                            queue,
+                            message.lookup_id,
+                            message.packet,
+                            int(message.arrived_time.timestamp()),
+                            int(message.authenticated),
+                        )
+                        for message in batch
+                    ]
+                    after = batch[-1].lookup_id
+            except ConnectionLostError:
+                self._mq.manager()  # waits for the connection, as long as it may take
+                continue
+            return
+
+    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+        ids = array("Q", lookup_ids)
+        return self._again(lambda: self._mq.queue(queue).remove(ids))
+
+    def _again(self, ask: Callable[[], _T]) -> _T:
+        while True:
+            try:
+                return ask()
+            except ConnectionLostError:
+                self._mq.manager()

@@ -1,0 +1,155 @@
+"""The options of the source and of the sink, read once and checked at once.
+
+Options are named like those of Spark's connector for Kafka where it has the same. A token is kept out of every text:
+`repr` of options shows none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from msmq.spark.bodies import BODY_READERS
+from msmq.spark.offsets import Offset, OffsetError
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+BROWSE: Final = "browse"
+CONSUME: Final = "consume"
+
+_T = TypeVar("_T")
+
+
+class OptionError(ValueError):
+    """An option that cannot be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the queue manager is, and as whom to come."""
+
+    server: str | None = None
+    token: str | None = field(default=None, repr=False)
+    authorities: str | None = None
+    timeout_s: float = 30.0
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Access:
+        token = options.get("token")
+        token_file = options.get("tokenFile")
+        if token is None and token_file is not None:
+            try:
+                token = Path(token_file).read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise OptionError(f"tokenFile: {error}") from error
+        timeout_s = _number(options, "timeout", 0, float)
+        return cls(
+            options.get("server"),
+            token or os.environ.get("MSMQ_TOKEN"),
+            options.get("authorities"),
+            timeout_s or 30.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What to read, and how."""
+
+    access: Access
+    queues: tuple[str, ...]
+    pattern: str | None
+    starting: str | Offset
+    ending: str | Offset
+    consume: bool
+    fail_on_data_loss: bool
+    include_headers: bool
+    body: str
+    partitions: int | None
+    max_messages: int
+    max_bytes: int
+    checkpoint: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        queues, pattern = _queues(options)
+        consume = _choice(options, "mode", (BROWSE, CONSUME)) == CONSUME
+        return cls(
+            access=Access.of(options),
+            queues=queues,
+            pattern=pattern,
+            starting=_offset(options, "startingOffsets", EARLIEST),
+            ending=_offset(options, "endingOffsets", LATEST),
+            consume=consume,
+            fail_on_data_loss=_truth(options, "failOnDataLoss", consume),
+            include_headers=_truth(options, "includeHeaders", False),
+            body=_choice(options, "body", tuple(BODY_READERS)),
+            partitions=_number(options, "partitions", 1, int),
+            max_messages=_number(options, "maxMessagesPerTrigger", 1, int) or 0,
+            max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or 0,
+            checkpoint=options.get("checkpointLocation"),
+        )
+
+
+def _queues(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
+    given = [name for name in ("queue", "queues", "queuePattern") if options.get(name)]
+    if len(given) != 1:
+        raise OptionError(
+            "Say what to read by one of the options queue, queues (separated by commas) and queuePattern (a regular "
+            f"expression); {' and '.join(given) or 'none of them'} was given."
+        )
+    value = options[given[0]]
+    if given[0] == "queue":
+        return (value.strip(),), None
+    if given[0] == "queues":
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        return tuple(dict.fromkeys(names)), None
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"queuePattern is no regular expression: {error}") from error
+    return (), value
+
+
+def _offset(options: Mapping[str, str], name: str, usual: str) -> str | Offset:
+    value = options.get(name, usual)
+    if value.lower() in (EARLIEST, LATEST):
+        if name == "endingOffsets" and value.lower() == EARLIEST:
+            raise OptionError("endingOffsets: nothing lies before the earliest message.")
+        return value.lower()
+    try:
+        return Offset.parse(value)
+    except OffsetError as error:
+        raise OptionError(f"{name}: {error}") from error
+
+
+def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    value = options.get(name, choices[0]).lower()
+    if value not in choices:
+        raise OptionError(f"{name} is one of {', '.join(choices)}, not {value!r}.")
+    return value
+
+
+def _truth(options: Mapping[str, str], name: str, usual: bool) -> bool:
+    value = options.get(name)
+    if value is None:
+        return usual
+    if value.lower() not in ("true", "false"):
+        raise OptionError(f"{name} is true or false, not {value!r}.")
+    return value.lower() == "true"
+
+
+def _number(options: Mapping[str, str], name: str, least: int, kind: type[_T]) -> _T | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    try:
+        number: Any = kind(value)  # type: ignore[call-arg]
+    except ValueError:
+        raise OptionError(f"{name} is a number, not {value!r}.") from None
+    if number < least and kind is int:
+        raise OptionError(f"{name} is at least {least}, not {value}.")
+    return number  # type: ignore[no-any-return]

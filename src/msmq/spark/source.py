@@ -1,0 +1,369 @@
+"""The data source ``msmq``: queues as tables and as streams.
+
+``spark.read.format("msmq")`` reads what is in the queues now, ``spark.readStream`` goes on with what comes. Planning
+happens on the driver: it surveys the queues, and gives each task the lookup identifiers of its messages. Tasks read
+them from the queue manager themselves, in Arrow batches, and miss none silently.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from msmq.spark.claims import Claims
+from msmq.spark.doors import Door, open_door
+from msmq.spark.offsets import LANES, Offset, Span, lane_of, number_of
+from msmq.spark.options import EARLIEST, OptionError, SourceOptions
+from msmq.spark.schema import ReadMessage, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_log = logging.getLogger(__name__)
+
+_LAST_NUMBER: Final = (1 << 56) - 1
+_ROWS_PER_BATCH: Final = 4_096
+_BYTES_PER_BATCH: Final = 16 << 20
+_LEAST_PER_PARTITION: Final = 5_000
+_SETTLE_EVERY_S: Final = 1.0
+_HELD_PAUSE_S: Final = 0.1
+
+
+class DataLossError(RuntimeError):
+    """Messages that were to be read are not in their queue."""
+
+
+class MsmqDataSource(DataSource):
+    """What Spark finds under the name ``msmq``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "msmq"
+
+    def __repr__(self) -> str:
+        return "msmq"
+
+    def schema(self) -> str:
+        return _table(SourceOptions.of(self.options)).ddl
+
+    def reader(self, schema: StructType) -> MsmqReader:
+        return MsmqReader(SourceOptions.of(self.options))
+
+    def streamReader(self, schema: StructType) -> MsmqStreamReader:
+        return MsmqStreamReader(SourceOptions.of(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from msmq.spark.sink import MsmqWriter
+
+        return MsmqWriter(self.options, schema.fieldNames(), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from msmq.spark.sink import MsmqStreamWriter
+
+        return MsmqStreamWriter(self.options, schema.fieldNames())
+
+
+def _table(options: SourceOptions) -> Table:
+    return Table(options.body, include_headers=options.include_headers)
+
+
+class MessagesPartition(InputPartition):
+    """The messages of one task: of one queue, ascending."""
+
+    def __init__(self, queue: str, lookup_ids: array[int]) -> None:
+        self.queue = queue
+        self.lookup_ids = lookup_ids
+
+    def __repr__(self) -> str:
+        return f"MessagesPartition({self.queue!r}, {len(self.lookup_ids)} messages)"
+
+
+class _Planner:
+    """What batch and streaming have in common, on the driver."""
+
+    def __init__(self, options: SourceOptions, door: Door) -> None:
+        self._options = options
+        self._door = door
+
+    def queues(self) -> tuple[str, ...]:
+        if self._options.pattern is not None:
+            return tuple(self._door.queues(self._options.pattern))
+        return self._options.queues
+
+    def latest(
+        self, start: Offset, upto: Offset | None = None, most_messages: int = 0, most_bytes: int = 0
+    ) -> Offset:
+        """How far one may read from a position; never beyond ``upto``. Each queue has its share of a limit, and what
+        it leaves of it goes to those behind it."""
+        queues = self.queues()
+        ends: dict[str, array[int]] = {}
+        left, left_bytes = most_messages, most_bytes
+        for place, queue in enumerate(queues):
+            others = len(queues) - place
+            if most_messages and not left:
+                break
+            spans = _whole(start, queue, upto)
+            share, share_bytes = -(-left // others), -(-left_bytes // others)
+            ids = self._door.survey(queue, spans, share, share_bytes).lookup_ids
+            left -= len(ids)
+            ends[queue] = _ends(ids)
+        return start.reading(ends)
+
+    def partitions(self, start: Offset, end: Offset, *, exact: bool) -> dict[str, array[int]]:
+        """The messages between two positions. ``exact``: the end was seen in the queue, so that it must be there."""
+        spans: dict[str, list[Span]] = {}
+        for span in start.spans(end):
+            spans.setdefault(span.queue, []).append(span)
+        found: dict[str, array[int]] = {}
+        for queue, parts in spans.items():
+            ids = self._all_of(queue, parts)
+            if exact:
+                there = set(ids)
+                missing = [part.last_lookup_id for part in parts if part.last_lookup_id not in there]
+                self.lost(queue, len(missing))
+            if ids:
+                found[queue] = ids
+        return found
+
+    def _all_of(self, queue: str, parts: list[Span]) -> array[int]:
+        """Everything in some spans; waits for messages that somebody holds, which may come back."""
+        wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
+        deadline = time.monotonic() + self._options.access.timeout_s
+        while True:
+            ids, held = self._door.survey(queue, wanted)
+            if not held:
+                return ids
+            if time.monotonic() > deadline:
+                raise DataLossError(
+                    f"Another reader, or an open transaction, holds {len(held)} message(s) of {queue} that belong to "
+                    f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
+                )
+            time.sleep(_HELD_PAUSE_S)
+
+    def lost(self, queue: str, count: int) -> None:
+        """Some messages are gone."""
+        if not count:
+            return
+        text = (
+            f"{count} message(s) of {queue} that belong to this batch are gone: another reader took them, or they "
+            "expired. The option failOnDataLoss=false goes on without them."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        _log.warning(text)
+
+    def divide(self, messages: Mapping[str, array[int]]) -> list[MessagesPartition]:
+        """Messages in about equal parts: as many as the option says, or as there are processors here."""
+        total = sum(map(len, messages.values()))
+        wanted = self._options.partitions or min(os.cpu_count() or 1, -(-total // _LEAST_PER_PARTITION))
+        size = max(-(-total // max(wanted, 1)), 1)
+        return [
+            MessagesPartition(queue, ids[place : place + size])
+            for queue, ids in messages.items()
+            for place in range(0, len(ids), size)
+        ]
+
+
+def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, int]]:
+    """Everything behind a position, lane by lane; that is the order of the queue."""
+    begun = start.lanes(queue)
+    ended = None if upto is None else upto.lanes(queue)
+    spans = (
+        Span(queue, lane, begun.get(lane, 0), _LAST_NUMBER if ended is None else ended.get(lane, 0))
+        for lane in range(LANES)
+    )
+    return [(span.first_lookup_id, span.last_lookup_id) for span in spans if span.end > span.start]
+
+
+def _ends(ids: array[int]) -> array[int]:
+    """The last of each lane."""
+    last = {lane_of(lookup_id): lookup_id for lookup_id in ids}
+    return array("Q", last.values())
+
+
+def _read(options: SourceOptions, partition: MessagesPartition) -> Iterator[pa.RecordBatch]:
+    """The messages of a partition as rows, on an executor."""
+    table = _table(options)
+    wanted = set(partition.lookup_ids)
+    ids = partition.lookup_ids
+    with open_door(options.access) as door:
+        waiting: list[ReadMessage] = []
+        size = 0
+        for first, last in _runs(ids):
+            for batch in door.read(partition.queue, first - 1, last):
+                for message in batch:
+                    if message.lookup_id in wanted:
+                        wanted.remove(message.lookup_id)
+                        waiting.append(message)
+                        size += len(message.packet.data)
+                if len(waiting) >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
+                    yield table.batch(waiting)
+                    waiting, size = [], 0
+        if waiting:
+            yield table.batch(waiting)
+        _Planner(options, door).lost(partition.queue, len(wanted))
+
+
+def _runs(ids: array[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each lane among ascending identifiers: what lies between lanes is another's."""
+    first = previous = ids[0]
+    for lookup_id in ids:
+        if lane_of(lookup_id) != lane_of(previous):
+            yield first, previous
+            first = lookup_id
+        previous = lookup_id
+    yield first, previous
+
+
+class MsmqReader(DataSourceReader):
+    """Reads what is in the queues, once."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        if options.consume:
+            raise OptionError(
+                "A batch has no end that the source is told of, so that nothing could be removed safely: "
+                "mode=consume is for readStream, with trigger(availableNow=True) to do it once."
+            )
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with open_door(options.access) as door:
+            planner = _Planner(options, door)
+            end = planner.latest(Offset()) if not isinstance(options.ending, Offset) else options.ending
+            if isinstance(options.starting, Offset):
+                start = options.starting
+            else:
+                start = Offset() if options.starting == EARLIEST else end
+            return planner.divide(planner.partitions(start, end, exact=False)) or [_NOTHING]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, MessagesPartition)
+        return _read(self._options, partition) if partition.lookup_ids else iter(())
+
+
+_NOTHING: Final = MessagesPartition("", array("Q"))
+"""Spark wants at least one partition of a table."""
+
+
+class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on and on. One lives on the driver for as long as its query; tasks have copies that only read."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        if options.consume and options.checkpoint is None:
+            raise OptionError(
+                "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
+                "of the query: give the source the option checkpointLocation too, the same as the query's."
+            )
+        self._options = options
+        self._open: _Planner | None = None
+        self._door_open: Door | None = None
+        self._target: Offset | None = None
+        self._settled_at = float("-inf")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_options": self._options, "_open": None, "_door_open": None, "_target": None, "_settled_at": 0.0}
+
+    # --- planning ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _door(self) -> Door:
+        if self._door_open is None:
+            self._door_open = open_door(self._options.access).__enter__()
+        return self._door_open
+
+    @property
+    def _planner(self) -> _Planner:
+        if self._open is None:
+            self._open = _Planner(self._options, self._door)
+        return self._open
+
+    def initialOffset(self) -> dict[str, Any]:
+        starting = self._options.starting
+        if isinstance(starting, Offset):
+            return starting.value()
+        start = Offset() if starting == EARLIEST else self._planner.latest(Offset())
+        return start.value()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_messages:
+            return ReadMaxRows(self._options.max_messages)
+        if self._options.max_bytes:
+            return ReadMaxBytes(self._options.max_bytes)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._planner.latest(Offset())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        self._settle_now_and_then()
+        begun = Offset.parse(start)
+        if isinstance(limit, ReadAllAvailable):
+            return self._planner.latest(begun, self._target).value()
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_messages
+        most_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.max_bytes
+        return self._planner.latest(begun, self._target, most, most_bytes).value()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ended = Offset.parse(end)
+        messages = self._planner.partitions(Offset.parse(start), ended, exact=True)
+        if self._claims is not None and messages:
+            self._claims.make(ended, messages)
+        return self._planner.divide(messages)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, MessagesPartition)
+        return _read(self._options, partition)
+
+    # --- removing ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _claims(self) -> Claims | None:
+        if not self._options.consume or self._options.checkpoint is None:
+            return None
+        return Claims(self._options.checkpoint)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The batch with this end is committed; Spark says so when the next one begins."""
+        if self._claims is not None:
+            self._claims.settle_end(self._door, Offset.parse(end))
+
+    def _settle_now_and_then(self) -> None:
+        """An idle query is asked for its latest offset many times a second."""
+        if self._claims is not None and time.monotonic() - self._settled_at > _SETTLE_EVERY_S:
+            self._claims.settle(self._door)
+            self._settled_at = time.monotonic()
+
+    def stop(self) -> None:
+        """The query ended, if it is told so: the last batch may be removed now."""
+        try:
+            if self._claims is not None:
+                self._claims.settle(self._door)
+        finally:
+            if self._door_open is not None:
+                self._door_open.__exit__(None, None, None)
+                self._door_open = self._open = None

@@ -282,9 +282,7 @@ class SyncQueue:
     def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
     ) -> Survey:
-        return self._loop.run(
-            self.inner.survey(spans, most_messages=most_messages, most_bytes=most_bytes)
-        )
+        return self._loop.run(self.inner.survey(spans, most_messages=most_messages, most_bytes=most_bytes))
 
     def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
         return self._loop.iterate(self.inner.span(after, upto))

@@ -31,9 +31,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
-from msmq.spark.offsets import LANES, Offset, Span, lane_of, number_of
+from msmq.spark.offsets import LANES, Offset, Span, lane_of
 from msmq.spark.options import EARLIEST, OptionError, SourceOptions
 from msmq.spark.schema import ReadMessage, Table
 
@@ -125,7 +126,13 @@ class _Planner:
                 break
             spans = _whole(start, queue, upto)
             share, share_bytes = -(-left // others), -(-left_bytes // others)
-            ids = self._door.survey(queue, spans, share, share_bytes).lookup_ids
+            try:
+                ids = self._door.survey(queue, spans, share, share_bytes).lookup_ids
+            except QueueNotFoundError:
+                if self._options.pattern is None and self._options.fail_on_data_loss:
+                    raise
+                _log.warning("%s is gone, and is read again when it is back.", queue)
+                continue
             left -= len(ids)
             ends[queue] = _ends(ids)
         return start.reading(ends)
@@ -137,7 +144,12 @@ class _Planner:
             spans.setdefault(span.queue, []).append(span)
         found: dict[str, array[int]] = {}
         for queue, parts in spans.items():
-            ids = self._all_of(queue, parts)
+            try:
+                ids = self._all_of(queue, parts)
+            except QueueNotFoundError as error:
+                if self._options.fail_on_data_loss:
+                    raise DataLossError(f"{queue} was deleted before this batch was read.") from error
+                continue
             if exact:
                 there = set(ids)
                 missing = [part.last_lookup_id for part in parts if part.last_lookup_id not in there]
@@ -283,7 +295,13 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settled_at = float("-inf")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_open": None, "_door_open": None, "_target": None, "_settled_at": 0.0}
+        return {
+            "_options": self._options,
+            "_open": None,
+            "_door_open": None,
+            "_target": None,
+            "_settled_at": 0.0,
+        }
 
     # --- planning ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,169 @@
+"""Rows to messages: which column is what, what an option gives to rows that do not say, and which row is at fault.
+
+Columns have the names they have when they are read (:mod:`msmq.spark.schema`), so that what was read may be written.
+Those that only a queue manager can say (lookup_id, message_id, arrived_time and so on) are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import pyarrow as pa
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.bodies import encode_body
+from msmq.client.message import Message
+from msmq.spark.options import OptionError
+from msmq.spark.schema import HEADERS, NAMES
+
+
+class RowError(ValueError):
+    """A row that cannot become a message, or that was refused."""
+
+    def __init__(self, place: str, why: object) -> None:
+        super().__init__(f"{place}: {why}")
+        self.place = place
+
+
+@dataclass(slots=True)
+class Ready(Message):
+    """A message that is written for the channel already."""
+
+    made: pb.Message | None = None
+
+    def to_proto(self) -> pb.Message:
+        assert self.made is not None
+        return self.made
+
+
+class Letter(NamedTuple):
+    """A row as a message, and where it goes."""
+
+    queue: str
+    message: Ready
+    row: int
+    """Its number in the partition, from 0."""
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"text is needed, not {type(value).__name__}")
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _identifier(value: Any) -> bytes:
+    """Twenty bytes, or the text that the source gives: {GUID}\\number."""
+    if isinstance(value, bytes):
+        if len(value) != 20:
+            raise ValueError(f"an identifier has 20 bytes, not {len(value)}")
+        return value
+    guid, _, number = _text(value).partition("\\")
+    return UUID(guid.strip("{}")).bytes_le + int(number or 0).to_bytes(4, "little")
+
+
+def _in(lowest: int, highest: int) -> Callable[[Any], int]:
+    def checked(value: Any) -> int:
+        number = int(value)
+        if not lowest <= number <= highest:
+            raise ValueError(f"it is between {lowest} and {highest}, not {number}")
+        return number
+
+    return checked
+
+
+_U32: Final = _in(0, 0xFFFFFFFF)
+_FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
+    "label": ("label", _text),
+    "priority": ("priority", _in(0, 7)),
+    "app_specific": ("application_tag", _U32),
+    "correlation_id": ("correlation_id", _identifier),
+    "extension": ("extension", _bytes),
+    "response_queue": ("response_queue", _text),
+    "admin_queue": ("admin_queue", _text),
+    "time_to_reach_queue": ("time_to_reach_queue_s", _U32),
+    "time_to_be_received": ("time_to_be_received_s", _U32),
+    "acknowledgements": ("acknowledgements", _in(0, 15)),
+    "journal": ("journal", bool),
+    "dead_letter": ("dead_letter", bool),
+}
+"""Columns, the fields of the channel they become, and what they may hold."""
+_OWN: Final = {"queue", "body", "body_type"}
+_IGNORED: Final = {*NAMES, HEADERS.name} - _FIELDS.keys() - _OWN
+_OPTIONS: Final = {
+    "label": "label", "priority": "priority", "app_specific": "appSpecific", "response_queue": "responseQueue",
+    "admin_queue": "adminQueue", "time_to_reach_queue": "timeToReachQueue",
+    "time_to_be_received": "timeToBeReceived", "acknowledgements": "acknowledgements", "journal": "journal",
+    "dead_letter": "deadLetter",
+}  # fmt: skip
+"""Columns and the option that stands in for them where they are missing or null."""
+
+
+class Letters:
+    """Makes messages of rows."""
+
+    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
+        self._queue = options.get("queue")
+        self._body_type = _given(options, "bodyType", _U32)
+        self._columns = {name.lower(): name for name in columns}
+        unknown = self._columns.keys() - _FIELDS.keys() - _OWN - _IGNORED
+        if unknown:
+            raise OptionError(
+                f"No message has what the column(s) {', '.join(sorted(unknown))} say. Columns that are written: "
+                f"{', '.join(sorted(_FIELDS.keys() | _OWN))}."
+            )
+        if self._queue is None and "queue" not in self._columns:
+            raise OptionError("Say where to write: by the option queue, or by a column queue.")
+        self._defaults: dict[str, Any] = {"dead_letter": True}
+        for column, option in _OPTIONS.items():
+            value = _given(options, option, _read_option(column))
+            if value is not None:
+                self._defaults[_FIELDS[column][0]] = value
+
+    def of(self, batch: pa.RecordBatch, first: int = 0) -> Iterator[Letter]:
+        """The rows of a batch; ``first`` is the number of its first row."""
+        columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
+        nothing = [None] * batch.num_rows
+        queues, bodies = columns.get("queue", nothing), columns.get("body", nothing)
+        types = columns.get("body_type", nothing)
+        fields = [(name, *_FIELDS[name], columns[name]) for name in columns.keys() & _FIELDS.keys()]
+        for row in range(batch.num_rows):
+            queue = self._queue if self._queue is not None else queues[row]
+            column = "queue"
+            try:
+                if not queue:
+                    raise ValueError("it names no queue, and there is no option queue")
+                column = "body"
+                body_type = types[row] if types[row] is not None else self._body_type
+                body, kind = encode_body(bodies[row], body_type)
+                made = pb.Message(body=body, body_type=kind, **self._defaults)
+                for column, field, convert, values in fields:  # noqa: B007  # the error names it
+                    value = values[row]
+                    if value is not None:
+                        setattr(made, field, convert(value))
+            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                raise RowError(f"row {first + row}, column {column}", error) from error
+            yield Letter(queue, Ready(made=made), first + row)
+
+
+def _read_option(column: str) -> Callable[[str], Any]:
+    convert = _FIELDS[column][1]
+    if convert is bool:
+        return lambda text: {"true": True, "false": False}[text.lower()]
+    return convert
+
+
+def _given(options: Mapping[str, str], name: str, convert: Callable[[str], Any]) -> Any:
+    value = options.get(name)
+    if value is None:
+        return None
+    try:
+        return convert(value)
+    except (KeyError, TypeError, ValueError) as error:
+        raise OptionError(f"{name}: {value!r} cannot be ({error}).") from error

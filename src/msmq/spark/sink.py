@@ -1,0 +1,434 @@
+"""Writing rows to queues.
+
+How it works
+------------
+Messages to transactional queues are sent exactly once.
+
+*Streaming.* Each partition of a batch is one transaction, which also replaces the *token* of that query and partition:
+a message, in a queue of its own, that says which batch was sent last and what was in it. A task opens that queue
+for itself alone, so that of two tasks with the same partition (a retry, a speculative copy, one of a driver that
+was killed) one waits for the other, and then finds in the token that everything is done. If the repeated batch has
+other rows than the one that was sent, because somebody changed how the query divides its rows, the task fails and
+says so: nothing else would be honest.
+
+*Batch.* Tasks put their messages aside, each in a staging queue of its own. When all are done, one transaction on
+the driver sends everything. Staging queues of jobs that died are deleted a day later by the next one.
+
+Messages to other queues are sent as rows come; a repeated task sends them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.connection import Connection, Tls, connect
+from msmq.client.message import Delivery, Message
+from msmq.client.problems import SendError
+from msmq.client.receiver import Receiver
+from msmq.client.transaction import Transaction
+from msmq.errors import (
+    IoTimeoutError,
+    MQError,
+    MsmqError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SharingViolationError,
+)
+from msmq.spark.options import Access, OptionError
+from msmq.spark.rows import Letter, Letters, Ready, RowError
+
+_DELIVERIES: Final = {
+    "auto": None,
+    "express": Delivery.EXPRESS,
+    "recoverable": Delivery.RECOVERABLE,
+    "transactional": Delivery.TRANSACTIONAL,
+}
+_STAGED_BYTES: Final = 1 << 20
+_LARGEST_STAGED: Final = 3 << 20
+_STAGING: Final = "spark-staging-"
+_ORPHANED: Final = timedelta(days=1)
+_PAUSE_S: Final = 0.1
+_TOKEN_LABEL: Final = "Spark: what was sent last"
+
+
+class RepeatedBatchError(RuntimeError):
+    """A batch was repeated with other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where to write, and how safe."""
+
+    access: Access
+    delivery: Delivery | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SinkOptions:
+        delivery = options.get("delivery", "auto").lower()
+        if delivery not in _DELIVERIES:
+            raise OptionError(f"delivery is one of {', '.join(_DELIVERIES)}, not {delivery!r}.")
+        return cls(Access.of(options), _DELIVERIES[delivery])
+
+    def connect(self) -> Connection:
+        access = self.access
+        tls = Tls(authorities=access.authorities) if access.authorities else None
+        return connect(access.server, token=access.token, tls=tls, timeout=access.timeout_s)
+
+
+class _Router:
+    """Tells how messages to a queue are sent."""
+
+    def __init__(self, mq: Connection, options: SinkOptions) -> None:
+        self._mq = mq
+        self._chosen = options.delivery
+        self._known: dict[str, Delivery] = {}
+
+    async def delivery(self, queue: str) -> Delivery:
+        if self._chosen is not None:
+            return self._chosen
+        if queue not in self._known:
+            self._known[queue] = await self._ask(queue)
+        return self._known[queue]
+
+    async def _ask(self, queue: str) -> Delivery:
+        try:
+            info = await self._mq.queue_info(queue)
+        except QueueNotFoundError:
+            # It is a queue of this computer that is missing, and sending says so; of other hosts nothing is known.
+            return Delivery.RECOVERABLE
+        except MQError:
+            return Delivery.RECOVERABLE
+        return Delivery.TRANSACTIONAL if info.transactional else Delivery.RECOVERABLE
+
+
+async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transaction | None = None) -> None:
+    """Send messages in their order, queue by queue. Says of the first that is refused which row it was."""
+    by_queue: dict[str, list[Letter]] = {}
+    for letter in letters:
+        by_queue.setdefault(letter.queue, []).append(letter)
+    for queue, group in by_queue.items():
+        try:
+            await mq.queue(queue).send_many((letter.message for letter in group), transaction=transaction)
+        except SendError as error:
+            index, why = error.failures[0]
+            raise RowError(f"row {group[index].row} to {queue}", why) from error
+        except MQError as error:
+            raise RowError(f"row {group[0].row} and others to {queue}", error) from error
+
+
+class _Sorter:
+    """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
+
+    def __init__(self, mq: Connection, options: SinkOptions, letters: Letters) -> None:
+        self._mq = mq
+        self._letters = letters
+        self._router = _Router(mq, options)
+        self.rows = 0
+
+    async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncIterator[list[Letter]]:
+        """The transactional ones; the others are under way when the next ones are asked for."""
+        for batch in batches:
+            held: list[Letter] = []
+            free: list[Letter] = []
+            for letter in self._letters.of(batch, self.rows):
+                delivery = await self._router.delivery(letter.queue)
+                assert letter.message.made is not None
+                if delivery is Delivery.TRANSACTIONAL:
+                    held.append(letter)
+                else:
+                    letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
+                    free.append(letter)
+            await _send(self._mq, free)
+            self.rows += batch.num_rows
+            if held:
+                yield held
+
+
+# --- streaming --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """A task is done."""
+
+    rows: int
+    repeated: bool
+
+
+class MsmqStreamWriter(DataSourceStreamArrowWriter):
+    """The sink of a query."""
+
+    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
+        self._options = SinkOptions.of(options)
+        self._letters = Letters(options, columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        assert query is not None
+        assert batch is not None
+        return asyncio.run(self._write(iterator, query, int(batch), context.partitionId()))
+
+    async def _write(
+        self, batches: Iterator[pa.RecordBatch], query: str, batch: int, partition: int
+    ) -> WriterCommitMessage:
+        async with self._options.connect() as mq:
+            sorter = _Sorter(mq, self._options, self._letters)
+            parcels = sorter.transactional(batches)
+            first = await anext(parcels, None)
+            if first is None:
+                return Sent(sorter.rows, False)
+            ledger = f".\\private$\\spark-{query}-{partition}"
+            timeout_s = self._options.access.timeout_s
+            repeated = await send_once(mq, ledger, batch, _chain(first, parcels), timeout_s)
+            return Sent(sorter.rows, repeated)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Everything was sent by the tasks."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What a task has sent stays sent: the batch comes again, and its token knows."""
+
+
+async def _chain(first: list[Letter], others: AsyncIterator[list[Letter]]) -> AsyncIterator[list[Letter]]:
+    yield first
+    async for more in others:
+        yield more
+
+
+@dataclass(slots=True)
+class Digest:
+    """What was in a partition, whatever the order of its rows."""
+
+    rows: int = 0
+    sum: int = 0
+
+    def add(self, letter: Letter) -> None:
+        made = letter.message.to_proto().SerializeToString(deterministic=True)
+        digest = hashlib.blake2b(letter.queue.encode() + b"\0" + made, digest_size=16).digest()
+        self.rows += 1
+        self.sum = (self.sum + int.from_bytes(digest, "little")) % (1 << 128)
+
+    def value(self) -> dict[str, Any]:
+        return {"rows": self.rows, "sum": f"{self.sum:032x}"}
+
+
+async def send_once(
+    mq: Connection, ledger: str, batch: int, parcels: AsyncIterator[list[Letter]], timeout_s: float = 30
+) -> bool:
+    """Send messages in a transaction that also says so in the ledger, unless it says so already. Gives whether it
+    did."""
+    with suppress(QueueExistsError):
+        await mq.create_queue(ledger, transactional=True, label=_TOKEN_LABEL)
+    async with asyncio.timeout(timeout_s) as limit:
+        transaction = await mq.transaction().begin()
+        try:
+            async with _alone(mq, ledger, transaction) as receiver:
+                last = await _token(mq, ledger, receiver)
+                limit.reschedule(None)
+                digest = Digest()
+                if last is not None and last["batch"] >= batch:
+                    await _compare(parcels, digest, batch, last)
+                    await transaction.abort()
+                    return True
+                async for letters in parcels:
+                    for letter in letters:
+                        digest.add(letter)
+                    await _send(mq, letters, transaction)
+                said = json.dumps({"batch": batch, "sent": digest.value()}).encode()
+                await transaction.send(ledger, said, label=_TOKEN_LABEL)
+                await transaction.commit()
+                return False
+        except BaseException:
+            with suppress(MsmqError):
+                await transaction.abort()
+            raise
+
+
+@asynccontextmanager
+async def _alone(mq: Connection, ledger: str, transaction: Transaction) -> AsyncIterator[Receiver]:
+    """A ledger, for nobody else meanwhile."""
+    while True:
+        receiver = Receiver(mq, ledger, exclusive=True, prefetch=1, transaction=transaction.identifier)
+        try:
+            await receiver.__aenter__()
+            break
+        except SharingViolationError:
+            await asyncio.sleep(_PAUSE_S)
+    try:
+        yield receiver
+    finally:
+        await receiver.close()
+
+
+async def _token(mq: Connection, ledger: str, receiver: Receiver) -> dict[str, Any] | None:
+    """What the token says; None before the first batch. The transaction of a task that died may still hold it."""
+    while (await mq.queue(ledger).survey([(0, (1 << 64) - 1)])).held:
+        await asyncio.sleep(_PAUSE_S)
+    try:
+        message = await receiver.receive(timeout=0)
+    except IoTimeoutError:
+        return None
+    found: dict[str, Any] = json.loads(message.body)
+    return found
+
+
+async def _compare(
+    parcels: AsyncIterator[list[Letter]], digest: Digest, batch: int, last: dict[str, Any]
+) -> None:
+    """See that a batch that comes again is the one that was sent."""
+    async for letters in parcels:
+        for letter in letters:
+            digest.add(letter)
+    if last["batch"] == batch and digest.value() != last["sent"]:
+        raise RepeatedBatchError(
+            f"Batch {batch} was sent before with {last['sent']['rows']} rows in this partition, and comes again with "
+            f"{digest.rows} that are not the same. How the query divides its rows must not change between a failure "
+            "and the restart."
+        )
+
+
+# --- batch ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """A task has put its messages aside."""
+
+    partition: int
+    queue: str | None
+    rows: int = 0
+
+
+@dataclass
+class MsmqWriter(DataSourceArrowWriter):
+    """Writes a table, all of it or, where its queues are transactional, nothing."""
+
+    options: Mapping[str, str] = field(repr=False)
+    columns: Sequence[str]
+    overwrite: bool
+
+    def __post_init__(self) -> None:
+        if self.overwrite:
+            raise OptionError(
+                'A queue is not overwritten: use mode("append"), and purge it before if you must.'
+            )
+        self._options = SinkOptions.of(self.options)
+        self._letters = Letters(self.options, self.columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        return asyncio.run(self._write(iterator, 0 if context is None else context.partitionId()))
+
+    async def _write(self, batches: Iterator[pa.RecordBatch], partition: int) -> Staged:
+        async with self._options.connect() as mq:
+            sorter = _Sorter(mq, self._options, self._letters)
+            queue: str | None = None
+            try:
+                async for letters in sorter.transactional(batches):
+                    if queue is None:
+                        queue = f".\\private$\\{_STAGING}{uuid.uuid4().hex}"
+                        await mq.create_queue(queue, transactional=False, label="Spark: put aside")
+                    await mq.queue(queue).send_many(_packed(letters))
+            except BaseException:
+                if queue is not None:
+                    await mq.delete_queue(queue)
+                raise
+            return Staged(partition, queue, sorter.rows)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        asyncio.run(self._commit([found for found in messages if isinstance(found, Staged)]))
+
+    async def _commit(self, staged: list[Staged]) -> None:
+        async with self._options.connect() as mq:
+            async with mq.transaction() as transaction:
+                for task in staged:
+                    if task.queue is not None:
+                        await _send_staged(mq, task, transaction)
+            await _forget(mq, staged)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        asyncio.run(self._abort([found for found in messages if isinstance(found, Staged)]))
+
+    async def _abort(self, staged: list[Staged]) -> None:
+        async with self._options.connect() as mq:
+            await _forget(mq, staged)
+
+
+def _packed(letters: Sequence[Letter]) -> Iterator[Message]:
+    """Messages in parcels of about a megabyte; one that is larger than a message may be is cut."""
+    parcel = pb.SendRequest()
+    size = 0
+    for letter in letters:
+        made = letter.message.to_proto()
+        if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
+            yield from _cut(parcel)
+            parcel, size = pb.SendRequest(), 0
+        parcel.queue = letter.queue
+        parcel.messages.append(made)
+        size += len(made.body) + len(made.extension)
+    if parcel.messages:
+        yield from _cut(parcel)
+
+
+def _cut(parcel: pb.SendRequest) -> Iterator[Message]:
+    data = parcel.SerializeToString()
+    pieces = [data[start : start + _LARGEST_STAGED] for start in range(0, len(data), _LARGEST_STAGED)]
+    for left, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
+        yield Message(piece, application_tag=left)
+
+
+async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -> None:
+    """Send what a task has put aside."""
+    assert task.queue is not None
+    data = b""
+    row = 0
+    async for batch in mq.queue(task.queue).span(0, (1 << 64) - 1):
+        for message in batch:
+            data += message.body
+            if message.application_tag:
+                continue
+            parcel = pb.SendRequest.FromString(data)
+            data = b""
+            letters = [
+                Letter(parcel.queue, Ready(made=made), row + place)
+                for place, made in enumerate(parcel.messages)
+            ]
+            try:
+                await _send(mq, letters, transaction)
+            except RowError as error:
+                raise RowError(f"partition {task.partition}, transactional {error.place}", error) from error
+            row += len(letters)
+
+
+async def _forget(mq: Connection, staged: Sequence[Staged]) -> None:
+    """Delete staging queues: those of this job, and those of jobs that died."""
+    mine = [task.queue for task in staged if task.queue is not None]
+    before = datetime.now(UTC) - _ORPHANED
+    orphans = [
+        info.path
+        for info in await mq.queues()
+        if _STAGING in info.path.lower() and info.created_time < before
+    ]
+    for name in (*mine, *orphans):
+        with suppress(QueueNotFoundError, IoTimeoutError):
+            await mq.delete_queue(name)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from tests.spark.support import Server
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +31,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A queue manager in a process of its own."""
+    made = Server(tmp_path)
+    made.start()
+    yield made
+    made.kill()

@@ -56,7 +56,7 @@ class Claims:
 
     def settle(self, door: Door) -> int:
         """Remove the messages of every committed batch; gives how many were removed."""
-        waiting = {self._name(end): end for end in self._committed()} if self._any() else {}
+        waiting = {self._name(end): end for end in self._committed()} if self.any() else {}
         return sum(self._settle(door, end) for end in waiting.values())
 
     def settle_end(self, door: Door, end: Offset) -> int:
@@ -96,7 +96,8 @@ class Claims:
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._names(posixpath.join(self._root, folder)) if name.isdigit())
 
-    def _any(self) -> bool:
+    def any(self) -> bool:
+        """Whether there are claims that are not settled."""
         return any(not name.endswith(".new") for name in self._names(self._folder))
 
     def _names(self, folder: str) -> list[str]:

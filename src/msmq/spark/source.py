@@ -293,15 +293,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._door_open: Door | None = None
         self._target: Offset | None = None
         self._settled_at = float("-inf")
+        self._claimed = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "_options": self._options,
-            "_open": None,
-            "_door_open": None,
-            "_target": None,
-            "_settled_at": 0.0,
-        }
+        return {"_options": self._options}  # all that a task needs
 
     # --- planning ---------------------------------------------------------------------------------------------------
 
@@ -351,6 +346,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         messages = self._planner.partitions(Offset.parse(start), ended, exact=True)
         if self._claims is not None and messages:
             self._claims.make(ended, messages)
+            self._claimed = True
         return self._planner.divide(messages)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -371,9 +367,12 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._claims.settle_end(self._door, Offset.parse(end))
 
     def _settle_now_and_then(self) -> None:
-        """An idle query is asked for its latest offset many times a second."""
-        if self._claims is not None and time.monotonic() - self._settled_at > _SETTLE_EVERY_S:
+        """At once if there may be something to settle: a query that ends may not ask again. An idle one asks many
+        times a second."""
+        due = self._claimed or time.monotonic() - self._settled_at > _SETTLE_EVERY_S
+        if self._claims is not None and due:
             self._claims.settle(self._door)
+            self._claimed = self._claims.any()
             self._settled_at = time.monotonic()
 
     def stop(self) -> None:

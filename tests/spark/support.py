@@ -1,0 +1,78 @@
+"""A queue manager in a process of its own, and what the tests of Spark do with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msmq
+
+ORDERS = ".\\private$\\orders"
+LEDGER = ".\\private$\\ledger"
+
+
+class Server:
+    """``msmq serve``."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.address = f"unix:{directory / 'api'}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.directory / "data"), "--name", "HOST"]
+        command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith(b"ready")
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    # --- what is in it ----------------------------------------------------------------------------------------------
+
+    def connect(self) -> msmq.SyncConnection:
+        return msmq.connect_sync(self.address)
+
+    def create(self, name: str = ORDERS, **settings: Any) -> None:
+        with self.connect() as mq:
+            mq.create_queue(name, **settings)
+
+    def delete(self, name: str) -> None:
+        with self.connect() as mq:
+            mq.delete_queue(name)
+
+    def send(self, bodies: Iterable[str], name: str = ORDERS, **properties: Any) -> None:
+        with self.connect() as mq:
+            mq.queue(name).send_many(list(bodies), **properties)
+
+    def bodies(self, name: str = ORDERS) -> list[str]:
+        with self.connect() as mq:
+            return [message.text for message in mq.queue(name).browse()]
+
+    def queues(self) -> dict[str, int]:
+        with self.connect() as mq:
+            return {info.path: info.messages for info in mq.queues()}
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
+    """Wait until something has become true."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}

@@ -1,0 +1,76 @@
+"""Rows to messages: columns, options for those that are missing, and the row that is at fault."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from msmq.client.bodies import VT_LPWSTR
+from msmq.spark.options import OptionError
+from msmq.spark.rows import Letter, Letters, RowError
+from msmq.spark.schema import NAMES, Table
+
+QUEUE = {"queue": ".\\private$\\orders"}
+HOST = bytes.fromhex("d1587355509195954997b6e611ea26c6")
+
+
+def letters(options: dict[str, str], **columns: list[object]) -> list[Letter]:
+    batch = pa.RecordBatch.from_pydict(columns)
+    return list(Letters(options, list(columns)).of(batch))
+
+
+def test_columns_become_properties() -> None:
+    (letter,) = letters(
+        {},
+        queue=["a"], body=[b"\0\1"], body_type=[17], label=["l"], Priority=[7], app_specific=[5],
+        correlation_id=["{557358D1-9150-9595-4997-B6E611EA26C6}\\7"], extension=[b"e"], response_queue=["r"],
+        time_to_reach_queue=[1], time_to_be_received=[2], journal=[True], dead_letter=[False],
+    )  # fmt: skip
+    made = letter.message.to_proto()
+    assert (letter.queue, made.body, made.body_type, made.label, made.priority) == ("a", b"\0\1", 17, "l", 7)
+    assert (made.application_tag, made.extension, made.response_queue) == (5, b"e", "r")
+    assert made.correlation_id == HOST + b"\7\0\0\0"
+    assert (made.time_to_reach_queue_s, made.time_to_be_received_s) == (1, 2)
+    assert (made.journal, made.dead_letter) == (True, False)
+
+
+def test_options_stand_in_for_columns_and_nulls() -> None:
+    options = {**QUEUE, "label": "usual", "priority": "6", "deadLetter": "false", "timeToBeReceived": "60"}
+    first, second = (letter.message.to_proto() for letter in letters(options, body=["a", "b"], label=[None, "own"]))
+    assert (first.label, second.label) == ("usual", "own")
+    assert (first.priority, first.dead_letter, first.time_to_be_received_s) == (6, False, 60)
+    assert (first.body, first.body_type) == ("a".encode("utf-16-le"), VT_LPWSTR)
+
+
+def test_what_was_read_may_be_written() -> None:
+    assert Letters(QUEUE, [*NAMES, "headers"])
+    assert Letters({}, Table().arrow.names)
+
+
+def test_an_unknown_column_is_no_property() -> None:
+    with pytest.raises(OptionError, match="colour"):
+        Letters(QUEUE, ["body", "colour"])
+
+
+def test_there_must_be_a_queue() -> None:
+    with pytest.raises(OptionError, match="queue"):
+        Letters({}, ["body"])
+    with pytest.raises(RowError, match="row 1, column queue"):
+        letters({}, body=["a", "b"], queue=["q", None])
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("priority", 8), ("app_specific", -1), ("correlation_id", "nonsense"), ("correlation_id", b"short")],
+    ids=["priority", "app_specific", "text", "bytes"],
+)
+def test_a_failed_row_says_which_and_why(column: str, value: object) -> None:
+    with pytest.raises(RowError, match=f"row 1, column {column}"):
+        letters(QUEUE, body=["a", "b"], **{column: [None, value]})
+
+
+def test_an_option_that_cannot_be() -> None:
+    with pytest.raises(OptionError, match="priority"):
+        Letters({**QUEUE, "priority": "9"}, ["body"])
+    with pytest.raises(OptionError, match="journal"):
+        Letters({**QUEUE, "journal": "perhaps"}, ["body"])

@@ -59,7 +59,9 @@ def test_a_span_is_read_in_batches_and_stays(tmp_path: Path) -> None:
             receipts = await queue.send_many(f"{number}" for number in range(1000))
             ids = [receipt.lookup_id for receipt in receipts]
             batches = [batch async for batch in queue.span(ids[99], ids[-1])]
-            assert [message.text for batch in batches for message in batch] == [str(n) for n in range(100, 1000)]
+            assert [message.text for batch in batches for message in batch] == [
+                str(n) for n in range(100, 1000)
+            ]
             assert len(batches) > 1
             assert (await queue.remove(ids[:500])).removed == 500
             assert (await queue.remove(ids[:500])).removed == 0, "asking twice does no harm"

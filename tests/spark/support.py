@@ -26,7 +26,16 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.directory / "data"), "--name", "HOST"]
+        command = [
+            sys.executable,
+            "-m",
+            "msmq",
+            "serve",
+            "--data",
+            str(self.directory / "data"),
+            "--name",
+            "HOST",
+        ]
         command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdout is not None

@@ -62,4 +62,3 @@ def test_every_message_arrives_exactly_once(server: Server, tmp_path: Path) -> N
     eventually(lambda: not server.bodies(ORDERS))
     nothing_is_lost(server)
     assert not list(checkpoint.glob("msmq-claims/*"))
-

@@ -17,7 +17,12 @@ def test_what_is_usual() -> None:
     assert options.queues == (".\\private$\\orders",)
     assert (options.starting, options.ending) == ("earliest", "latest")
     assert (options.consume, options.fail_on_data_loss, options.include_headers) == (False, False, False)
-    assert (options.body, options.partitions, options.max_messages, options.max_bytes) == ("bytes", None, 0, 0)
+    assert (options.body, options.partitions, options.max_messages, options.max_bytes) == (
+        "bytes",
+        None,
+        0,
+        0,
+    )
 
 
 def test_whoever_consumes_must_not_lose_by_default() -> None:

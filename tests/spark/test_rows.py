@@ -36,7 +36,9 @@ def test_columns_become_properties() -> None:
 
 def test_options_stand_in_for_columns_and_nulls() -> None:
     options = {**QUEUE, "label": "usual", "priority": "6", "deadLetter": "false", "timeToBeReceived": "60"}
-    first, second = (letter.message.to_proto() for letter in letters(options, body=["a", "b"], label=[None, "own"]))
+    first, second = (
+        letter.message.to_proto() for letter in letters(options, body=["a", "b"], label=[None, "own"])
+    )
     assert (first.label, second.label) == ("usual", "own")
     assert (first.priority, first.dead_letter, first.time_to_be_received_s) == (6, False, 60)
     assert (first.body, first.body_type) == ("a".encode("utf-16-le"), VT_LPWSTR)

@@ -23,6 +23,7 @@ from msmq.cli import (
     message,
     outgoing,
     ping,
+    pipeline,
     queue,
     serve,
     store,
@@ -72,6 +73,7 @@ app.command(
 )(decode.decode)
 app.add_typer(config.app, name="config", rich_help_panel=_RUNNING)
 app.add_typer(directory.app, name="directory", rich_help_panel=_RUNNING)
+app.add_typer(pipeline.app, name="pipeline", rich_help_panel=_RUNNING)
 app.add_typer(store.app, name="store", rich_help_panel=_RUNNING)
 app.add_typer(user.app, name="user", rich_help_panel=_RUNNING)
 

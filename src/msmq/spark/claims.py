@@ -21,6 +21,7 @@ import posixpath
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.fs as files
@@ -37,7 +38,7 @@ class Claims:
     """The claims beside one checkpoint."""
 
     def __init__(self, checkpoint: str) -> None:
-        system, root = files.FileSystem.from_uri(_uri(checkpoint))
+        system, root = files.FileSystem.from_uri(file_uri(checkpoint))
         self._system = system
         self._root = root
         self._folder = posixpath.join(root, FOLDER)
@@ -138,15 +139,11 @@ def _offsets(line: str) -> Iterator[Offset]:
             continue
 
 
-def _uri(checkpoint: str) -> str:
-    """A path or a URI as Arrow takes it; Spark also writes ``file:/path``."""
-    if checkpoint.startswith("file:") and not checkpoint.startswith("file://"):
-        return "file://" + checkpoint.removeprefix("file:")
-    if "://" in checkpoint or checkpoint.startswith("/"):
-        return checkpoint
-    import os
-
-    return os.path.abspath(checkpoint)
+def file_uri(path: str) -> str:
+    """A path or a URI as Arrow and Spark take it; Spark also writes ``file:/path``."""
+    if path.startswith("file:") and not path.startswith("file://"):
+        return "file://" + path.removeprefix("file:")
+    return path if "://" in path else Path(path).absolute().as_uri()
 
 
 def settle(checkpoint: str, **options: str) -> int:

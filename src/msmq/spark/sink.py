@@ -133,7 +133,7 @@ async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transact
             raise RowError(f"row {group[0].row} and others to {queue}", error) from error
 
 
-class _Sorter:
+class Sorter:
     """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
 
     def __init__(self, mq: Connection, options: SinkOptions, letters: Letters) -> None:
@@ -192,7 +192,7 @@ class MsmqStreamWriter(DataSourceStreamArrowWriter):
         self, batches: Iterator[pa.RecordBatch], query: str, batch: int, partition: int
     ) -> WriterCommitMessage:
         async with self._options.connect() as mq:
-            sorter = _Sorter(mq, self._options, self._letters)
+            sorter = Sorter(mq, self._options, self._letters)
             parcels = sorter.transactional(batches)
             first = await anext(parcels, None)
             if first is None:
@@ -341,7 +341,7 @@ class MsmqWriter(DataSourceArrowWriter):
 
     async def _write(self, batches: Iterator[pa.RecordBatch], partition: int) -> Staged:
         async with self._options.connect() as mq:
-            sorter = _Sorter(mq, self._options, self._letters)
+            sorter = Sorter(mq, self._options, self._letters)
             queue: str | None = None
             try:
                 async for letters in sorter.transactional(batches):

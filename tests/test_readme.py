@@ -21,6 +21,14 @@ def blocks(page: str, language: str) -> str:
     return "\n".join(found)
 
 
+def section(page: str, heading: str, language: str) -> str:
+    """The first fenced block in one language behind a heading."""
+    text = text_of(page).partition(f"\n## {heading}\n")[2]
+    found = re.search(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert found, f"{page} has no {language} block under {heading}"
+    return found.group(1)
+
+
 def run(program: str, directory: Path) -> str:
     """What a program prints that runs in a directory of its own; it must end well, without a warning."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", program]
@@ -31,7 +39,7 @@ def run(program: str, directory: Path) -> str:
 
 
 def test_the_readme_embeds_a_queue_manager(tmp_path: Path) -> None:
-    printed = run(blocks("README.md", "python"), tmp_path)
+    printed = run(section("README.md", "A queue manager in your process", "python"), tmp_path)
     assert f"It prints `{printed.strip()}`." in text_of("README.md")
 
 

@@ -24,7 +24,7 @@ from msmq.spark.schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 MESSAGES: Final = "messages"
 _PARTITIONS: Final = ("queue", "date")

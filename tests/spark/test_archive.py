@@ -1,0 +1,80 @@
+"""Archives: each message once, repeated batches, compaction that is killed, and versions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from msmq.spark.archive import Archive, ArchiveError, archive, compact, read_archive
+from tests.spark.support import ORDERS, Server
+
+
+def bodies(spark: SparkSession, path: Path) -> list[str]:
+    rows = read_archive(spark, str(path)).select("body").collect()
+    return sorted(bytes(row.body).decode("utf-16-le") for row in rows)
+
+
+def test_a_queue_is_archived_once_and_compacted(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    server.create(ORDERS)
+    place = tmp_path / "archive"
+    options = {"server": server.address, "queue": ORDERS, "mode": "consume", "maxMessagesPerTrigger": "4"}
+    expected = []
+    for run in range(2):
+        sent = [f"{run} {number}" for number in range(6)]
+        server.send(sent)
+        expected += sent
+        assert archive(spark, str(place), options).awaitTermination(120)
+    assert bodies(spark, place) == expected
+    assert server.bodies() == []
+    folders = Archive(str(place)).folders()
+    assert len(folders) == 4
+    (place / "_checkpoint" / "commits" / "3").unlink()  # as if it had been killed before the last commit
+    server.send(["late"])
+    assert archive(spark, str(place), options | {"failOnDataLoss": "false"}).awaitTermination(120)
+    assert compact(spark, str(place)) >= 3
+    assert len(Archive(str(place)).folders()) == 2
+    assert set(bodies(spark, place)) >= {"0 0", "late"}
+
+
+def folder(place: Path, name: str, *, done: bool = True) -> None:
+    (place / "messages" / name).mkdir(parents=True)
+    if done:
+        (place / "messages" / name / "_SUCCESS").touch()
+
+
+def test_half_a_batch_does_not_count(tmp_path: Path) -> None:
+    Archive(str(tmp_path)).prepare()
+    folder(tmp_path, "batch=000")
+    folder(tmp_path, "batch=001", done=False)
+    assert Archive(str(tmp_path)).folders() == ["batch=000"]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["before the move", "after the move"])
+def test_a_compaction_that_was_killed_is_ended(tmp_path: Path, moved: bool) -> None:
+    place = Archive(str(tmp_path))
+    place.prepare()
+    for name in ("batch=000", "batch=001", "batch=002"):
+        folder(tmp_path, name)
+    note = {"target": "batch=000-001", "replaces": ["batch=000", "batch=001"]}
+    (tmp_path / "_compaction.json").write_text(json.dumps(note), encoding="utf-8")
+    if moved:
+        folder(tmp_path, "batch=000-001")
+        assert place.folders() == ["batch=000-001", "batch=002"]
+    else:
+        (tmp_path / "_compacting").mkdir()
+        (tmp_path / "_compacting" / "_SUCCESS").touch()
+        assert place.folders() == ["batch=000", "batch=001", "batch=002"]
+    place.prepare()
+    assert place.folders() == ["batch=000-001", "batch=002"]
+    assert sorted(path.name for path in (tmp_path / "messages").iterdir()) == ["batch=000-001", "batch=002"]
+
+
+def test_what_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="no archive"):
+        Archive(str(tmp_path)).check()
+    (tmp_path / "_archive.json").write_text('{"schema_version": 99}', encoding="utf-8")
+    with pytest.raises(ArchiveError, match="99"):
+        Archive(str(tmp_path)).prepare()

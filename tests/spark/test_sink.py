@@ -1,0 +1,130 @@
+"""The sink on a real Spark with a real queue manager."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import msmq
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.spark.rows import Letter, Ready, RowError
+from msmq.spark.sink import RepeatedBatchError, send_once
+from tests.spark.support import LEDGER, ORDERS, Server
+
+
+def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
+    server.create(ORDERS)
+    rows = spark.range(50).selectExpr(
+        "concat('body ', id) AS body", "concat('label ', id) AS label", "3 AS priority"
+    )
+    rows.write.format("msmq").option("server", server.address).option("queue", ORDERS).mode("append").save()
+    assert sorted(server.bodies()) == sorted(f"body {number}" for number in range(50))
+
+
+def test_a_table_is_sent_to_transactional_queues_all_or_nothing(spark: SparkSession, server: Server) -> None:
+    names = [f".\\private$\\{name}" for name in ("left", "right")]
+    for name in names:
+        server.create(name, transactional=True)
+    queue = f"CASE WHEN id % 2 = 0 THEN '{names[0]}' ELSE '{names[1]}' END AS queue".replace("\\", "\\\\")
+    good = spark.range(0, 40, numPartitions=3).selectExpr("concat('body ', id) AS body", queue)
+    good.write.format("msmq").option("server", server.address).mode("append").save()
+    assert sorted(server.bodies(names[0]) + server.bodies(names[1])) == sorted(f"body {n}" for n in range(40))
+    priority = "IF(id = 25, 8, 3) AS priority"
+    bad = spark.range(0, 40, numPartitions=3).selectExpr("concat('body ', id) AS body", queue, priority)
+    with pytest.raises(PySparkException, match=r"row 12, column priority"):
+        bad.write.format("msmq").option("server", server.address).mode("append").save()
+    assert len(server.bodies(names[0]) + server.bodies(names[1])) == 40, "nothing of it was sent"
+    left = [path for path in server.queues() if "staging" in path]
+    assert not left, left
+
+
+def test_a_large_body_survives_staging(spark: SparkSession, server: Server) -> None:
+    server.create(LEDGER, transactional=True)
+    rows = spark.sql("SELECT encode(repeat('x', 4100000), 'utf-8') AS body")
+    rows.write.format("msmq").option("server", server.address).option("queue", LEDGER).mode("append").save()
+    with server.connect() as mq:
+        assert mq.queue(LEDGER).peek().body == b"x" * 4_100_000
+
+
+def test_what_goes_wrong_is_told(spark: SparkSession, server: Server) -> None:
+    rows = spark.sql("SELECT 'a' AS body")
+    write = rows.write.format("msmq").option("server", server.address)
+    with pytest.raises(PySparkException, match="MQ_ERROR_QUEUE_NOT_FOUND"):
+        write.option("queue", ".\\private$\\nowhere").mode("append").save()
+    with pytest.raises(PySparkException, match="append"):
+        write.option("queue", ORDERS).mode("overwrite").save()
+
+
+def test_a_stream_is_sent_once(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    """A batch that was sent but not committed comes again when the query is restarted: nothing is sent for it."""
+    server.create(ORDERS)
+    server.create(LEDGER, transactional=True)
+    checkpoint = tmp_path / "checkpoint"
+
+    def run() -> None:
+        read = spark.readStream.format("msmq").option("server", server.address).option("queue", ORDERS)
+        write = read.load().select("body", "body_type").writeStream.format("msmq").option("queue", LEDGER)
+        write = write.option("server", server.address).option("checkpointLocation", str(checkpoint))
+        assert write.trigger(availableNow=True).start().awaitTermination(120)
+
+    server.send([f"{number}" for number in range(10)])
+    run()
+    assert server.bodies(LEDGER) == [f"{number}" for number in range(10)]
+    for committed in (checkpoint / "commits").iterdir():
+        committed.unlink()  # as if the driver had been killed before
+    server.send(["more"])
+    run()
+    assert server.bodies(LEDGER) == [*(f"{number}" for number in range(10)), "more"]
+
+
+def letters(*bodies: bytes, queue: str = LEDGER) -> list[Letter]:
+    return [Letter(queue, Ready(made=pb.Message(body=body)), row) for row, body in enumerate(bodies)]
+
+
+async def parcels(*given: list[Letter]) -> AsyncIterator[list[Letter]]:
+    for parcel in given:
+        yield parcel
+
+
+def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Server) -> None:
+    server.create(LEDGER, transactional=True)
+    token = ".\\private$\\token"
+
+    async def test() -> None:
+        async with msmq.connect(server.address) as mq:
+            assert not await send_once(mq, token, 0, parcels(letters(b"a"), letters(b"b")))
+            assert await send_once(mq, token, 0, parcels(letters(b"b", b"a"))), "whatever the order"
+            with pytest.raises(RepeatedBatchError, match="2 rows"):
+                await send_once(mq, token, 0, parcels(letters(b"a")))
+            assert not await send_once(mq, token, 1, parcels(letters(b"c")))
+            with pytest.raises(RowError, match=r"row 0 (and others )?to"):
+                await send_once(
+                    mq, token, 2, parcels(letters(b"d"), letters(b"e", queue=".\\private$\\none"))
+                )
+            assert not await send_once(mq, token, 2, parcels(letters(b"d")))
+            found = [message.body async for message in mq.queue(LEDGER).browse()]
+            assert found == [b"a", b"b", b"c", b"d"]
+
+    asyncio.run(test())
+
+
+def test_two_tasks_with_the_same_partition_send_once(server: Server) -> None:
+    server.create(LEDGER, transactional=True)
+    bodies = [f"{number}".encode() for number in range(300)]
+
+    async def attempt() -> bool:
+        async with msmq.connect(server.address) as mq:
+            return await send_once(mq, ".\\private$\\token", 0, parcels(letters(*bodies)))
+
+    async def test() -> None:
+        repeated = await asyncio.gather(*(attempt() for _ in range(4)))
+        assert sorted(repeated) == [False, True, True, True]
+
+    asyncio.run(test())
+    with server.connect() as mq:
+        assert [message.body for message in mq.queue(LEDGER).browse()] == bodies

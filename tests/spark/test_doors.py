@@ -37,15 +37,12 @@ def test_a_restart_in_the_midst_of_it(server: Server) -> None:
 
 def test_which_queues_a_pattern_means(server: Server) -> None:
     server.create(ORDERS)
+    server.create(".\\private$\\spark-of-its-own")
     with open_door(Access(server.address)) as door:
         assert door.queues(r".*orders") == ["HOST\\private$\\orders"]
-        assert door.queues(r".*orders;journal") == ["HOST\\private$\\orders;journal"]
-        assert door.queues(r".*") == [
-            ".\\deadletter$",
-            ".\\journal$",
-            ".\\xactdeadletter$",
-            "HOST\\private$\\orders",
-        ]
+        assert door.queues(r".*orders;journal") == ["HOST\\private$\\orders;JOURNAL"]
+        assert door.queues(r".*") == ["HOST\\private$\\orders"], "dead letters are not meant by everything"
+        assert door.queues(r".*letter\$") == [".\\deadletter$", ".\\xactdeadletter$"]
         assert door.queues(r"nothing") == []
 
 

@@ -51,14 +51,13 @@ class SpanCalls:
         descriptor = self._open(request.queue, caller)
         assert descriptor.queue is not None
         try:
-            found, held = _survey(descriptor.queue, request)
+            found, held, size = _survey(descriptor.queue, request)
         finally:
             self._desk.manager.queues.close(descriptor)
         await self._desk.durable()  # nobody may rely on a message that a crash takes back
         for start in range(0, len(found), _IDS_PER_REPLY):
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
-        if held:
-            yield pb.SurveyReply(held=held)
+        yield pb.SurveyReply(held=held, bytes=size)
 
     async def read_span(self, request: pb.ReadSpanRequest, caller: Token) -> AsyncIterator[pb.Deliveries]:
         descriptor = self._open(request.queue, caller)
@@ -121,7 +120,7 @@ class SpanCalls:
         return reply
 
 
-def _survey(queue: Queue, request: pb.SurveyRequest) -> tuple[list[int], list[int]]:
+def _survey(queue: Queue, request: pb.SurveyRequest) -> tuple[list[int], list[int], int]:
     found: list[int] = []
     held: list[int] = []
     most = request.most_messages or float("inf")
@@ -135,7 +134,7 @@ def _survey(queue: Queue, request: pb.SurveyRequest) -> tuple[list[int], list[in
             if entry.state is not PositionState.AVAILABLE:
                 continue
             if len(found) >= most or (found and size + entry.size > most_bytes):
-                return found, held
+                return found, held, size
             found.append(entry.lookup_id)
             size += entry.size
-    return found, held
+    return found, held, size

@@ -31,6 +31,7 @@ class Survey(NamedTuple):
     lookup_ids: array[int]
     held: array[int]
     """Messages of others, before which the survey of a span ended."""
+    bytes: int = 0
 
 
 class Removal(NamedTuple):
@@ -184,11 +185,12 @@ class Queue:
             most_messages=most_messages,
             most_bytes=most_bytes,
         )
-        found, held = array("Q"), array("Q")
+        found, held, size = array("Q"), array("Q"), 0
         async for reply in self._connection.server_stream("Survey", request):
             found.extend(reply.lookup_ids)
             held.extend(reply.held)
-        return Survey(found, held)
+            size += reply.bytes
+        return Survey(found, held, size)
 
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they

@@ -22,6 +22,9 @@ from msmq.spark.schema import ReadMessage
 
 _T = TypeVar("_T")
 _COMPUTER_QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$", ".\\journal$")
+_MEANT: Final = re.compile("journal|letter", re.IGNORECASE)
+OWN_QUEUES: Final = "\\private$\\spark-"
+"""In the paths of queues that the sink makes for itself."""
 
 
 class Door(Protocol):
@@ -77,10 +80,13 @@ class ChannelDoor:
     def queues(self, pattern: str) -> list[str]:
         matching = re.compile(pattern, re.IGNORECASE)
         found = self._mq.queues(journals=True, subqueues=True)
-        # A journal repeats what was in its queue, and is read only by those who mean it.
-        meant = "journal" in pattern.lower()
-        names = [info.path for info in found if meant or info.kind is not QueueKind.JOURNAL]
-        return sorted(name for name in (*names, *_COMPUTER_QUEUES) if matching.fullmatch(name))
+        # Journals and dead letters are read only by those who mean them, and the sink's own queues by nobody.
+        names = [info.path for info in found if info.kind is not QueueKind.JOURNAL]
+        if "journal" in pattern.lower():
+            names += [info.path for info in found if info.kind is QueueKind.JOURNAL]
+        if _MEANT.search(pattern):
+            names += _COMPUTER_QUEUES
+        return sorted(name for name in names if matching.fullmatch(name) and OWN_QUEUES not in name.lower())
 
     def survey(
         self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0

@@ -334,6 +334,7 @@ class MsmqWriter(DataSourceArrowWriter):
             )
         self._options = SinkOptions.of(self.options)
         self._letters = Letters(self.options, self.columns)
+        self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -346,7 +347,7 @@ class MsmqWriter(DataSourceArrowWriter):
             try:
                 async for letters in sorter.transactional(batches):
                     if queue is None:
-                        queue = f".\\private$\\{_STAGING}{uuid.uuid4().hex}"
+                        queue = f".\\private$\\{_STAGING}{self._job}-{uuid.uuid4().hex}"
                         await mq.create_queue(queue, transactional=False, label="Spark: put aside")
                     await mq.queue(queue).send_many(_packed(letters))
             except BaseException:
@@ -364,14 +365,14 @@ class MsmqWriter(DataSourceArrowWriter):
                 for task in staged:
                     if task.queue is not None:
                         await _send_staged(mq, task, transaction)
-            await _forget(mq, staged)
+            await _forget(mq, self._job)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        asyncio.run(self._abort([found for found in messages if isinstance(found, Staged)]))
+        asyncio.run(self._abort())
 
-    async def _abort(self, staged: list[Staged]) -> None:
+    async def _abort(self) -> None:
         async with self._options.connect() as mq:
-            await _forget(mq, staged)
+            await _forget(mq, self._job)
 
 
 def _packed(letters: Sequence[Letter]) -> Iterator[Message]:
@@ -420,15 +421,11 @@ async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -
             row += len(letters)
 
 
-async def _forget(mq: Connection, staged: Sequence[Staged]) -> None:
-    """Delete staging queues: those of this job, and those of jobs that died."""
-    mine = [task.queue for task in staged if task.queue is not None]
+async def _forget(mq: Connection, job: str) -> None:
+    """Delete staging queues: those of a job, also of tasks that were repeated or killed, and those of jobs that died."""
     before = datetime.now(UTC) - _ORPHANED
-    orphans = [
-        info.path
-        for info in await mq.queues()
-        if _STAGING in info.path.lower() and info.created_time < before
-    ]
-    for name in (*mine, *orphans):
-        with suppress(QueueNotFoundError, IoTimeoutError):
-            await mq.delete_queue(name)
+    for info in await mq.queues():
+        name = info.path.lower()
+        if f"{_STAGING}{job}" in name or (_STAGING in name and info.created_time < before):
+            with suppress(QueueNotFoundError):
+                await mq.delete_queue(info.path)

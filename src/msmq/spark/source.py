@@ -122,19 +122,21 @@ class _Planner:
         left, left_bytes = most_messages, most_bytes
         for place, queue in enumerate(queues):
             others = len(queues) - place
-            if most_messages and not left:
+            if (most_messages and left <= 0) or (most_bytes and left_bytes <= 0):
                 break
-            spans = _whole(start, queue, upto)
-            share, share_bytes = -(-left // others), -(-left_bytes // others)
+            # 0 is no limit, for the door too
+            share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
             try:
-                ids = self._door.survey(queue, spans, share, share_bytes).lookup_ids
+                found = self._door.survey(queue, _whole(start, queue, upto), share, share_bytes)
             except QueueNotFoundError:
-                if self._options.pattern is None and self._options.fail_on_data_loss:
+                named = self._options.pattern is None
+                if named and (self._options.fail_on_data_loss or queue not in start.queues):
                     raise
                 _log.warning("%s is gone, and is read again when it is back.", queue)
                 continue
-            left -= len(ids)
-            ends[queue] = _ends(ids)
+            left -= len(found.lookup_ids)
+            left_bytes -= found.bytes
+            ends[queue] = _ends(found.lookup_ids)
         return start.reading(ends)
 
     def partitions(self, start: Offset, end: Offset, *, exact: bool) -> dict[str, array[int]]:
@@ -163,7 +165,7 @@ class _Planner:
         wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
         deadline = time.monotonic() + self._options.access.timeout_s
         while True:
-            ids, held = self._door.survey(queue, wanted)
+            ids, held, _ = self._door.survey(queue, wanted)
             if not held:
                 return ids
             if time.monotonic() > deadline:

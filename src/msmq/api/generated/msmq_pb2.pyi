@@ -440,12 +440,14 @@ class SurveyRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ...) -> None: ...
 
 class SurveyReply(_message.Message):
-    __slots__ = ("lookup_ids", "held")
+    __slots__ = ("lookup_ids", "held", "bytes")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ...) -> None: ...
+    bytes: int
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
     __slots__ = ("queue", "span", "form")

@@ -20,8 +20,9 @@ LEDGER = ".\\private$\\ledger"
 class Server:
     """``msmq serve``."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *arguments: str) -> None:
         self.directory = directory
+        self._arguments = arguments
         self.address = f"unix:{directory / 'api'}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -37,6 +38,7 @@ class Server:
             "HOST",
         ]
         command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
+        command += self._arguments
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith(b"ready")

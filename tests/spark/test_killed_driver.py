@@ -13,12 +13,7 @@ from pathlib import Path
 from tests.spark.support import LEDGER, ORDERS, Server, environment, eventually
 
 EVERYTHING = [f"order {number}" for number in range(200)]
-PHASES = {
-    "planned": "offsets/0",
-    "claimed": "msmq-claims/*",
-    "committed": "commits/1",
-    "later": "commits/3",
-}
+PHASES = {"claimed": "msmq-claims/*", "committed": "commits/1", "settled": "commits/3"}
 """The file that tells that a driver got there."""
 
 

@@ -53,6 +53,10 @@ class Door(Protocol):
 
 def open_door(access: Access) -> Door:
     """The door to the queue manager of the options."""
+    if access.server is not None and access.server.startswith("mqrr:"):
+        from msmq.spark.remote_door import RemoteDoor
+
+        return RemoteDoor(access)
     return ChannelDoor(access)
 
 

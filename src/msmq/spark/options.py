@@ -35,24 +35,31 @@ class Access:
     server: str | None = None
     token: str | None = field(default=None, repr=False)
     authorities: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
     timeout_s: float = 30.0
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Access:
-        token = options.get("token")
-        token_file = options.get("tokenFile")
-        if token is None and token_file is not None:
-            try:
-                token = Path(token_file).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise OptionError(f"tokenFile: {error}") from error
-        timeout_s = _number(options, "timeout", 0, float)
         return cls(
             options.get("server"),
-            token or os.environ.get("MSMQ_TOKEN"),
+            _secret(options, "token", "MSMQ_TOKEN"),
             options.get("authorities"),
-            timeout_s or 30.0,
+            options.get("user"),
+            _secret(options, "password", "MSMQ_PASSWORD"),
+            _number(options, "timeout", 0, float) or 30.0,
         )
+
+
+def _secret(options: Mapping[str, str], name: str, variable: str) -> str | None:
+    """Something that is given as it is, in a file, or in a variable."""
+    file = options.get(f"{name}File")
+    if options.get(name) is not None or file is None:
+        return options.get(name) or os.environ.get(variable)
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise OptionError(f"{name}File: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

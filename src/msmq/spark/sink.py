@@ -422,7 +422,7 @@ async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -
 
 
 async def _forget(mq: Connection, job: str) -> None:
-    """Delete staging queues: those of a job, also of tasks that were repeated or killed, and those of jobs that died."""
+    """Delete staging queues: those of a job, of its repeated and killed tasks too, and those of jobs that died."""
     before = datetime.now(UTC) - _ORPHANED
     for info in await mq.queues():
         name = info.path.lower()

@@ -1,0 +1,169 @@
+"""The door by remote read (MS-MQRR): queues of any MSMQ host, Windows machines among them.
+
+``server`` is ``mqrr:HOST`` or ``mqrr:HOST:PORT``. Remote read shows only messages that nobody holds, and does not say
+that there are others: whoever streams from a queue by it should be the only reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import aclosing, suppress
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+from msmq.client.queue import Removal, Survey
+from msmq.direct import Access as Opening
+from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
+from msmq.errors import MsmqError, RemoteMachineNotAvailableError
+from msmq.remote_read.remote_queue import WHOLE
+from msmq.spark.options import Access, OptionError
+from msmq.spark.schema import ReadMessage
+
+PREFIX: Final = "mqrr:"
+_BATCH: Final = 256
+_PAUSE_S: Final = 0.2
+_T = TypeVar("_T")
+
+
+class RemoteDoor:
+    """By remote read. One thread uses it; its loop runs while something is asked."""
+
+    def __init__(self, access: Access) -> None:
+        host, _, port = (access.server or "").removeprefix(PREFIX).partition(":")
+        if not host or (port and not port.isdigit()):
+            raise OptionError(f"server is {PREFIX}HOST or {PREFIX}HOST:PORT, not {access.server!r}.")
+        self._name = host
+        self._port = int(port) if port else None
+        self._access = access
+        self._runner = asyncio.Runner()
+        self._host: RemoteHost | None = None
+        self._open: dict[tuple[str, Opening], RemoteQueue] = {}
+
+    def __enter__(self) -> Self:
+        self._again(self._connected)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._hang_up())
+        self._runner.close()
+
+    # --- what the source asks ---------------------------------------------------------------------------------------
+
+    def queues(self, pattern: str) -> list[str]:
+        raise OptionError("Remote read does not tell which queues there are: name them by queue or queues.")
+
+    def survey(
+        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+    ) -> Survey:
+        return self._again(lambda: self._survey(queue, spans, most_messages, most_bytes))
+
+    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+        while True:
+            messages = _browse(self._again(lambda: self._queue(queue)), after, upto)
+            try:
+                while batch := self._runner.run(_some(messages)):
+                    yield [
+                        ReadMessage(queue, message.lookup_id, message.packet, message.arrival_time)
+                        for message in batch
+                    ]
+                    after = batch[-1].lookup_id
+                return
+            except (RemoteMachineNotAvailableError, OSError):
+                self._runner.run(self._hang_up())  # and on from there
+            finally:
+                self._runner.run(messages.aclose())
+
+    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+        wanted = array("Q", lookup_ids)
+        found = self._again(lambda: self._remove(queue, wanted))
+        return Removal(len(found), array("Q", (each for each in wanted if each not in found)), array("Q"))
+
+    # --- by remote read ---------------------------------------------------------------------------------------------
+
+    async def _survey(
+        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int, most_bytes: int
+    ) -> Survey:
+        found, size = array("Q"), 0
+        opened = await self._queue(queue)
+        for after, upto in spans:
+            async with aclosing(_browse(opened, after, upto, max_body=0)) as messages:
+                async for message in messages:
+                    length = len(message.packet.data)
+                    full = most_messages and len(found) >= most_messages
+                    if full or (most_bytes and found and size + length > most_bytes):
+                        return Survey(found, array("Q"), size)
+                    found.append(message.lookup_id)
+                    size += length
+        return Survey(found, array("Q"), size)
+
+    async def _remove(self, queue: str, wanted: array[int]) -> set[int]:
+        return await remove(await self._queue(queue, Opening.RECEIVE), wanted)
+
+    async def _connected(self) -> RemoteHost:
+        if self._host is None:
+            user = self._access.user
+            credentials = Credentials(user, self._access.password) if user else None
+            self._host = await RemoteHost.connect(self._name, self._port, credentials)
+        return self._host
+
+    async def _queue(self, name: str, opening: Opening = Opening.PEEK) -> RemoteQueue:
+        if (name, opening) not in self._open:
+            host = await self._connected()
+            self._open[name, opening] = await host.open(self._format_name(name), opening)
+        return self._open[name, opening]
+
+    def _format_name(self, name: str) -> str:
+        """A path of that host as a direct name; format names are what they are."""
+        if "=" in name:
+            return name
+        return f"DIRECT={self._protocol}:{self._name}\\{name.partition(chr(92))[2]}"
+
+    @property
+    def _protocol(self) -> str:
+        """An address is named in another way than a host."""
+        try:
+            ip_address(self._name)
+        except ValueError:
+            return "OS"
+        return "TCP"
+
+    async def _hang_up(self) -> None:
+        host, self._host, self._open = self._host, None, {}
+        if host is not None:
+            with suppress(MsmqError, OSError):
+                await host.close()
+
+    def _again(self, ask: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Ask, with new connections while the host is away."""
+        deadline = time.monotonic() + self._access.timeout_s
+        while True:
+            try:
+                return self._runner.run(ask())
+            except (RemoteMachineNotAvailableError, OSError):
+                self._runner.run(self._hang_up())
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+
+
+def _browse(
+    queue: RemoteQueue, after: int, upto: int, max_body: int = WHOLE
+) -> AsyncGenerator[RemoteMessage, None]:
+    """The same as `browse`, and known to be a generator, which is to be closed."""
+    return cast("AsyncGenerator[RemoteMessage, None]", browse(queue, after, upto, max_body=max_body))
+
+
+async def _some(messages: AsyncGenerator[RemoteMessage, None]) -> list[RemoteMessage]:
+    """The next few."""
+    batch: list[RemoteMessage] = []
+    async for message in messages:
+        batch.append(message)
+        if len(batch) == _BATCH:
+            break
+    return batch

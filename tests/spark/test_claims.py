@@ -112,3 +112,12 @@ def test_a_half_written_claim_is_none(tmp_path: Path) -> None:
     log(tmp_path, 0, END, committed=True)
     assert not Claims(str(tmp_path)).any()
     assert Claims(str(tmp_path)).settle(FakeDoor(q=[1])) == 0
+
+
+def test_a_checkpoint_of_another_query_is_noticed(tmp_path: Path) -> None:
+    claims = Claims(str(tmp_path))
+    assert not claims.belongs(END)
+    log(tmp_path, 0, END, committed=True)
+    assert claims.belongs(END)
+    log(tmp_path, 1, Offset({"q": {3: 12}}), committed=False)
+    assert not claims.belongs(END), "it is the last one that counts"

@@ -94,6 +94,14 @@ class Claims:
                 for line in self._read(posixpath.join(self._root, "offsets", str(number))).splitlines():
                     yield from _offsets(line)
 
+    def belongs(self, end: Offset) -> bool:
+        """Whether the last batch that Spark has planned in this checkpoint ends there."""
+        planned = self._numbers("offsets")
+        if not planned:
+            return False
+        lines = self._read(posixpath.join(self._root, "offsets", str(planned[-1]))).splitlines()
+        return any(found == end for line in lines for found in _offsets(line))
+
     def _numbers(self, folder: str) -> list[int]:
         return sorted(int(name) for name in self._names(posixpath.join(self._root, folder)) if name.isdigit())
 

@@ -347,6 +347,11 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ended = Offset.parse(end)
         messages = self._planner.partitions(Offset.parse(start), ended, exact=True)
         if self._claims is not None and messages:
+            if not self._claims.belongs(ended):
+                raise OptionError(
+                    f"The option checkpointLocation of the source, {self._options.checkpoint}, is not that "
+                    "of this query: what it reads could not be removed. Give both the same."
+                )
             self._claims.make(ended, messages)
             self._claimed = True
         return self._planner.divide(messages)

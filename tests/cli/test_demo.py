@@ -29,7 +29,11 @@ def test_the_story() -> None:
 def test_make_run_and_make_serve() -> None:
     for target, command in (("run", "msmq demo"), ("serve", "msmq serve --data msmq-data")):
         made = subprocess.run(
-            ["make", "--no-print-directory", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+            ["make", "--no-print-directory", "--dry-run", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert made.stdout.strip().endswith(command)
 

@@ -299,10 +299,10 @@ def test_what_the_binary_protocol_leaves_alone(tmp_path: Path) -> None:
         async with neighbourhood(tmp_path) as here:
             alice, bob = await here.node(ALICE), await here.node(BOB)
             packet = Peer().message(b"x")
+            alice.manager.queues.outgoing.check_way = lambda name: None
             multicast = alice.manager.queues.open("MULTICAST=224.1.1.1:8001", SEND).queue
             assert isinstance(multicast, OutgoingQueue)
             assert multicast.multicast
-            alice.manager.queues.outgoing.check_way = lambda name: None
             http = alice.manager.queues.open(f"DIRECT=HTTP://{BOB}/msmq\\private$\\q", SEND).queue
             held = alice.manager.queues.open(name_of(BOB, "held"), SEND).queue
             locked = alice.manager.queues.open(name_of(BOB, "locked"), SEND).queue
@@ -335,14 +335,16 @@ def test_what_the_binary_protocol_leaves_alone(tmp_path: Path) -> None:
         "DIRECT=HTTP://host/msmq\\private$\\q",
         "DIRECT=HTTPS://host/msmq\\private$\\q",
         "DIRECT=IPX:00000012:00a0234f7500\\private$\\q",
+        "MULTICAST=234.1.1.1:8001",
+        "CONNECTOR=00112233-4455-6677-8899-aabbccddeeff",
     ],
-    ids=["http", "https", "ipx"],
+    ids=["http", "https", "ipx", "multicast", "connector"],
 )
 def test_names_without_a_way_are_refused_when_they_are_opened(tmp_path: Path, name: str) -> None:
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
             alice = await here.node(ALICE)
-            with pytest.raises(UnsupportedFormatnameOperationError, match="DIRECT=TCP"):
+            with pytest.raises(UnsupportedFormatnameOperationError, match="DIRECT=(TCP|OS)"):
                 alice.manager.queues.open(name, SEND)
             assert alice.core.outgoing == {}
 

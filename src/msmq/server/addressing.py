@@ -30,7 +30,15 @@ from msmq.manager.model import QueueManagerRecord, RoutingLink
 from msmq.routing.network import Link, Machine, Network
 from msmq.routing.next_hops import next_hops
 from msmq.wire.guid import NULL_GUID
-from msmq.wire.names import ConnectorName, DirectName, FormatName, PrivateName, Protocol, PublicName
+from msmq.wire.names import (
+    ConnectorName,
+    DirectName,
+    FormatName,
+    MulticastName,
+    PrivateName,
+    Protocol,
+    PublicName,
+)
 from msmq.wire.names.direct import HTTP_DEFAULT_PORT
 
 Resolve = Callable[[str], Awaitable[list[str]]]
@@ -81,6 +89,16 @@ class Hop(NamedTuple):
 
 def check_way(name: FormatName) -> None:
     """Refuse to open what the binary protocol cannot deliver to."""
+    if isinstance(name, MulticastName):
+        raise UnsupportedFormatnameOperationError(
+            f"{name}: messages are not multicast here; name the queues in one text, with commas between: "
+            "DIRECT=OS:host1\\private$\\q,DIRECT=TCP:10.0.0.2\\private$\\q."
+        )
+    if isinstance(name, ConnectorName):
+        raise UnsupportedFormatnameOperationError(
+            f"{name}: a message is not sent to a connector by that name; send it to the queue of the foreign system "
+            "(PUBLIC=, PRIVATE= or DIRECT=OS:), and it waits for the connector on the way."
+        )
     if not isinstance(name, DirectName):
         return
     if name.protocol in HTTP_DEFAULT_PORT:

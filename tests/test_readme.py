@@ -38,11 +38,6 @@ def run(program: str, directory: Path) -> str:
     return done.stdout
 
 
-def test_the_readme_embeds_a_queue_manager(tmp_path: Path) -> None:
-    printed = run(section("README.md", "A queue manager in your process", "python"), tmp_path)
-    assert f"It prints `{printed.strip()}`." in text_of("README.md")
-
-
 def test_the_page_on_embedding(tmp_path: Path) -> None:
     page = "docs/how-to/embed.md"
     assert run(blocks(page, "python"), tmp_path) == blocks(page, "text")

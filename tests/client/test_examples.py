@@ -1,4 +1,4 @@
-"""The examples of docs/client.md, run as they stand there."""
+"""The examples of docs/client.md and of README.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ import msmq
 from tests.api.support import address, daemon
 from tests.client.support import connected
 from tests.server.support import run
+from tests.test_readme import section
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 PROGRAMS = [example for example in EXAMPLES if "import msmq" in example]
+PROGRAMS.append(section("README.md", "In Python", "python"))
 FRAGMENTS = [example for example in EXAMPLES if "import msmq" not in example]
 
 
 def test_there_are_examples() -> None:
-    assert len(PROGRAMS) == 2
+    assert len(PROGRAMS) == 3
     assert len(FRAGMENTS) >= 8
 
 

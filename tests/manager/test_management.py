@@ -167,7 +167,8 @@ def test_subqueues(host: Host) -> None:
 def test_sources_of_transactional_messages(host: Host) -> None:
     queue = host.queue(transactional=True)
     sender = bytes(range(16))
-    queue.incoming[sender] = IncomingTransactionalTransferInfo("DIRECT=OS:HOST\\q", sender, 7, 8, 9, 1)
+    name = "DIRECT=OS:HOST\\q"
+    queue.incoming[sender, name.lower()] = IncomingTransactionalTransferInfo(name, sender, 7, 8, 9, 1)
     columns = of(host, queue, 24).value
     assert isinstance(columns, tuple)
     assert [column.value for column in columns if isinstance(column, Variant)] == [

@@ -15,7 +15,7 @@ from typing import Any
 
 from msmq.manager.management import queue_properties
 from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
-from msmq.manager.model import EnqueueStatus, QueueAccessType
+from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
 from msmq.manager.queue import OutgoingQueue, Queue, ReadResult
 from msmq.manager.queues import QueueRequest
 from msmq.manager.serialize import serialize
@@ -266,6 +266,12 @@ async def neighbourhood(directory: Path, /, **options: Any) -> AsyncIterator[Nei
         for node in here.nodes:
             if not node.gone:
                 await node.stop()
+
+
+def stream_from(queue: Queue, source: bytes) -> IncomingTransactionalTransferInfo:
+    """The one stream of a queue manager into a queue."""
+    (info,) = [info for (sender, _), info in queue.incoming.items() if sender == source]
+    return info
 
 
 def name_of(address: str, queue: str = "orders") -> str:

@@ -386,3 +386,18 @@ def test_a_crash_of_the_routing_server_at_every_step(end: Callable[[NetworkHost]
             raise AssertionError(f"after step {stop_after}") from error
         finally:
             made.network.close()
+
+
+def test_two_names_of_a_queue_are_two_streams(simulation: NetworkSimulation) -> None:
+    """The sequence with the lower number was taken for one that is over, and its messages for duplicates."""
+    alice, bob = simulation.hosts[:2]
+    simulation.network.block(alice.address, bob.address)
+    for number in range(1, 7):
+        sent = message(number, Kind.TRANSACTIONAL, alice, bob, by_computer_name=number % 2 == 1)
+        alice.send([sent], [40])
+    simulation.network.heal()
+    simulation.run_for(120)
+    seen = simulation.book.log((bob.address, ORDERS)).seen
+    assert [number for number in seen if number % 2] == [1, 3, 5]
+    assert [number for number in seen if number % 2 == 0] == [2, 4, 6]
+    assert not any(len(queue.positions) for queue in alice.daemon.manager.core.outgoing.values())

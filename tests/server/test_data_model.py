@@ -16,7 +16,7 @@ from msmq.manager.model import ConnectionStatus, OutgoingState
 from msmq.manager.queue import OutgoingQueue
 from msmq.server.addressing import resolve
 from msmq.wire.classes import MessageClass
-from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run
+from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run, stream_from
 from tests.server.test_arrivals import classes, place
 
 DEFAULT_TIME_TO_REACH_QUEUE_S = 345_600
@@ -183,7 +183,7 @@ def test_the_numbers_of_a_stream(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("DMPR-3.1.1.2-y", "DMPR-3.1.1.5-b")
+@pytest.mark.spec("DMPR-3.1.1.2-y", "DMPR-3.1.1.5-a", "DMPR-3.1.1.5-b")
 def test_two_senders_are_two_streams(tmp_path: Path) -> None:
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
@@ -195,9 +195,11 @@ def test_two_senders_are_two_streams(tmp_path: Path) -> None:
                 await peer.connect(ALICE, here.port)
                 peer.send(peer.message(b"x", transaction=place(1)))
             await eventually(lambda: len(orders.positions) == 2)
-            assert set(orders.incoming) == {peer.guid for peer in peers}
-            for guid, info in orders.incoming.items():
-                assert info.sender_identifier == guid
+            assert len(orders.incoming) == 2
+            for peer in peers:
+                info = stream_from(orders, peer.guid)
+                assert info.sender_identifier == peer.guid
+                assert info.format_name == "DIRECT=OS:anything\\private$\\orders", "as the sender has it"
                 assert (info.sequence_identifier, info.sequence_number) == (place(1).tx_sequence_id, 1)
                 assert abs(info.last_access_time - alice.core.now_s) <= 5
                 assert info.reject_count == 0
@@ -209,7 +211,7 @@ def test_two_senders_are_two_streams(tmp_path: Path) -> None:
             again = Peer(peers[0].guid)
             await again.connect(ALICE, here.port)
             again.send(again.message(b"x", transaction=place(1)))
-            await eventually(lambda: alice.find().incoming[again.guid].reject_count == 1)
+            await eventually(lambda: stream_from(alice.find(), again.guid).reject_count == 1)
             again.send(again.message(b"y", transaction=place(2)))
             await eventually(lambda: len(alice.find().positions) == 3)
             assert alice.bodies(alice.find()) == [b"x", b"x", b"y"]

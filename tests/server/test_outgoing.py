@@ -9,10 +9,9 @@ import pytest
 
 from msmq.server.alarm import now_ms
 from msmq.wire.classes import MessageClass
-from msmq.wire.guid import guid_text
 from msmq.wire.identifiers import SequenceInfo
 from msmq.wire.packets import OrderAckBody, build_order_message
-from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run
+from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run, stream_from
 from tests.server.test_arrivals import place
 
 LAST_ACK, LAST_ACK_TIME, LAST_ACK_COUNT, FIRST_NON_ACK, LAST_NON_ACK, NEXT_SEQ = 13, 14, 15, 16, 17, 18
@@ -122,16 +121,16 @@ def test_the_receiving_side(tmp_path: Path) -> None:
                 peer.send(peer.message(b"x", transaction=place(number)))
             await eventually(lambda: len(orders.positions) == 2)
             peer.send(peer.message(b"x", transaction=place(2)))
-            await eventually(lambda: orders.incoming[peer.guid].reject_count == 1)
+            await eventually(lambda: stream_from(orders, peer.guid).reject_count == 1)
             shown = alice.management(orders, SOURCES)
             values = [column.value for column in shown]
-            assert values[0][0] == f"PRIVATE={guid_text(alice.core.record.identifier)}\\00000005"
+            assert values[0][0] == "DIRECT=OS:anything\\private$\\orders"
             assert 2 in [column[0] for column in values], "the last number"
             assert 1 in [column[0] for column in values], "one was refused"
             await eventually(lambda: len(peer.acknowledged) == 3)
             await alice.crash()
             await alice.start()
-            info = alice.find().incoming[peer.guid]
+            info = stream_from(alice.find(), peer.guid)
             assert (info.sequence_identifier, info.sequence_number) == (place(1).tx_sequence_id, 2)
             await peer.close()
 

@@ -72,7 +72,7 @@ class Queue(DirectoryElement):
     parent: Queue | None = None
     queue_manager: QueueManagerRecord | None = None
     """Set when the queue joins QueueCollection."""
-    incoming: dict[bytes, IncomingTransactionalTransferInfo] = field(default_factory=dict)
+    incoming: dict[tuple[bytes, str], IncomingTransactionalTransferInfo] = field(default_factory=dict)
     open_descriptors: list[OpenQueueDescriptor] = field(default_factory=list)
     waiting: list[WaitingRead] = field(default_factory=list)
 

@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from msmq.errors import DecodeError, InsufficientResourcesError, MessageStorageFailedError, MQError
 from msmq.manager.core import Subscriber
-from msmq.manager.management import format_name
-from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
+from msmq.manager.model import EnqueueStatus, QueueAccessType
 from msmq.manager.outgoing_queues import Purpose
 from msmq.manager.placing import is_destination
 from msmq.manager.positions import PositionState
@@ -38,6 +37,7 @@ from msmq.server.forwarding import Forwarding, NoRoomError
 from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
 from msmq.server.remembered import RememberedIds
+from msmq.server.streams import RememberedStreams, stream_of
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
 from msmq.transfer.final_ack import wants_final_ack
@@ -64,7 +64,6 @@ from msmq.wire.packets import (
     is_for_order_queue,
 )
 
-_PREFIX: Final = "transfer/incoming"
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
 _STRANGER: Final = Token.anonymous()
@@ -86,6 +85,8 @@ class _Way:
     """What is the same for all messages of a batch that go to one queue."""
 
     queue: Queue | None
+    name: str
+    """What the sender calls the queue."""
     order_queue: bool
     """Whether it is the one for acknowledgments of orders."""
     source_address: str
@@ -112,7 +113,7 @@ class _Batch:
         self.now_s = now_s
         self.taken = 0
         self.ways: dict[tuple[int, QueueName, bytes, bool], _Way] = {}
-        self.touched: dict[Stream, Queue] = {}
+        self.touched: dict[Stream, _Way] = {}
         self.unwritten: dict[Stream, Progress] = {}
         self.progress: dict[Stream, Progress] = {}
         """Streams that came further, and those of them whose new place is still to be written."""
@@ -157,8 +158,10 @@ class Arrivals(Subscriber):
             self._core.ledger, values, timers.message_id_history_cleanup_ms, self._core.now_s
         )
         self.forwarding = Forwarding(manager, addressing, self._history, tracing, self._send_final_ack)
-        stored = self._restore(values)
-        self._receiver: OrderReceiver[Connection] = OrderReceiver(timers, stored, now_ms())
+        self._streams = RememberedStreams(manager.core)
+        self._receiver: OrderReceiver[Connection] = OrderReceiver(
+            timers, self._streams.restore(values), now_ms()
+        )
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
         self._routed: dict[Stream, MessagePosition] = {}
         """OrderAcks that wait for their way back, the last one of each stream."""
@@ -187,8 +190,9 @@ class Arrivals(Subscriber):
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
             connection.refuse(str(error))
         self._history.write(batch.now_s)
-        for stream, queue in batch.touched.items():
-            self._show(queue, stream)
+        for stream, way in batch.touched.items():
+            assert way.queue is not None
+            self._streams.show(stream[0], way.queue, way.name, self._receiver.progress(stream))
         connection.hold(size)
         self._commit.when_durable(partial(self._stored, connection, event, batch.progress, size))
         self._set_alarm()
@@ -235,8 +239,10 @@ class Arrivals(Subscriber):
                     self._take_plain(batch, message, way)
                 batch.taken += 1
         finally:
-            for (source, number), reached in batch.unwritten.items():
-                self._core.ledger.put_value(f"{_PREFIX}/{number}/{source.hex()}", list(reached))
+            for stream, reached in batch.unwritten.items():
+                way = batch.touched[stream]
+                assert way.queue is not None
+                self._streams.write(stream[0], way.queue, way.name, reached)
             batch.progress.update(batch.unwritten)
             batch.unwritten.clear()
 
@@ -258,8 +264,8 @@ class Arrivals(Subscriber):
             body = OrderAckBody.of(header.tx_sequence_id, max(header.tx_sequence_number, 1))
             self._send_order_ack(OrderAckDue((source, 0), connection, body))
             return
-        stream = (source, queue.number)
-        batch.touched[stream] = queue
+        stream = stream_of(source, queue, way.name)
+        batch.touched[stream] = way
         if self._receiver.judge(stream, header, connection, batch.now_ms, batch.now_s) is Verdict.ACCEPTED:
             self._deliver(way, arrived)
             batch.unwritten[stream] = self._receiver.advance(
@@ -286,26 +292,23 @@ class Arrivals(Subscriber):
         way = batch.ways.get(key)
         if way is None:
             from_where = batch.connection.peer if session.direct and own else ""
-            way = _Way(self._destination(message), is_for_order_queue(message), from_where)
+            queue, name = self._destination(message)
+            way = _Way(queue, name, is_for_order_queue(message), from_where)
             batch.ways[key] = way
             if way.queue is not None:
                 way.insert = self._manager.transit.intake(way.queue)
                 way.tell = self._core.told_arrived
         return way
 
-    def _destination(self, message: UserMessage) -> Queue | None:
-        """The queue of this host that a message is for."""
-        if is_for_order_queue(message):
-            return None
+    def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:
+        """The queue of this host that a message is for, and what its sender calls it."""
         user = message.user
-        text = name_in_packet(user, user.destination_reference, user.destination_queue)
-        if text is None:
-            return None
-        name = _local_name(text)
-        if name is None:
-            return None
-        queue = self._manager.naming.find(name)
-        return queue if queue is not None and is_destination(queue) and queue.parent is None else None
+        text = name_in_packet(user, user.destination_reference, user.destination_queue) or ""
+        name = None if is_for_order_queue(message) else _local_name(text)
+        queue = None if name is None else self._manager.naming.find(name)
+        if queue is None or not is_destination(queue) or queue.parent is not None:
+            return None, text
+        return queue, text
 
     def _deliver(self, way: _Way, message: StoredMessage) -> None:
         """Put a message into its queue, or refuse it for good.
@@ -468,37 +471,6 @@ class Arrivals(Subscriber):
         for due in self._receiver.handle_timer(now_ms()):
             self._send_order_ack(due)
         self._set_alarm()
-
-    # What is remembered
-
-    def _restore(self, values: Mapping[str, Any]) -> dict[Stream, Progress]:
-        """The streams of an earlier run; those of queues that are no more are dropped."""
-        stored: dict[Stream, Progress] = {}
-        for key, value in values.items():
-            if not key.startswith(_PREFIX + "/"):
-                continue
-            number, source = key[len(_PREFIX) + 1 :].split("/")
-            queue = self._core.queues.get(int(number))
-            if queue is None:
-                self._core.ledger.drop_value(key)
-                continue
-            stream = (bytes.fromhex(source), queue.number)
-            stored[stream] = Progress(*value)
-            self._show_progress(queue, stream, stored[stream])
-        return stored
-
-    def _show(self, queue: Queue, stream: Stream) -> None:
-        self._show_progress(queue, stream, self._receiver.progress(stream))
-
-    def _show_progress(self, queue: Queue, stream: Stream, progress: Progress) -> None:
-        """IncomingTransactionalTransferInfo, as management shows it."""
-        source = stream[0]
-        info = queue.incoming.get(source)
-        if info is None:
-            name = format_name(self._core, queue)
-            info = queue.incoming[source] = IncomingTransactionalTransferInfo(name, source)
-        info.sequence_identifier, info.sequence_number = progress[:2]
-        info.reject_count, info.last_access_time = progress[2:]
 
 
 @lru_cache(maxsize=1_024)

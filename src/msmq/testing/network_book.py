@@ -53,6 +53,8 @@ class Sent:
     positive_journaling: bool = False
     negative_journaling: bool = False
     acknowledgments: int = 0
+    by_computer_name: bool = False
+    """Whether its sender calls the queue by the name of the host and not by its address."""
     by_way_of: str = ""
     """The routing server between source and target, if there is one."""
     state: Sending = Sending.ASKED
@@ -138,8 +140,10 @@ class Book:
         log.seen.append(number)
 
     def _same_stream(self, sent: Sent, number: int) -> bool:
+        """Order is kept for each name that a sender has for a queue."""
         other = self.sent[number]
-        return other.source == sent.source and other.kind is Kind.TRANSACTIONAL
+        named_alike = other.by_computer_name == sent.by_computer_name
+        return other.source == sent.source and named_alike and other.kind is Kind.TRANSACTIONAL
 
     def taken(self, key: QueueKey, number: int) -> None:
         """An application is being given a message."""

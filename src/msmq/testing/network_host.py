@@ -309,15 +309,15 @@ class NetworkHost:
         manager.transactions.commit(transaction.identifier)
         self._promise(messages)
 
-    def name_of(self, key: QueueKey) -> str:
+    def name_of(self, key: QueueKey, *, by_computer_name: bool = False) -> str:
         """What applications here call a queue. A direct name says the host; others leave the way to routing."""
         if self._workgroup is not None:
             return self._workgroup.names[key]
         address, queue = key
-        return f"DIRECT=TCP:{address}\\private$\\{queue}"
+        return f"DIRECT={'OS' if by_computer_name else 'TCP'}:{address}\\private$\\{queue}"
 
     def _post(self, sent: Sent, size: int, transaction: Transaction | None) -> None:
-        name = self.name_of(sent.target)
+        name = self.name_of(sent.target, by_computer_name=sent.by_computer_name)
         message = Message(
             body=body_of(sent.number, size),
             delivery_guarantee=DeliveryGuarantee(sent.kind is not Kind.EXPRESS),

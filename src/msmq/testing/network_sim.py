@@ -55,6 +55,8 @@ NAMES: Final = {"ALICE": "10.0.0.1", "BOB": "10.0.0.2", "CAROL": "10.0.0.3"}
 ROUNDS: Final = 45
 ROUTED: Final = 3
 """With each seed that this number divides, messages are routed."""
+TWO_NAMES: Final = 2
+"""With each seed that this number divides, messages that are not routed name their queues in two ways."""
 _END_S: Final = 200.0
 _MOST_STEPS = 60_000
 _SMALL, _LARGE = 40, 6_000
@@ -88,6 +90,7 @@ class NetworkSimulation:
             timers=TIMERS,
         )
         self.workgroup = Workgroup(NAMES, "BOB") if routed else None
+        self._two_names = not routed and seed % TWO_NAMES == 0
         names = list(NAMES)[: 3 if routed else rng.choice((2, 2, 3))]
         self.hosts = [
             NetworkHost(self.network, self.book, rng, name, NAMES[name], self.config, self.workgroup)
@@ -159,6 +162,8 @@ class NetworkSimulation:
         sent = Sent(number, kind, source.address, (target.address, name), group)
         if self.workgroup is not None:
             sent.by_way_of = self.workgroup.between(source.address, target.address)
+        elif self._two_names:
+            sent.by_computer_name = rng.random() < 0.5
         if rng.random() < 0.25:
             sent.time_to_reach_queue_s = rng.choice((1, 2, 5))
         if rng.random() < 0.2:

@@ -1,6 +1,6 @@
 """Exactly once, in order: the receiving side (MS-MQQB 3.1.5.8.6, 3.1.6.9).
 
-Per stream, which is one source queue manager and one of our queues, the receiver remembers the place of the last
+Per stream, which is one source queue manager and one of our queues by the name that the source has for it, the receiver remembers the place of the last
 message it took. :meth:`OrderReceiver.judge` compares the next one with it: accepted, a duplicate, or out of
 order. An accepted message is checked further; whatever these checks say, :meth:`OrderReceiver.advance` gives the
 new state of the stream, **which the caller makes durable in one step with the message** (or, if the message is
@@ -37,7 +37,8 @@ MANY: Final = 1_024
 """Messages of a stream after which an OrderAck does not wait for its timer."""
 
 Stream = tuple[bytes, Hashable]
-"""The GUID of the queue manager that sends, and the destination queue by whatever name the caller has for it."""
+"""The GUID of the queue manager that sends, and the destination queue by the name it goes by there: a sender has one
+sequence for each name, so that a queue with two names has two streams."""
 
 
 class Verdict(Enum):

@@ -32,7 +32,7 @@ def test_a_queue_with_two_names_gets_both_sequences_whole(tmp_path: Path) -> Non
                 alice.send_together(name, b"6 " + other)
             await eventually(lambda: len(bob.find().positions) == 8, 20)
             bodies = bob.bodies(bob.find())
-            for name, expected in (
+            for ending, expected in (
                 (b"name", [b"0", b"2", b"4", b"6"]),
                 (b"address", [b"1", b"3", b"5", b"6"]),
             ):

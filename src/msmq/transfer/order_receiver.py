@@ -1,11 +1,12 @@
 """Exactly once, in order: the receiving side (MS-MQQB 3.1.5.8.6, 3.1.6.9).
 
-Per stream, which is one source queue manager and one of our queues by the name that the source has for it, the receiver remembers the place of the last
-message it took. :meth:`OrderReceiver.judge` compares the next one with it: accepted, a duplicate, or out of
-order. An accepted message is checked further; whatever these checks say, :meth:`OrderReceiver.advance` gives the
-new state of the stream, **which the caller makes durable in one step with the message** (or, if the message is
-refused for good, with its refusal: a refused message that did not advance the stream would hold up all that
-follow). A message that the caller cannot take for want of room is neither: it does not advance, and comes again.
+Per stream, which is one source queue manager and one of our queues by the name that the source has for it, the
+receiver remembers the place of the last message it took. :meth:`OrderReceiver.judge` compares the next one with
+it: accepted, a duplicate, or out of order. An accepted message is checked further; whatever these checks say,
+:meth:`OrderReceiver.advance` gives the new state of the stream, **which the caller makes durable in one step with
+the message** (or, if the message is refused for good, with its refusal: a refused message that did not advance the
+stream would hold up all that follow). A message that the caller cannot take for want of room is neither: it does
+not advance, and comes again.
 
 Once that is durable :meth:`OrderReceiver.durable` lets the OrderAck tell it. An OrderAck is scheduled for every
 arrival, duplicates included, because the earlier one may have been lost; it is put off while more messages arrive,

@@ -10,7 +10,7 @@ import pytest
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.problems import ConnectionLostError
-from msmq.client.stream import METHODS, Stream, multicallable, problem
+from msmq.client.stream import METHODS, GrpcStream, multicallable, problem
 from msmq.errors import MsmqError, QueueNotFoundError
 from tests.api.support import address, daemon
 from tests.server.support import eventually, run
@@ -28,14 +28,16 @@ def test_an_orderly_end_and_an_error(tmp_path: Path) -> None:
     async def test() -> None:
         async with daemon(tmp_path) as running, grpc.aio.insecure_channel(address(running)) as channel:
             seen = Ends()
-            transact = Stream(multicallable(channel, "Transact")(), seen.replies.append, seen.errors.append)
+            transact = GrpcStream(
+                multicallable(channel, "Transact")(), seen.replies.append, seen.errors.append
+            )
             transact.put(pb.TransactRequest(begin=pb.Begin()))
             transact.put(pb.TransactRequest(commit=pb.Commit()))
             await transact.close()
             assert [reply.WhichOneof("reply") for reply in seen.replies] == ["transaction", "committed"]
             assert transact.over
             failing = Ends()
-            receive = Stream(
+            receive = GrpcStream(
                 multicallable(channel, "Receive")(), failing.replies.append, failing.errors.append
             )
             receive.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=".\\private$\\none")))

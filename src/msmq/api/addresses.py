@@ -32,3 +32,9 @@ def server_address(given: str | None = None) -> str:
         return named
     own = own_socket()
     return f"unix:{own if own.exists() or not SYSTEM_SOCKET.exists() else SYSTEM_SOCKET}"
+
+
+def unix_path(address: str) -> str:
+    """The path in the address of a unix socket, as gRPC reads it; empty for any other address."""
+    kind, _, path = address.partition(":")
+    return path.removeprefix("//") if kind == "unix" else ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import Conversation
 from msmq.api.packing import to_delivered
 from msmq.api.status import to_message
 from msmq.errors import InvalidParameterError, IoTimeoutError, MQError, QueueNotAvailableError, error_for
@@ -113,9 +114,7 @@ class BrowseCalls:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def browse(
-        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
-    ) -> None:
+    async def browse(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return

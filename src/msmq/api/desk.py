@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-import grpc
-
+from msmq.api.line import Conversation
 from msmq.api.names import Names
 from msmq.errors import MQError, TransactionSequenceError
 from msmq.manager.model import QueueAccessType
@@ -129,8 +128,8 @@ class Desk:
 class Outbox:
     """Answers of a stream, in order. Whoever has one puts it in; one task writes."""
 
-    def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        self._context = context
+    def __init__(self, conversation: Conversation) -> None:
+        self._write = conversation.write
         self._replies: deque[Any] = deque()
         self._something = asyncio.Event()
         self._room = asyncio.Event()
@@ -160,7 +159,7 @@ class Outbox:
 
     async def run(self) -> None:
         """Write until closed or failed."""
-        replies, write = self._replies, self._context.write
+        replies, write = self._replies, self._write
         while True:
             while replies:
                 await write(replies.popleft())

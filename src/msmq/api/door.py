@@ -7,6 +7,7 @@ certificate of their own.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import shutil
 import tempfile
@@ -77,7 +78,7 @@ class Door:
         reflection.enable_server_reflection(names, server, Default())
         try:
             for address in self.plate.listen:
-                self._listen(server, address, callers)
+                self._listen(server, address, callers, service)
             await server.start()
             for relay in self._relays:
                 await relay.start()
@@ -87,13 +88,14 @@ class Door:
         for name in ("", *rpc.service_names()):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
-    def _listen(self, server: grpc.aio.Server, address: str, callers: Callers) -> None:
+    def _listen(self, server: grpc.aio.Server, address: str, callers: Callers, service: Service) -> None:
         kind, _, rest = address.partition(":")
         if kind == "unix":
             if self._inner is None:
                 self._inner = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
                 _bind(server.add_insecure_port, f"unix:{self._inner / 'grpc'}")
-            self._relays.append(Relay(Path(rest), self._inner / "grpc", callers, self.plate.socket_mode))
+            inner, mode = self._inner / "grpc", self.plate.socket_mode
+            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode))
             self.addresses.append(address)
         elif kind == "tls":
             port = _bind(lambda name: server.add_secure_port(name, self._credentials()), rest)
@@ -126,11 +128,11 @@ class Door:
     async def close(self) -> None:
         """Let calls come to their end for a moment, then end them: transactions are aborted, messages given back."""
         self.stop_accepting()
-        if self._server is not None:
-            await self._server.stop(_GRACE_S)
-            self._server = None
-        for relay in self._relays:
-            relay.close()
+        server, self._server = self._server, None
+        ends = [relay.close(_GRACE_S) for relay in self._relays]
+        if server is not None:
+            ends.append(server.stop(_GRACE_S))
+        await asyncio.gather(*ends)
         if self._inner is not None:
             shutil.rmtree(self._inner, ignore_errors=True)
             self._inner = None

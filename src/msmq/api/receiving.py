@@ -10,6 +10,7 @@ import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import Conversation
 from msmq.api.packing import to_delivered
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
@@ -283,9 +284,7 @@ class ReceiveCalls:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def receive(
-        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
-    ) -> None:
+    async def receive(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return

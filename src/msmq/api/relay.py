@@ -4,6 +4,8 @@ gRPC for Python does not tell who is at the other end of a unix socket. So this 
 ask the kernel for the peer's credentials, connect to gRPC's own socket from an address made up for this one
 connection, and hand bytes to and fro. gRPC tells us that address with every call, and the address tells the caller.
 
+What does not speak HTTP/2 but the short line (:mod:`msmq.api.line`) is answered right here: the first byte tells.
+
 gRPC's socket lies in a directory that only this user can enter, and a connection from an address that we did not make
 up has no rights at all. The addresses are in the abstract name space, 128 random bits each, and bound as long as the
 connection lives: nobody can take one over.
@@ -23,10 +25,14 @@ from pathlib import Path
 from typing import Final, cast
 
 from msmq.api.callers import Callers
+from msmq.api.line import GREETING, Answer, Line
 from msmq.errors import MsmqError
+from msmq.security.access import Token
 
 _CREDENTIALS: Final = struct.Struct("3i")
 _BACKLOG: Final = 128
+_FIRST_WORD_S: Final = 30.0
+"""How long a connection may say nothing at all."""
 _log = logging.getLogger(__name__)
 
 
@@ -92,14 +98,15 @@ class _Half(asyncio.Protocol):
 class Relay:
     """Accepts connections on ``path`` and hands them to gRPC at ``inner``, each with its caller's name on it."""
 
-    def __init__(self, path: Path, inner: Path, callers: Callers, mode: int) -> None:
+    def __init__(self, path: Path, inner: Path, callers: Callers, answer: Answer, mode: int) -> None:
         self.path = path
         self._inner = inner
         self._callers = callers
+        self._answer = answer
         self._mode = mode
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: set[_Half] = set()
+        self._open: set[_Outer] = set()
 
     async def start(self) -> None:
         """Listen; a socket that a dead process left behind is replaced."""
@@ -133,14 +140,38 @@ class Relay:
     def _accept(self) -> asyncio.Protocol:
         return _Outer(self)
 
-    def take(self, outer: _Half) -> None:
-        """A connection was accepted: nothing of it is read until it has its other half."""
+    def came(self, outer: _Outer) -> None:
+        """A connection was accepted."""
+        self._open.add(outer)
+
+    def take(self, outer: _Outer) -> None:
+        """A connection speaks HTTP/2: nothing more of it is read until it has its other half."""
         assert outer.transport is not None
         outer.transport.pause_reading()
-        self._open.add(outer)
         task = asyncio.get_running_loop().create_task(self._join(outer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def answer(self, outer: _Outer, data: bytes) -> None:
+        """A connection is a line, and begins with this."""
+        transport = outer.transport
+        assert transport is not None
+        try:
+            caller = self._caller(transport)
+        except OSError as error:
+            _log.warning("a connection to %s failed: %s", self.path, error)
+            transport.abort()
+            return
+        outer.line = Line(transport, caller, self._answer, lambda: self.gone(outer))
+        transport.set_protocol(outer.line)
+        outer.line.data_received(data)
+
+    def _caller(self, transport: asyncio.Transport) -> Token:
+        """Whose process is at the other end, as the kernel says."""
+        own = transport.get_extra_info("socket")
+        credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        _, uid, gid = _CREDENTIALS.unpack(credentials)
+        return self._callers.of_process(uid, gid)
 
     async def _join(self, outer: _Half) -> None:
         transport = outer.transport
@@ -148,10 +179,7 @@ class Relay:
         name = f"msmq-{secrets.token_hex(16)}"
         peer = f"unix-abstract:{name}"
         try:
-            own = transport.get_extra_info("socket")
-            credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            _, uid, gid = _CREDENTIALS.unpack(credentials)
-            self._callers.register(peer, self._callers.of_process(uid, gid))
+            self._callers.register(peer, self._caller(transport))
             inner = await self._connect(name, outer, lambda: self._callers.forget(peer))
         except OSError as error:
             _log.warning("a connection to %s failed: %s", self.path, error)
@@ -177,7 +205,7 @@ class Relay:
             raise
         return half
 
-    def gone(self, outer: _Half) -> None:
+    def gone(self, outer: _Outer) -> None:
         self._open.discard(outer)
 
     def stop_accepting(self) -> None:
@@ -187,14 +215,21 @@ class Relay:
             with contextlib.suppress(OSError):
                 self.path.unlink(missing_ok=True)
 
-    def close(self) -> None:
-        """Break all connections."""
+    async def close(self, grace_s: float) -> None:
+        """Let calls of the short line come to their end for a moment, then break all connections."""
         self.stop_accepting()
+        lines = [outer.line for outer in self._open if outer.line is not None]
+        serving = {line.task for line in lines if line.task is not None}
+        if serving:
+            await asyncio.wait(serving, timeout=grace_s)
         for task in self._tasks:
             task.cancel()
-        for half in list(self._open):
-            if half.transport is not None:
-                half.transport.close()
+        for outer in list(self._open):
+            if outer.transport is not None:
+                outer.transport.close()
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 class _Outer(_Half):
@@ -203,7 +238,32 @@ class _Outer(_Half):
     def __init__(self, relay: Relay) -> None:
         super().__init__(lambda: relay.gone(self))
         self._relay = relay
+        self.line: Line | None = None
+        self._spoken = False
+        self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._relay.take(self)
+        self._relay.came(self)
+        self._patience = asyncio.get_running_loop().call_later(_FIRST_WORD_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        if self._spoken:
+            super().data_received(data)
+            return
+        self._spoken = True
+        self._have_patience_no_more()
+        if data[0] == GREETING[0]:
+            self._relay.answer(self, data)
+        else:
+            super().data_received(data)
+            self._relay.take(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._have_patience_no_more()
+        super().connection_lost(error)
+
+    def _have_patience_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import Conversation
 from msmq.api.packing import fill, kind_of, packet_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
@@ -233,9 +234,7 @@ class SendCalls:
         await self._desk.durable()
         return reply
 
-    async def send_stream(
-        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
-    ) -> None:
+    async def send_stream(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return

@@ -15,6 +15,7 @@ from msmq.api.browsing import BrowseCalls
 from msmq.api.callers import Callers
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
+from msmq.api.line import METHODS, Conversation
 from msmq.api.receiving import ReceiveCalls
 from msmq.api.sending import SendCalls
 from msmq.api.spans import SpanCalls
@@ -22,6 +23,7 @@ from msmq.api.statistics import StatisticsCalls
 from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
 from msmq.api.transacting import TransactCalls
 from msmq.errors import MQError, MsmqError
+from msmq.security.access import Token
 
 _log = logging.getLogger(__name__)
 
@@ -48,10 +50,18 @@ class Service:
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         return rpc.handlers(self._handler)
 
-    def _handler(self, method: rpc.Method) -> Callable[..., Any]:
-        call = next(
+    async def answer(self, name: str, conversation: Conversation, caller: Token) -> None:
+        """Carry a call of the short line through."""
+        await _converse(self._call(METHODS[name]), conversation, caller)
+
+    def _call(self, method: rpc.Method) -> Callable[..., Any]:
+        found: Callable[..., Any] = next(
             getattr(calls, method.attribute) for calls in self._calls if hasattr(calls, method.attribute)
         )
+        return found
+
+    def _handler(self, method: rpc.Method) -> Callable[..., Any]:
+        call = self._call(method)
         make = {
             "unary_unary": self._unary,
             "unary_stream": self._server_stream,
@@ -81,18 +91,18 @@ class Service:
     def _both_streams(self, call: Callable[..., Any]) -> Callable[[Any, _Context], Any]:
         async def handler(_: Any, context: _Context) -> None:
             try:
-                await _converse(call, context, self._callers)
+                await _converse(call, context, self._callers.caller(context))
             except MsmqError as error:
                 await _abort(context, to_mq_error(error))
 
         return handler
 
 
-async def _converse(call: Callable[..., Any], context: _Context, callers: Callers) -> None:
+async def _converse(call: Callable[..., Any], conversation: Conversation, caller: Token) -> None:
     """Run a call and the writer of its answers; whichever fails first ends both."""
-    outbox = Outbox(context)
+    outbox = Outbox(conversation)
     writer = asyncio.ensure_future(outbox.run())
-    reader = asyncio.ensure_future(call(context, outbox, callers.caller(context)))
+    reader = asyncio.ensure_future(call(conversation, outbox, caller))
     try:
         await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
         if not writer.done():

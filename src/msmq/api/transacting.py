@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import Conversation
 from msmq.errors import InvalidParameterError
 from msmq.security.access import Token
 
@@ -18,9 +17,7 @@ class TransactCalls:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
 
-    async def transact(
-        self, context: grpc.aio.ServicerContext[Any, Any], outbox: Outbox, caller: Token
-    ) -> None:
+    async def transact(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return

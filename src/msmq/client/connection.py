@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any, Final, Self
 
 import grpc
 
-from msmq.api.addresses import server_address
+from msmq.api.addresses import server_address, unix_path
 from msmq.api.rpc import CHANNEL_OPTIONS
 from msmq.client.administration import Administration
+from msmq.client.line import open_line
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.queue import Queue
 from msmq.client.sender import Sender
-from msmq.client.stream import Stream, multicallable, problem
+from msmq.client.stream import GrpcStream, Stream, multicallable, problem
 from msmq.client.transaction import Transaction
 from msmq.errors import MsmqError
 
@@ -28,6 +30,7 @@ _OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.use_local_subchannel_pool", 1),
 )
+_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Connection(Administration):
         self._token = token
         self._tls = tls
         self._timeout_s = timeout
+        self._line_path = "" if token or tls else unix_path(address)
         self._channel: grpc.aio.Channel | None = None
         self._senders: dict[str, Sender] = {}
 
@@ -184,7 +188,7 @@ class Connection(Administration):
                 error = problem(failure)
                 if not isinstance(error, ConnectionLostError) or not safe:
                     raise error from failure
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(_PAUSE_S)
             await self._until_ready()
 
     async def server_stream(self, name: str, request: Any) -> AsyncIterator[Any]:
@@ -201,7 +205,19 @@ class Connection(Administration):
     async def stream(
         self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
     ) -> Stream:
-        """A call with streams on both sides; waits for the connection first."""
-        await self._until_ready()
-        call = multicallable(self.channel, name)(metadata=self._metadata)
-        return Stream(call, received, lost)
+        """A call with streams on both sides; waits for the connection first. On a unix socket it takes the short line,
+        elsewhere gRPC."""
+        give_up_s = time.monotonic() + self._timeout_s
+        while True:
+            await self._until_ready()
+            if not self._line_path:
+                return GrpcStream(multicallable(self.channel, name)(metadata=self._metadata), received, lost)
+            try:
+                return await open_line(self._line_path, name, received, lost, self._no_line)
+            except OSError as error:  # it is just going, and gRPC does not know yet
+                if time.monotonic() > give_up_s:
+                    raise ServerNotAvailableError(f"{self.address} cannot be reached: {error}.") from error
+                await asyncio.sleep(_PAUSE_S)
+
+    def _no_line(self) -> None:
+        self._line_path = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -36,8 +36,23 @@ def problem(error: grpc.aio.AioRpcError) -> MsmqError:
     )
 
 
-class Stream:
-    """A call with streams on both sides. ``received`` is called with each reply, ``lost`` once at the end."""
+class Stream(Protocol):
+    """A call with streams on both sides. Whoever makes one is told each reply, and once that it is over."""
+
+    over: bool
+
+    def put(self, request: Any) -> None:
+        """Send a request."""
+
+    async def close(self, timeout_s: float = 5.0) -> None:
+        """Take leave: what was put in goes out, the other side ends the stream."""
+
+    def cancel(self) -> None:
+        """End it at once."""
+
+
+class GrpcStream:
+    """That of gRPC. ``received`` is called with each reply, ``lost`` once at the end."""
 
     def __init__(self, call: Any, received: Callable[[Any], None], lost: Callable[[MsmqError], None]) -> None:
         self._call = call

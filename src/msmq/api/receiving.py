@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import grpc
 
@@ -26,7 +26,7 @@ from msmq.manager.model import QueueShareMode
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.reading import INFINITE
-from msmq.manager.stored import StoredMessage
+from msmq.manager.stored import StoredMessage, UnreadMessage
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
 
@@ -48,6 +48,8 @@ class Receiver:
         self._mode, self._form = request.mode, request.form
         manager = desk.manager
         self._reading = manager.reading
+        self._bulk = manager.bulk_reading
+        self._packets = request.packets and self._form == pb.PACKET and self._mode == pb.HOLD
         name = desk.names.format_name(request.queue)
         access = desk.reading_access(name, receive=self._mode != pb.PEEK)
         share = QueueShareMode.DENY_RECEIVE if request.exclusive else QueueShareMode.DENY_NONE
@@ -63,7 +65,10 @@ class Receiver:
         self._turn: list[pb.Delivered] = []
         self._turn_bytes = 0
         self._flush_planned = False
-        self._held: dict[int, StoredMessage] = {}
+        self._held: dict[int, StoredMessage | None] = {}
+        """What the reader has not settled; of plain messages nothing has to be remembered."""
+        self._undurable = 0
+        """Answers with messages that wait for the disk."""
         self._closed = False
 
     @property
@@ -104,12 +109,34 @@ class Receiver:
             and len(self._turn) < _TURN_MESSAGES
             and self._turn_bytes < _TURN_BYTES
         ):
+            if self._packets and not self._turn and self._transaction is None and self._read_packets():
+                break
             if self._cursor is not None or not self._read_many():
                 self._under_way = True
                 self._read()
         if self._turn and not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush)
+
+    def _read_packets(self) -> bool:
+        """Hold and ship a turn of plain messages, without a step for each; False when the first one is not plain."""
+        found = self._bulk.hold(self.descriptor, min(self._credit, _TURN_MESSAGES), _TURN_BYTES)
+        if found is None:
+            return False
+        ids = found.lookup_ids
+        self._credit -= len(ids)
+        self._held.update(dict.fromkeys(ids))
+        packets = pb.Packets(lookup_ids=ids, arrived_times=found.arrival_times, packets=found.packets)
+        reply = pb.ReceiveReply(packets=packets)
+        self._waited_since = self._loop.time()
+        if found.durable and not self._undurable:
+            self._outbox.put(reply)  # whatever else the disk is busy with
+        else:
+            self._deliver_durably(reply)
+        if self._credit and not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush)
+        return True
 
     def _read_many(self) -> bool:
         """Take what is there, up to credit and turn; False when nothing is, or nothing can be had."""
@@ -181,12 +208,23 @@ class Receiver:
 
     def _flush_now(self) -> None:
         if self._turn and not self._closed:
-            self._put(pb.ReceiveReply(deliveries=pb.Deliveries(messages=self._turn)))
+            self._deliver_durably(pb.ReceiveReply(deliveries=pb.Deliveries(messages=self._turn)))
             self._turn, self._turn_bytes = [], 0
             self._waited_since = self._loop.time()
 
     def _put(self, reply: pb.ReceiveReply) -> None:
+        """Answer when everything done so far will survive."""
         self._desk.host.when_durable(lambda: self._outbox.put(reply))
+
+    def _deliver_durably(self, reply: pb.ReceiveReply) -> None:
+        """The same with messages, which keep their order."""
+
+        def put() -> None:
+            self._undurable -= 1
+            self._outbox.put(reply)
+
+        self._undurable += 1
+        self._desk.host.when_durable(put)
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -212,14 +250,34 @@ class Receiver:
 
     def acknowledge(self, lookup_ids: Iterable[int]) -> None:
         """Held messages go, all of them in one event; if that fails they are still held."""
-        self._queue()
+        ids = list(lookup_ids)
+        if not self._keep(ids):
+            self._end(ids)
+
+    def _keep(self, ids: list[int]) -> bool:
+        """The usual case: all of them are held and plain."""
+        held = self._held
+        named = set(ids)
+        if len(named) != len(ids) or not held.keys() >= named:
+            return False
+        try:
+            if not self._bulk.keep(self.descriptor, ids):
+                return False
+        except MQError:
+            return False  # it fails again, and then the reader is told
+        for lookup_id in ids:
+            del held[lookup_id]
+        self._put(pb.ReceiveReply(settled=pb.Settled(messages=len(ids))))
+        return True
+
+    def _end(self, ids: list[int]) -> None:
+        queue = self._queue()
         held, unknown = list[StoredMessage](), list[int]()
-        for lookup_id in lookup_ids:
-            message = self._held.pop(lookup_id, None)
-            if message is None:
-                unknown.append(lookup_id)
+        for lookup_id in ids:
+            if lookup_id in self._held:
+                held.append(self._held.pop(lookup_id) or self._unread(queue, lookup_id))
             else:
-                held.append(message)
+                unknown.append(lookup_id)
         settled, failure = 0, None
         try:
             settled = self._reading.end_all(self.descriptor, held)
@@ -231,16 +289,26 @@ class Receiver:
                 self._held.update((message.lookup_id, message) for message in held)
         self._put(pb.ReceiveReply(settled=pb.Settled(messages=settled, unknown=unknown, error=failure)))
 
+    def _unread(self, queue: Queue, lookup_id: int) -> StoredMessage:
+        """A plain message that was shipped without a look into it."""
+
+        def read() -> StoredMessage:
+            entry = queue.positions.get(lookup_id)
+            assert entry is not None
+            return self._desk.manager.core.load(queue, entry)
+
+        return UnreadMessage(lookup_id, read)
+
     def reject(self, lookup_ids: Iterable[int], subqueue: str) -> None:
         queue = self._queue()
         if not subqueue:
             self._settle(
                 list(lookup_ids),
-                lambda lookup_id, message: self._give_back(queue, lookup_id, message),
+                lambda lookup_id: self._give_back(queue, lookup_id),
             )
             return
         target = self._desk.manager.queues.subqueue(queue.root, subqueue)
-        self._settle(list(lookup_ids), lambda lookup_id, _: self._move(queue, lookup_id, target))
+        self._settle(list(lookup_ids), lambda lookup_id: self._move(queue, lookup_id, target))
 
     def _queue(self) -> Queue:
         queue = self.descriptor.queue
@@ -248,10 +316,8 @@ class Receiver:
             raise QueueNotAvailableError("The queue was deleted.")
         return queue
 
-    def _give_back(self, queue: Queue, lookup_id: int, message: StoredMessage) -> None:
-        self._reading.dequeue_end(
-            self.descriptor, queue.position(lookup_id), delete_message=False, message=message
-        )
+    def _give_back(self, queue: Queue, lookup_id: int) -> None:
+        self._reading.dequeue_end(self.descriptor, queue.position(lookup_id), delete_message=False)
 
     def _move(self, queue: Queue, lookup_id: int, target: Queue) -> None:
         position = queue.position(lookup_id)
@@ -261,16 +327,16 @@ class Receiver:
         self._desk.manager.placing.relocate(queue, lookup_id, target)
         self.descriptor.begun.discard(lookup_id)
 
-    def _settle(self, lookup_ids: list[int], act: Any) -> None:
+    def _settle(self, lookup_ids: list[int], act: Callable[[int], None]) -> None:
         settled, unknown = 0, []
         failure: pb.Error | None = None
         for lookup_id in lookup_ids:
-            message = self._held.pop(lookup_id, None)
-            if message is None:
+            if lookup_id not in self._held:
                 unknown.append(lookup_id)
                 continue
+            del self._held[lookup_id]
             try:
-                act(lookup_id, message)
+                act(lookup_id)
                 settled += 1
             except MQError as error:
                 failure = error_message(error)

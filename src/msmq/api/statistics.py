@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from msmq.api.administration import outgoing_info
@@ -30,6 +30,9 @@ class Counting(Subscriber):
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         self.removed[queue.number] += 1
+
+    def messages_received(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        self.removed[queue.number] += len(lookup_ids)
 
     def begin(self, queues: Iterable[Queue]) -> None:
         """Begin to count with what queues have."""

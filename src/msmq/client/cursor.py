@@ -73,7 +73,7 @@ class Cursor:
         reply = await self._ask(pb.BrowseRequest(step=step))
         if reply.HasField("error"):
             raise status.from_message(reply.error)
-        return [ReceivedMessage(delivered, self.queue) for delivered in reply.deliveries.messages]
+        return [ReceivedMessage.delivered(delivered, self.queue) for delivered in reply.deliveries.messages]
 
     async def next(self, timeout: float | None = 0) -> ReceivedMessage:
         """The next message, which becomes the current one. IoTimeoutError when none comes in time; None waits for

@@ -7,7 +7,7 @@ from asyncio import Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body, decode_body, decode_text, encode_body
@@ -16,6 +16,7 @@ from msmq.manager.message import SenderIdentifierType
 from msmq.manager.serialize import deserialize
 from msmq.security.sid import Sid
 from msmq.wire.classes import MessageClass
+from msmq.wire.glance import body_at_a_glance
 from msmq.wire.guid import guid_text
 from msmq.wire.message import UserMessage
 
@@ -190,18 +191,39 @@ def _seconds(time: timedelta | float) -> int:
     return int(time.total_seconds() if isinstance(time, timedelta) else time)
 
 
+NOTHING_MORE: Final = pb.Delivered()
+"""What the queue manager adds to most messages."""
+
+
 class ReceivedMessage:
     """A message from a queue. Its packet is read when something of it is asked for."""
 
-    __slots__ = ("_delivered", "_packet", "_properties", "_receiver", "queue")
+    __slots__ = ("_arrived_s", "_data", "_packet", "_properties", "_receiver", "_rest", "lookup_id", "queue")
 
-    def __init__(self, delivered: pb.Delivered, queue: str, receiver: Receiver | None = None) -> None:
-        self._delivered = delivered
+    def __init__(
+        self,
+        queue: str,
+        lookup_id: int,
+        arrived_s: int,
+        data: bytes,
+        rest: pb.Delivered = NOTHING_MORE,
+        receiver: Receiver | None = None,
+    ) -> None:
+        self.queue = queue
+        """Where it was."""
+        self.lookup_id = lookup_id
+        """Its place in the queue."""
+        self._arrived_s = arrived_s
+        self._data = data
+        self._rest = rest
         self._receiver = receiver
         self._packet: UserMessage | None = None
         self._properties: Properties | None = None
-        self.queue = queue
-        """Where it was."""
+
+    @classmethod
+    def delivered(cls, given: pb.Delivered, queue: str, receiver: Receiver | None = None) -> Self:
+        """A message that came by itself."""
+        return cls(queue, given.lookup_id, given.arrived_time, given.packet, given, receiver)
 
     def __repr__(self) -> str:
         return f"<ReceivedMessage {self.id} {self.label!r} from {self.queue}>"
@@ -210,7 +232,7 @@ class ReceivedMessage:
     def packet(self) -> UserMessage:
         """The message as it travelled."""
         if self._packet is None:
-            self._packet = UserMessage.route(self._delivered.packet)
+            self._packet = UserMessage.route(self._data)
         return self._packet
 
     @property
@@ -224,6 +246,10 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
+        if self._packet is None:
+            body = body_at_a_glance(self._data)
+            if body is not None:
+                return body
         return self.packet.body
 
     @property
@@ -278,7 +304,7 @@ class ReceivedMessage:
     @property
     def message_class(self) -> int:
         """What the message is; of a dead letter, why it is one."""
-        return self._delivered.dead_letter_class or self.packet.properties.message_class
+        return self._rest.dead_letter_class or self.packet.properties.message_class
 
     @property
     def class_name(self) -> str:
@@ -291,7 +317,7 @@ class ReceivedMessage:
     @property
     def dead_letter_reason(self) -> str:
         """Why the message is in a dead-letter queue, in words; empty for every other message."""
-        return self._delivered.dead_letter_reason
+        return self._rest.dead_letter_reason
 
     @property
     def response_queue(self) -> str:
@@ -330,11 +356,6 @@ class ReceivedMessage:
     # --- what queue managers said -------------------------------------------------------------------------------
 
     @property
-    def lookup_id(self) -> int:
-        """Its place in the queue."""
-        return self._delivered.lookup_id
-
-    @property
     def message_id(self) -> bytes:
         """Twenty bytes; an answer has them as its correlation_id."""
         return self.packet.identifier.encode()
@@ -350,12 +371,12 @@ class ReceivedMessage:
 
     @property
     def arrived_time(self) -> datetime:
-        return datetime.fromtimestamp(self._delivered.arrived_time, UTC)
+        return datetime.fromtimestamp(self._arrived_s, UTC)
 
     @property
     def returned_count(self) -> int:
         """How often somebody gave it back: a message that returns again and again is poison."""
-        return self._delivered.returned_count
+        return self._rest.returned_count
 
     @property
     def sender(self) -> str:
@@ -368,7 +389,7 @@ class ReceivedMessage:
     @property
     def authenticated(self) -> bool:
         """Whether the queue manager has verified a signature."""
-        return self._delivered.authenticated
+        return self._rest.authenticated
 
     # --- what to do with it -------------------------------------------------------------------------------------
 

@@ -172,7 +172,8 @@ class Queue:
             transaction=transaction.identifier if transaction is not None else b"",
             form=pb.PACKET,
         )
-        return ReceivedMessage(await self._connection.call("Lookup", request, safe=not receive), self.name)
+        reply: pb.Delivered = await self._connection.call("Lookup", request, safe=not receive)
+        return ReceivedMessage.delivered(reply, self.name)
 
     async def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
@@ -197,7 +198,7 @@ class Queue:
         are. Those that somebody holds are left out."""
         request = pb.ReadSpanRequest(queue=self.name, span=pb.Span(after=after, upto=upto), form=pb.PACKET)
         async for reply in self._connection.server_stream("ReadSpan", request):
-            yield [ReceivedMessage(delivered, self.name) for delivered in reply.messages]
+            yield [ReceivedMessage.delivered(delivered, self.name) for delivered in reply.messages]
 
     async def remove(self, lookup_ids: Iterable[int]) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does

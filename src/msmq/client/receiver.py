@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.message import ReceivedMessage
+from msmq.client.message import NOTHING_MORE, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
 from msmq.errors import IoTimeoutError, MessageNotFoundError, MsmqError
@@ -103,6 +103,7 @@ class Receiver:
                         mode=int(self._mode),  # type: ignore[arg-type]  # the numbers are the same
                         form=pb.PACKET,
                         exclusive=self._exclusive,
+                        packets=True,
                     )
                 )
             )
@@ -117,14 +118,16 @@ class Receiver:
 
     def _received(self, reply: pb.ReceiveReply) -> None:
         kind = reply.WhichOneof("reply")
-        if kind == "deliveries":
+        if kind == "packets":
+            self._take_packets(reply.packets)
+        elif kind == "deliveries":
             queue, holder = self.queue, self if self._mode is Mode.HOLD and not self._transaction else None
             for delivered in reply.deliveries.messages:
                 if self._mode is Mode.PEEK:
                     if delivered.lookup_id <= self._shown:  # before the connection broke
                         continue
                     self._shown = delivered.lookup_id
-                self._ready.append(ReceivedMessage(delivered, queue, holder))
+                self._ready.append(ReceivedMessage.delivered(delivered, queue, holder))
                 if holder is not None:
                     self._lives[delivered.lookup_id] = self._life
             self._credit -= len(reply.deliveries.messages)
@@ -137,6 +140,19 @@ class Receiver:
             self._arrived.set()
         elif self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
+
+    def _take_packets(self, given: pb.Packets) -> None:
+        queue, holder = self.queue, None if self._transaction else self
+        ids, nothing = list(given.lookup_ids), NOTHING_MORE
+        self._ready.extend(
+            [
+                ReceivedMessage(queue, lookup_id, arrived_s, data, nothing, holder)
+                for lookup_id, arrived_s, data in zip(ids, given.arrived_times, given.packets, strict=True)
+            ]
+        )
+        self._lives.update(dict.fromkeys(ids, self._life))
+        self._credit -= len(ids)
+        self._arrived.set()
 
     def _settled(self, settled: pb.Settled) -> None:
         _, waiting = self._settling.popleft()

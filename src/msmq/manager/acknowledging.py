@@ -30,6 +30,7 @@ class Acknowledging(Subscriber):
     """Sends the acknowledgments that the fates of messages in destination queues call for."""
 
     only_asked = True
+    only_owing = True
 
     def __init__(
         self, core: Core, queues: Queues, sending: Sending, *, send_insecure_nacks: bool = False

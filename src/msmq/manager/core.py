@@ -7,7 +7,7 @@ All rooms of the manager work on one :class:`Core` and on nothing else; protocol
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import ClassVar, Final
@@ -58,6 +58,8 @@ class Subscriber:
     only_outgoing: ClassVar[bool] = False
     only_asked: ClassVar[bool] = False
     """Whether only messages that wait to be sent on are of interest when they become available."""
+    only_owing: ClassVar[bool] = False
+    """Whether a message that leaves a queue of this host is of interest only if an acknowledgment may be due."""
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
         """A message can be read, or sent on when ``queue`` is outgoing."""
@@ -71,6 +73,11 @@ class Subscriber:
         What a purge or the deletion of a queue takes away is read from the store only if somebody looks at it; ask
         ``message.owes_nothing`` first.
         """
+
+    def messages_received(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        """The same for many messages together that a reader has received from a queue of this host, and for which no
+        acknowledgment can be due. As long as somebody wants to hear of such messages and does not override this, all
+        are told of one by one."""
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Sending from ``queue`` is to stop."""
@@ -176,6 +183,8 @@ class Core:
         self.told_arrived: list[Callable[[Queue, StoredMessage, int], None]] = []
         self.told_arrived_unasked: list[Callable[[Queue, StoredMessage, int], None]] = []
         self.told_deleted: list[Callable[[Queue, StoredMessage, int], None]] = []
+        self.told_received: list[Callable[[Queue, Sequence[int]], None]] = []
+        self.tells_each_received = False
         """What subscribers want to hear of each message: most of them do not care for most of it."""
 
         # Directory attributes
@@ -248,6 +257,12 @@ class Core:
         unasked = [each for each in self.subscribers if not each.only_asked]
         self.told_arrived_unasked[:] = overriding(unasked, "message_arrived")
         self.told_deleted[:] = overriding(self.subscribers, "message_position_deleted")
+        curious = [each for each in self.subscribers if not each.only_owing]
+        self.told_received[:] = overriding(curious, "messages_received")
+        self.tells_each_received = any(
+            overriding([each], "message_position_deleted") and not overriding([each], "messages_received")
+            for each in curious
+        )
 
     # --- time and numbers ---------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import partial
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 START: Final = -1
@@ -49,6 +50,8 @@ class PositionMark(IntEnum):
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
+_HELD: Final = int(PositionState.LOCKED)
+_PLAIN: Final = bytes((PositionMark.OWES_NOTHING,))
 
 
 class Entry(NamedTuple):
@@ -59,6 +62,16 @@ class Entry(NamedTuple):
     size: int
     state: PositionState
     marks: int = 0
+
+
+class Run(NamedTuple):
+    """Plain places: their messages are on disk, and no acknowledgment can be due for them. Columns, not entries, so
+    that many of them cost little."""
+
+    lookup_ids: array[int]
+    addresses: array[int]
+    sizes: array[int]
+    spans: list[tuple[_Chunk, int, int]]
 
 
 _STATES: Final = tuple(PositionState)
@@ -88,6 +101,20 @@ class _Chunk:
     def delete(self, index: int) -> None:
         for name in _COLUMNS:
             del getattr(self, name)[index]
+
+    def plain_places(self, start: int, most: int) -> int:
+        """How many places from ``start`` on, up to ``most``, are plain and in the state that the first one is in."""
+        states = self.states[start : start + most]
+        states = states[: len(states) - len(states.lstrip(states[:1]))]
+        marks = self.marks[start : start + len(states)]
+        count = len(marks) - len(marks.lstrip(_PLAIN))
+        addresses = self.addresses[start : start + count]
+        return addresses.index(0) if 0 in addresses else count
+
+    def set_states(self, start: int, end: int, state: int) -> None:
+        before = self.states.count(_FREE, start, end)
+        self.states[start:end] = bytes((state,)) * (end - start)
+        self.available += (0 if state else end - start) - before
 
     def split(self) -> _Chunk:
         """Give the upper half away."""
@@ -355,6 +382,60 @@ class PositionList:
                 found += lane.available_run(lookup_id, most - len(found))
         return found
 
+    def plain_run(self, most: int, most_bytes: int) -> Run:
+        """Up to ``most`` available places from the front, as long as they are plain, and no more when they have
+        ``most_bytes``; none when the first one is not plain."""
+        run = _no_places()
+        for lane in self._ordered:
+            for chunk in lane.chunks:
+                start = chunk.states.find(_FREE) if chunk.available else -1
+                while start >= 0:
+                    count = chunk.plain_places(start, most - len(run.lookup_ids))
+                    if not count:
+                        return run
+                    sums = list(accumulate(chunk.sizes[start : start + count]))
+                    enough = bisect_left(sums, most_bytes) + 1
+                    _extend(run, chunk, start, start + min(count, enough))
+                    if enough <= count:
+                        return run
+                    most_bytes -= sums[-1]
+                    start = chunk.states.find(_FREE, start + count)
+        return run
+
+    def locked_run(self, lookup_ids: array[int]) -> Run | None:
+        """The places of these messages, if all of them are there, locked and plain."""
+        run, done = _no_places(), 0
+        while done < len(lookup_ids):
+            found = self._find(lookup_ids[done])
+            if found is None:
+                return None
+            _, chunk, start = found
+            count = chunk.plain_places(start, len(lookup_ids) - done)
+            if not count or chunk.states[start] != _HELD:
+                return None
+            wanted, there = lookup_ids[done : done + count], chunk.ids[start : start + count]
+            if wanted != there:  # some of those between are not meant
+                count = next(index for index in range(count) if wanted[index] != there[index])
+            _extend(run, chunk, start, start + count)
+            done += count
+        return run
+
+    def lock_run(self, run: Run) -> None:
+        for chunk, start, end in run.spans:
+            chunk.set_states(start, end, _HELD)
+
+    def remove_run(self, run: Run) -> int:
+        """Take places away; gives the bytes they held."""
+        for chunk, start, end in run.spans:
+            chunk.set_states(start, end, _GONE)
+            chunk.live -= end - start
+            if not chunk.live:
+                self._lanes[chunk.ids[0] >> 56].discard(chunk)
+        size = sum(run.sizes)
+        self.count -= len(run.lookup_ids)
+        self.total_bytes -= size
+        return size
+
     def previous_available(self, lookup_id: int) -> Entry | None:
         """The nearest available place in front of ``lookup_id``, which may be END."""
         top = lookup_id >> 56
@@ -388,3 +469,14 @@ def _entry(chunk: _Chunk, index: int) -> Entry:
     return _new_entry(
         (chunk.ids[index], chunk.addresses[index], chunk.sizes[index], state, chunk.marks[index])
     )
+
+
+def _no_places() -> Run:
+    return Run(array("Q"), array("Q"), array("I"), [])
+
+
+def _extend(run: Run, chunk: _Chunk, start: int, end: int) -> None:
+    run.lookup_ids.extend(chunk.ids[start:end])
+    run.addresses.extend(chunk.addresses[start:end])
+    run.sizes.extend(chunk.sizes[start:end])
+    run.spans.append((chunk, start, end))

@@ -24,6 +24,7 @@ from msmq.manager import attributes
 from msmq.manager.acknowledging import Acknowledging
 from msmq.manager.administration import Administration
 from msmq.manager.bulk import Bulk
+from msmq.manager.bulk_reading import BulkReading
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Core, Environment, Subscriber
 from msmq.manager.credentials import Credentials
@@ -102,6 +103,7 @@ class QueueManager:
         self.credentials = Credentials(core, self.directory, self.settings.crypto)
         self.posting = Posting(core, self.sending, self.credentials)
         self.bulk = Bulk(core, self.sending)
+        self.bulk_reading = BulkReading(core)
         self.acknowledging = Acknowledging(
             core, self.queues, self.sending, send_insecure_nacks=self.settings.send_insecure_nacks
         )

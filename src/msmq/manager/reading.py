@@ -451,6 +451,11 @@ def _first_available(queue: Queue, most: int, most_bytes: int) -> list[Entry]:
     return entries
 
 
+def may_receive(descriptor: OpenQueueDescriptor) -> bool:
+    """Whether a queue was opened for taking messages out of it."""
+    return descriptor.access_type in _RECEIVING
+
+
 def real(transaction: Transaction | None) -> Transaction | None:
     """A transaction without identifier is none (3.1.7.1.11-c)."""
     return transaction if transaction is not None and any(transaction.identifier) else None

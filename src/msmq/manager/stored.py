@@ -145,6 +145,11 @@ def envelope_at(arrival_time: int) -> bytes:
     return _pack_prefix(0, arrival_time)
 
 
+def arrival_time_of(payload: bytes) -> int:
+    """What the payload of a record says of a message's arrival, without reading the message."""
+    return int.from_bytes(payload[4:8], "little")
+
+
 def record_size(message: StoredMessage) -> int:
     """Bytes of the payload that keeps a message."""
     local = message.local

@@ -369,6 +369,8 @@ class Arrivals(Subscriber):
 
     # Acknowledging transactional messages
 
+    only_owing = True
+
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         """A message left its destination queue: its sender may be waiting to hear of it (3.1.7.2.2)."""
         if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE or message.owes_nothing:

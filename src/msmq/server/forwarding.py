@@ -138,6 +138,8 @@ class Forwarding(Subscriber):
             position = self._manager.placing.insert(queue, stored)
         self.copies[key] = position.lookup_id
 
+    only_owing = True
+
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         if self.copies and isinstance(queue, OutgoingQueue) and message.packet.transactional:
             key = (queue.number, message_identifier(message.packet))

@@ -98,6 +98,7 @@ class Outgoing(Subscriber):
     # What the queue manager says
 
     only_outgoing = True
+    only_owing = True
 
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
         drain = self.drains.get(queue.number)

@@ -13,6 +13,8 @@ from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
+_ENDS: Final = "the file ends within the record"
+_WRONG: Final = "the record does not have its checksum"
 
 
 class Reader:
@@ -39,7 +41,8 @@ class Reader:
 
     def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
         payloads: list[bytes] = []
-        window, window_start, window_end, seed = b"", 0, 0, 0
+        window, window_start, window_end, seed = memoryview(b""), 0, 0, 0
+        unpack, to_head = LEAD.unpack_from, LEAD.size
         for index, (address, size) in enumerate(records):
             if address < window_start or address + RECORD_SIZE + size > window_end:
                 payload = self._waiting(address)
@@ -49,9 +52,18 @@ class Reader:
                 number, offset = place(address)
                 segment = self._space.segments[number]
                 window_start, window_end = address, self._window_end(records, index)
-                window = self._space.reader(segment).pread(window_end - address, offset)
+                window = memoryview(self._space.reader(segment).pread(window_end - address, offset))
                 seed = segment_seed(self._store_id, number)
-            payloads.append(self._payload(window, address - window_start, address, size, seed))
+            start = address - window_start
+            body = start + RECORD_SIZE
+            end = body + size
+            if len(window) < end:
+                raise self._damaged(address, _ENDS)
+            told, crc, marks = unpack(window, start)
+            checksum = crc32(window[start + to_head : end], seed ^ address & OFFSET_MASK ^ marks)
+            if told != size or checksum != crc:
+                raise self._damaged(address, _WRONG)
+            payloads.append(bytes(window[body:end]))
         return payloads
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int) -> int:
@@ -82,12 +94,12 @@ class Reader:
         """The payload of the record that begins at ``start``, if it is sound."""
         body = start + RECORD_SIZE
         if len(data) < body + payload_size:
-            raise self._damaged(address, "the file ends within the record")
+            raise self._damaged(address, _ENDS)
         size, crc, marks = LEAD.unpack_from(data, start)
         payload = data[body : body + payload_size]
         seed ^= address & OFFSET_MASK ^ marks
         if size != payload_size or crc32(payload, crc32(data[start + LEAD.size : body], seed)) != crc:
-            raise self._damaged(address, "the record does not have its checksum")
+            raise self._damaged(address, _WRONG)
         return payload
 
     def _damaged(self, address: int, reason: str) -> DamagedRecordError:

@@ -255,6 +255,15 @@ class Store:
         segment.released_bytes += footprint(payload_size)
         segment.barrier = self._next_sequence
 
+    def release_many(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
+        """The same for many records."""
+        segments, sequence = self._space.segments, self._next_sequence
+        for address, size in zip(addresses, payload_sizes, strict=True):
+            segment = segments[address >> OFFSET_BITS]
+            segment.released_records += 1
+            segment.released_bytes += footprint(size)
+            segment.barrier = sequence
+
     # --- committing -----------------------------------------------------------------------------------------
 
     @property
@@ -387,6 +396,14 @@ class Store:
                 if payload is not None:
                     break
         return payload
+
+    def is_durable(self, first: int, last: int) -> bool:
+        """Whether all records whose addresses lie between these will survive; False may be said too often."""
+        in_flight = self._in_flight.chunks if self._in_flight is not None else []
+        return not any(
+            chunk.addresses and chunk.addresses[0] <= last and first <= chunk.addresses[-1]
+            for chunk in (self._chunk, *self._ready, *in_flight)
+        )
 
     # --- space ----------------------------------------------------------------------------------------------
 

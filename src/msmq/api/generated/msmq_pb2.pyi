@@ -286,16 +286,18 @@ class ReceiveRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenToReceive, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., acknowledge: _Optional[_Union[Acknowledge, _Mapping]] = ..., reject: _Optional[_Union[Reject, _Mapping]] = ...) -> None: ...
 
 class OpenToReceive(_message.Message):
-    __slots__ = ("queue", "mode", "form", "exclusive")
+    __slots__ = ("queue", "mode", "form", "exclusive", "packets")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     mode: ReceiveMode
     form: Form
     exclusive: bool
-    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+    packets: bool
+    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ..., packets: _Optional[bool] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("messages", "timeout_ms", "transaction")
@@ -322,22 +324,34 @@ class Reject(_message.Message):
     def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., subqueue: _Optional[str] = ...) -> None: ...
 
 class ReceiveReply(_message.Message):
-    __slots__ = ("opened", "deliveries", "settled", "timed_out")
+    __slots__ = ("opened", "deliveries", "settled", "timed_out", "packets")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
     opened: Opened
     deliveries: Deliveries
     settled: Settled
     timed_out: TimedOut
-    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., timed_out: _Optional[_Union[TimedOut, _Mapping]] = ...) -> None: ...
+    packets: Packets
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., timed_out: _Optional[_Union[TimedOut, _Mapping]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Deliveries(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[Delivered]
     def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ...) -> None: ...
+
+class Packets(_message.Message):
+    __slots__ = ("lookup_ids", "arrived_times", "packets")
+    LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_TIMES_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    lookup_ids: _containers.RepeatedScalarFieldContainer[int]
+    arrived_times: _containers.RepeatedScalarFieldContainer[int]
+    packets: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Settled(_message.Message):
     __slots__ = ("messages", "unknown", "error")

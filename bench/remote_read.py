@@ -1,26 +1,31 @@
 """Remote read over loopback: what a message costs that is received with acknowledgment, and one that is peeked at.
 
-Run: ``python bench/remote_read.py [--messages 4000] [--window 32]`` (or ``make bench``). Server and client are in one
-process and on one loop, and so is the baseline, so that a busy neighbour costs both the same. What counts is the ratio.
+Run: ``python bench/remote_read.py [--messages 4000] [--window 32]`` (or ``make bench``). Client and server are processes
+of their own, as people run them, and so are those of the baseline. What counts is the ratio.
 
 * **One at a time**: R_StartReceive and R_EndReceive, each waits for its answer.
-* **Pipelined**: the same with a window of messages under way, as `msmq.direct.receive` does it.
+* **Pipelined**: the same with a window of messages under way.
 * **Peeked**: `msmq.direct.browse` with as many chains.
-* **Echo**: the same PDUs, byte for byte as long, between two bare asyncio protocols that do nothing but find the end of
-  each; with the same number of calls under way. Two calls are one message.
+* **Echo**: the same PDUs, byte for byte as long and in the same order, between two bare asyncio protocols that do nothing
+  but find the end of each; with the same number of calls under way. Two calls are one message.
 
-Messages are 1 KB, express, in a queue on a simulated disk: what a disk costs is measured by ``bench/manager.py``.
+Messages are 1 KB, express, in a queue on a simulated disk: what a disk costs is measured by ``bench/manager.py``. Callers
+are not authenticated. The processor time of both sides is told too: it does not depend on who else is at work.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from random import Random
+from typing import Any, Final, NamedTuple
 
 from msmq import direct
 from msmq.manager.core import Environment
@@ -39,11 +44,23 @@ from msmq.store import Store
 from msmq.testing.disk import SimulatedDisk
 from msmq.testing.manager_host import packet
 
-HOST = "127.0.0.1"
-NAME = "DIRECT=OS:HOST\\private$\\bench"
-BODY = bytes(range(256)) * 4
-GOAL = 0.4
-ROUNDS = 3
+HOST: Final = "127.0.0.1"
+NAME: Final = "DIRECT=OS:HOST\\private$\\bench"
+BODY: Final = bytes(range(256)) * 4
+GOAL: Final = 0.4
+ROUNDS: Final = 3
+ONE, PIPELINED, PEEKED = "received, one at a time", "received, pipelined", "peeked"
+
+
+class Speed(NamedTuple):
+    """Messages a second, and microseconds of processor time that each costs the client and the server."""
+
+    messages_s: float
+    client_us: float
+    server_us: float
+
+
+# --- servers, each a process --------------------------------------------------------------------------
 
 
 class Bench:
@@ -65,7 +82,8 @@ class Bench:
         action()
 
     def fill(self, count: int) -> None:
-        for _ in range(count):
+        """Have so many messages in the queue."""
+        for _ in range(count - len(self.queue.positions)):
             self.manager.sending.enqueue(self.queue, StoredMessage(self._made, LocalAttributes()), None)
 
 
@@ -89,6 +107,81 @@ class EchoServer(asyncio.Protocol):
             kind = self._buffer[16]
             del self._buffer[:size]
             self._transport.write(self.answers[kind])  # type: ignore[attr-defined]
+
+
+async def commanded(pipe: Connection, fill: Callable[[int], None]) -> None:
+    """Answer each number with the processor time so far, once so many messages are there; anything else ends it."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+
+    def command() -> None:
+        wanted = pipe.recv()
+        if not isinstance(wanted, int):
+            over.set_result(None)
+            return
+        fill(wanted)
+        pipe.send(time.process_time())
+
+    loop.add_reader(pipe.fileno(), command)
+    await over
+    loop.remove_reader(pipe.fileno())
+
+
+async def serve(pipe: Connection) -> None:
+    bench = Bench()
+    await bench.door.open()
+    pipe.send(bench.door.service.port)
+    await commanded(pipe, bench.fill)
+    await bench.door.close()
+
+
+async def serve_echo(pipe: Connection) -> None:
+    EchoServer.answers = pipe.recv()
+    server = await asyncio.get_running_loop().create_server(EchoServer, HOST, 0)
+    pipe.send(server.sockets[0].getsockname()[1])
+    await commanded(pipe, lambda _: None)
+    server.close()
+
+
+def run_server(pipe: Connection, work: Callable[[Connection], Awaitable[None]]) -> None:
+    asyncio.run(work(pipe))  # type: ignore[arg-type]
+
+
+class Server:
+    """A server process, seen from the client."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self.port: int = 0
+
+    def ready(self) -> None:
+        self.port = self._pipe.recv()
+
+    def tell(self, what: object) -> None:
+        self._pipe.send(what)
+
+    async def processor_s(self, messages: int = 0) -> float:
+        """Its processor time, when it has so many messages. Nothing is measured while we wait."""
+        self._pipe.send(messages)
+        used: float = await asyncio.to_thread(self._pipe.recv)
+        return used
+
+
+@contextmanager
+def process(work: Callable[[Connection], Awaitable[None]]) -> Any:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    started = context.Process(target=run_server, args=(theirs, work), daemon=True)
+    started.start()
+    try:
+        yield Server(ours)
+        ours.send(None)
+    finally:
+        started.join(10)
+        started.terminate()
+
+
+# --- the client ---------------------------------------------------------------------------------------
 
 
 class EchoClient(asyncio.Protocol):
@@ -121,11 +214,13 @@ def pdu(size: int, kind: int) -> bytes:
     return bytes(8) + (24 + size).to_bytes(2, "little") + bytes(6) + bytes((kind,)) + bytes(7 + size)
 
 
-async def timed(count: int, work: Callable[[], Awaitable[None]]) -> float:
-    """Messages a second."""
-    before = time.perf_counter()
+async def timed(server: Server, count: int, work: Callable[[], Awaitable[None]]) -> Speed:
+    theirs = await server.processor_s(count)
+    ours, before = time.process_time(), time.perf_counter()
     await work()
-    return count / (time.perf_counter() - before)
+    took, ours = time.perf_counter() - before, time.process_time() - ours
+    theirs = await server.processor_s() - theirs
+    return Speed(count / took, ours * 1e6 / count, theirs * 1e6 / count)
 
 
 async def in_window(count: int, window: int, one: Callable[[], Awaitable[object]]) -> None:
@@ -140,81 +235,76 @@ async def in_window(count: int, window: int, one: Callable[[], Awaitable[object]
     await asyncio.gather(*[work() for _ in range(window)])
 
 
-async def measure(messages: int, window: int) -> dict[str, float]:
-    bench = Bench()
-    await bench.door.open()
-    found: dict[str, float] = {}
-    async with direct.reading(NAME, host=HOST, port=bench.door.service.port) as queue:
-        bench.fill(messages)
+async def measure(server: Server, messages: int, window: int) -> tuple[dict[str, Speed], tuple[int, ...]]:
+    """The real thing, and the sizes of its four stubs."""
+    found: dict[str, Speed] = {}
+    async with direct.reading(NAME, host=HOST, port=server.port) as queue:
 
         async def one_by_one() -> None:
-            for _ in range(messages // 4):
+            for _ in range(messages):
                 await queue.receive()
-
-        found["received, one at a time"] = await timed(messages // 4, one_by_one)
-        bench.fill(messages // 4)
-
-        async def browsed() -> None:
-            assert len([message async for message in direct.browse(queue, chains=window)]) == messages
-
-        found["peeked"] = await timed(messages, browsed)
 
         async def pipelined() -> None:
             await in_window(messages, window, queue.receive)
 
-        found["received, pipelined"] = await timed(messages, pipelined)
-        assert not len(bench.queue.positions)
-        bench.fill(1)
+        async def browsed() -> None:
+            assert len([message async for message in direct.browse(queue, chains=window)]) == messages
+
+        found[ONE] = await timed(server, messages, one_by_one)
+        found[PIPELINED] = await timed(server, messages, pipelined)
+        found[PEEKED] = await timed(server, messages, browsed)
         start = idl.StartReceive(queue.handle, 0, 0, direct.Action.PEEK_CURRENT, 0, 1, 1 << 30, 1 << 30)
         reply = await queue.host.client.call(idl.R_START_RECEIVE, start)
-        sizes = (len(start.encode()), len(reply.encode()), 28, 4)
-    await bench.door.close()
+        await queue.purge()
+        end = idl.EndReceive(queue.handle, idl.RR_ACK, 1)
+        return found, (len(start.encode()), len(reply.encode()), len(end.encode()), len(idl.Status(0).encode()))
 
-    loop = asyncio.get_running_loop()
+
+async def measure_echo(server: Server, sizes: tuple[int, ...], messages: int, window: int) -> dict[str, Speed]:
     requests = (pdu(sizes[0], 0), pdu(sizes[2], 1))
-    EchoServer.answers = (pdu(sizes[1], 0), pdu(sizes[3], 1))
-    server = await loop.create_server(EchoServer, HOST, 0)
-    port = server.sockets[0].getsockname()[1]
-    transport, client = await loop.create_connection(EchoClient, HOST, port)
+    loop = asyncio.get_running_loop()
+    transport, client = await loop.create_connection(EchoClient, HOST, server.port)
 
     async def message() -> None:
         await client.call(requests[0])
         await client.call(requests[1])
 
-    async def echo_one_by_one() -> None:
-        await in_window(messages, 1, message)
-
-    async def echo_pipelined() -> None:
-        await in_window(messages, window, message)
-
-    async def echo_peeked() -> None:
-        await in_window(messages, window, lambda: client.call(requests[0]))
-
-    found["echo, one at a time"] = await timed(messages, echo_one_by_one)
-    found["echo, peeked"] = await timed(messages, echo_peeked)
-    found["echo, pipelined"] = await timed(messages, echo_pipelined)
+    found = {
+        ONE: await timed(server, messages, lambda: in_window(messages, 1, message)),
+        PIPELINED: await timed(server, messages, lambda: in_window(messages, window, message)),
+        PEEKED: await timed(
+            server, messages, lambda: in_window(messages, window, lambda: client.call(requests[0]))
+        ),
+    }
     transport.close()
-    server.close()
-    await server.wait_closed()
     return found
+
+
+def one_round(messages: int, window: int) -> tuple[dict[str, Speed], dict[str, Speed]]:
+    with process(serve) as server:
+        server.ready()
+        ours, sizes = asyncio.run(measure(server, messages, window))
+    with process(serve_echo) as server:
+        server.tell((pdu(sizes[1], 0), pdu(sizes[3], 1)))
+        server.ready()
+        return ours, asyncio.run(measure_echo(server, sizes, messages, window))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--messages", type=int, default=4_000)
     parser.add_argument("--window", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
-    runs = [asyncio.run(measure(options.messages, options.window)) for _ in range(ROUNDS)]
-    best = {name: max(run[name] for run in runs) for name in runs[0]}
-    print(f"{options.messages} messages of {len(BODY)} bytes, {options.window} under way, best of {ROUNDS}")
-    for ours, echo in (
-        ("received, one at a time", "echo, one at a time"),
-        ("received, pipelined", "echo, pipelined"),
-        ("peeked", "echo, peeked"),
-    ):
-        ratio = best[ours] / best[echo]
+    runs = [one_round(options.messages, options.window) for _ in range(options.rounds)]
+    print(f"{options.messages} messages of {len(BODY)} bytes, {options.window} under way, best of {len(runs)}")
+    for name in (ONE, PIPELINED, PEEKED):
+        best, echo = (max(run[side][name] for run in runs) for side in (0, 1))
         print(
-            f"  {ours:<24} {best[ours]:>8,.0f} /s   echo {best[echo]:>8,.0f} /s   ratio {ratio:.2f}   (goal {GOAL})"
+            f"  {name:<24} {best.messages_s:>8,.0f} /s   echo {echo.messages_s:>8,.0f} /s   "
+            f"ratio {best.messages_s / echo.messages_s:.2f}   (goal {GOAL})   processor: "
+            f"client {best.client_us:.0f} us, echo {echo.client_us:.0f}; "
+            f"server {best.server_us:.0f} us, echo {echo.server_us:.0f}"
         )
     return 0
 

@@ -11,7 +11,7 @@ from msmq.rpc.channel import Limits
 from msmq.rpc.client import CLIENT_LIMITS
 from msmq.rpc.initiator import ClientConnection
 from msmq.rpc.mgmt import MGMT
-from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
+from msmq.rpc.pdu import AuthLevel, AuthType, Fragment, Syntax, read_fragment
 from msmq.rpc.security import Authentication, Credentials
 from tests.rpc.echo import ECHOES
 from tests.rpc.support import PASSWORD, Known
@@ -69,3 +69,13 @@ class Pair:
         assert isinstance(answer, initiator.Bound), answer
         assert answer.context_id is not None
         return answer.context_id
+
+
+def take_fragments(data: bytes, max_fragment: int) -> list[Fragment]:
+    """The whole PDUs at the front of ``data``."""
+    found: list[Fragment] = []
+    offset = 0
+    while (fragment := read_fragment(data, offset, max_fragment)) is not None:
+        offset += len(fragment.raw)
+        found.append(fragment)
+    return found

@@ -38,13 +38,12 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    take_fragments,
 )
 from msmq.rpc.security import Credentials
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR, NDR64, feature_syntax
 from tests.rpc.echo import ECHOES
-from tests.rpc.machines import Pair, ntlm, server
+from tests.rpc.machines import Pair, ntlm, server, take_fragments
 from tests.rpc.support import ALICE
 
 EVERY_LEVEL = [AuthLevel.CONNECT, AuthLevel.PKT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY]
@@ -59,7 +58,7 @@ def name_of(value: Credentials | None) -> str:
 
 
 def answers(data: bytes) -> list[Fragment]:
-    return list(take_fragments(bytearray(data), 65_535))
+    return take_fragments(data, 65_535)
 
 
 def offer(*contexts: ContextElement, group: int = 0, size: int = 5840) -> bytes:

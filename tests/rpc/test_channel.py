@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from msmq.rpc.channel import response_head
-from msmq.rpc.pdu import AuthLevel, PduFlags, Response, take_fragments
-from tests.rpc.machines import Pair, ntlm
+from msmq.rpc.pdu import AuthLevel, PduFlags, Response
+from tests.rpc.machines import Pair, ntlm, take_fragments
 
 
 @pytest.mark.parametrize("level", [None, AuthLevel.INTEGRITY, AuthLevel.PRIVACY], ids=str)
@@ -17,7 +17,7 @@ def test_a_long_answer_goes_out_in_fragments(level: AuthLevel | None, size: int)
     pair.run()
     pair.server.respond(call_id, bytes(size))
     data = pair.server.data_to_send()
-    fragments = list(take_fragments(bytearray(data), 5_840))
+    fragments = take_fragments(data, 5_840)
     assert pair.server.data_to_send() == b""
     flags = [fragment.flags for fragment in fragments]
     assert flags[0] & PduFlags.FIRST_FRAG

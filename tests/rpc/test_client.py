@@ -20,12 +20,12 @@ from msmq.rpc.pdu import (
     Request,
     Response,
     build,
-    take_fragments,
 )
 from msmq.rpc.security import Credentials
 from msmq.rpc.status import RpcBindError, RpcConnectionError
 from msmq.rpc.syntaxes import NDR, feature_syntax
 from tests.rpc.echo import ECHO, ECHOES, RELEASE, WAIT, Data, Number
+from tests.rpc.machines import take_fragments
 from tests.rpc.support import HOST, PASSWORD, eventually, serving
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -133,13 +133,13 @@ def test_a_bind_with_features_is_answered_for_each_context() -> None:
                 ContextElement(6, ECHOES.syntax, (feature_syntax(3),)),
             )
             writer.write(build(PduType.BIND, 1, Bind(5840, 5840, contexts=contexts).write_body()))
-            answer = next(take_fragments(bytearray(await pdu(reader)), 65_535))
+            answer = take_fragments(await pdu(reader), 65_535)[0]
             told = BindAck.read_body(answer.body).answers
             assert [(one.result, one.reason) for one in told] == [(0, 0), (3, 3)]
             assert told[0].transfer == NDR
             stub = Data(3, b"abc").encode()
             writer.write(build(PduType.REQUEST, 2, Request(0, 5, 0).write_body() + stub))
-            answer = next(take_fragments(bytearray(await pdu(reader)), 65_535))
+            answer = take_fragments(await pdu(reader), 65_535)[0]
             assert answer.header.ptype == PduType.RESPONSE
             assert answer.body[Response.SIZE :] == stub
             writer.close()

@@ -24,9 +24,9 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    take_fragments,
 )
 from msmq.rpc.syntaxes import NDR, NDR64
+from tests.rpc.machines import take_fragments
 
 ECHO = Syntax(bytes(range(16)), 1, 2)
 
@@ -100,12 +100,13 @@ def test_bodies_raise_only_decode_errors(data: bytes) -> None:
 @given(st.lists(st.binary(max_size=30), max_size=5), st.integers(1, 40))
 def test_a_stream_is_cut_into_its_pdus(bodies: list[bytes], cut: int) -> None:
     stream = b"".join(build(PduType.REQUEST, n, body) for n, body in enumerate(bodies))
-    buffer = bytearray()
-    found = []
+    buffer, found = b"", []
     for start in range(0, len(stream), cut):
         buffer += stream[start : start + cut]
-        found += list(take_fragments(buffer, 100))
-    assert [fragment.body for fragment in found] == bodies
+        for fragment in take_fragments(buffer, 100):
+            found.append(fragment.body)
+            buffer = buffer[len(fragment.raw) :]
+    assert found == bodies
     assert not buffer
 
 
@@ -140,7 +141,7 @@ def test_a_verifier_is_taken_off() -> None:
 )
 def test_headers_that_are_refused(header: CommonHeader) -> None:
     with pytest.raises(DecodeError):
-        list(take_fragments(bytearray(header.encode()), 100))
+        take_fragments(header.encode(), 100)
 
 
 def test_too_many_contexts_and_too_long_pdus() -> None:

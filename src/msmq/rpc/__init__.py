@@ -33,7 +33,7 @@ from __future__ import annotations
 from msmq.rpc.accounts import AccountFile, AccountsError
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
-from msmq.rpc.interface import Call, Handler, Interface, Operation
+from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
 from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
 from msmq.rpc.security import Authentication, Credentials
 from msmq.rpc.server import RpcServer, ServerConfig
@@ -42,6 +42,7 @@ from msmq.rpc.status import FaultStatus, RpcBindError, RpcConnectionError, RpcEr
 __all__ = [
     "AccountFile",
     "AccountsError",
+    "Answer",
     "AuthLevel",
     "AuthType",
     "Authentication",
@@ -52,6 +53,7 @@ __all__ = [
     "Interface",
     "Limits",
     "Operation",
+    "Promise",
     "RpcBindError",
     "RpcClient",
     "RpcConnectionError",

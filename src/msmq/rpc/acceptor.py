@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
 from msmq.rpc.channel import Channel, Limits, response_head
 from msmq.rpc.pdu import (
+    PLAIN_SIZE,
     SMALLEST_AGREED,
     WHOLE,
     AuthLevel,
@@ -39,11 +40,11 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    take_fragments,
+    read_plain,
 )
 from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus
-from msmq.rpc.syntaxes import answer_context, is_feature_offer
+from msmq.rpc.syntaxes import NDR64, answer_context, is_feature_offer
 
 
 class State(Enum):
@@ -77,17 +78,16 @@ SERVER_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
 """What a PDU of the client means; whatever is not here breaks the protocol and ends the connection."""
 
 
-@dataclass(frozen=True, slots=True)
-class PresentationContext:
+class PresentationContext(NamedTuple):
     """An interface and a transfer syntax that requests name by a number."""
 
     context_id: int
     interface: Syntax
     transfer: Syntax
+    ndr64: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CallArrived:
+class CallArrived(NamedTuple):
     call_id: int
     context: PresentationContext
     opnum: int
@@ -158,7 +158,7 @@ class ServerConnection(Channel):
         authentication: Authentication | None = None,
         secondary_address: bytes = b"",
     ) -> None:
-        super().__init__(limits)
+        super().__init__(limits, PduType.REQUEST)
         self._minimum = minimum
         self._join = join
         self._authentication = authentication or Authentication()
@@ -183,10 +183,8 @@ class ServerConnection(Channel):
         """What the bytes mean. Nothing is raised, whatever they are."""
         if self.state is State.CLOSED:
             return []
-        self._buffer += data
         try:
-            for fragment in take_fragments(self._buffer, self._limits.max_fragment):
-                self._receive(fragment)
+            self._take(data)
         except BadFragmentError as error:
             self._refuse_malformed(error.header.ptype, error.header.call_id)
             self.close(str(error))
@@ -200,7 +198,7 @@ class ServerConnection(Channel):
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
-        self._buffer.clear()
+        self._buffer = b""
         self._incoming.clear()
         self._executing.clear()
         self._partial_bytes = 0
@@ -221,7 +219,7 @@ class ServerConnection(Channel):
             case Action.FINISH:
                 self._finish(fragment)
             case Action.TAKE:
-                self._take(fragment)
+                self._request(fragment)
             case Action.CANCEL:
                 self._cancel(fragment)
             case Action.ORPHAN:
@@ -326,7 +324,9 @@ class ServerConnection(Channel):
             answer = answer_context(element, lambda syntax: self._minimum(syntax) is not None)
             if answer.result == ContextResult.ACCEPTANCE:
                 known = self._contexts.get(element.context_id)
-                wanted = PresentationContext(element.context_id, element.abstract, answer.transfer)
+                wanted = PresentationContext(
+                    element.context_id, element.abstract, answer.transfer, answer.transfer == NDR64
+                )
                 if known is not None and known != wanted:
                     answer = ContextAnswer(
                         ContextResult.PROVIDER_REJECTION,
@@ -405,7 +405,29 @@ class ServerConnection(Channel):
 
     # --- calls ------------------------------------------------------------------------------------------
 
-    def _take(self, fragment: Fragment) -> None:
+    def _take_plain(self, data: bytes, offset: int) -> int:
+        """A request in one PDU of a caller that nobody knows. Whatever there is to object to goes the long way."""
+        length, auth_length, call_id, _, context_id, opnum = read_plain(data, offset)
+        limits = self._limits
+        if (
+            auth_length
+            or not PLAIN_SIZE <= length <= limits.max_fragment
+            or length > len(data) - offset
+            or length > limits.max_unknown_stub
+            or length > limits.max_partial
+            or self._security
+            or self._incoming
+            or call_id in self._executing
+            or self.state is not State.BOUND
+            or self._objection(context_id, None) is not None
+        ):
+            return 0
+        stub = data[offset + PLAIN_SIZE : offset + length]
+        self._executing[call_id] = _Executing(context_id, None)
+        self._events.append(CallArrived(call_id, self._contexts[context_id], opnum, None, stub, None))
+        return length
+
+    def _request(self, fragment: Fragment) -> None:
         call_id = fragment.header.call_id
         head, offset = Request.read_body(fragment)
         try:
@@ -421,7 +443,7 @@ class ServerConnection(Channel):
                 self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
             incoming = _Incoming(head, security)
-            status = self._objection(head, security)
+            status = self._objection(head.p_cont_id, security)
             self._incoming[call_id] = incoming
             if status is not None:
                 self._refuse(call_id, incoming, status)
@@ -440,13 +462,13 @@ class ServerConnection(Channel):
         known = self._incoming.get(call_id)
         return known.head.p_cont_id if known is not None else 0
 
-    def _objection(self, head: Request, security: SecurityContext | None) -> FaultStatus | None:
-        context = self._contexts.get(head.p_cont_id)
+    def _objection(self, context_id: int, security: SecurityContext | None) -> FaultStatus | None:
+        context = self._contexts.get(context_id)
         if context is None:
             return FaultStatus.NCA_UNKNOWN_INTERFACE
         wanted = self._minimum(context.interface)
         level = security.effective_level if security is not None else AuthLevel.NONE
-        if any(known.failed for known in self._security.values()) and security is None:
+        if security is None and self._security and any(known.failed for known in self._security.values()):
             return FaultStatus.ACCESS_DENIED
         if wanted is None or level < wanted:
             return FaultStatus.ACCESS_DENIED
@@ -511,9 +533,14 @@ class ServerConnection(Channel):
     def respond(self, call_id: int, stub: bytes) -> None:
         """Answer a call. One that was orphaned, or whose connection closed, is no longer there to be answered."""
         executing = self._executing.pop(call_id, None)
-        if executing is not None:
-            head = response_head(executing.context_id, executing.cancels)
-            self._send_stub(PduType.RESPONSE, call_id, head, stub, executing.security)
+        if executing is None:
+            return
+        security, context_id, cancels = executing.security, executing.context_id, executing.cancels
+        if security is None or not security.signs:
+            # Windows answers with the low byte of the number alone, so that is what every client copes with.
+            if self._send_plain(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub):
+                return
+        self._send_stub(PduType.RESPONSE, call_id, response_head(context_id, cancels), stub, security)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
         """Answer a call with a status."""

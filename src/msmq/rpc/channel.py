@@ -12,12 +12,16 @@ from typing import Final
 from msmq.errors import DecodeError
 from msmq.rpc.pdu import (
     MIN_FRAGMENT,
+    PLAIN_SIZE,
     CommonHeader,
     Fragment,
     PduFlags,
     PduType,
     Response,
     SecTrailer,
+    plain_beginning,
+    plain_pdu,
+    read_fragment,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 
@@ -45,11 +49,12 @@ class Limits:
 
 
 class Channel:
-    """The part of a connection that does not care which end it is."""
+    """The part of a connection that does not care which end it is. ``received`` is what most PDUs will be."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, received: PduType) -> None:
         self._limits = limits
-        self._buffer = bytearray()
+        self._buffer = b""
+        self._plain = plain_beginning(received)
         self._out: list[bytes] = []
         self._max_xmit = MIN_FRAGMENT
         self._security: dict[int, SecurityContext] = {}
@@ -60,6 +65,39 @@ class Channel:
         data = b"".join(self._out)
         self._out.clear()
         return data
+
+    def _take(self, data: bytes) -> None:
+        """Take what has come since the last time, PDU by PDU; the beginning of one more is kept."""
+        if self._buffer:
+            data = self._buffer + data
+        plain, offset, end = self._plain, 0, len(data)
+        while end - offset >= CommonHeader.SIZE:
+            if data.startswith(plain, offset) and end - offset >= PLAIN_SIZE:
+                size = self._take_plain(data, offset)
+                if size:
+                    offset += size
+                    continue
+            fragment = read_fragment(data, offset, self._limits.max_fragment)
+            if fragment is None:
+                break
+            offset += len(fragment.raw)
+            self._receive(fragment)
+        self._buffer = data[offset:]
+
+    def _take_plain(self, data: bytes, offset: int) -> int:
+        """Take the plain PDU (see `msmq.rpc.pdu`) at ``offset`` and give its size; 0 has it go the long way, if it is
+        whole and as soon as it is."""
+        raise NotImplementedError
+
+    def _receive(self, fragment: Fragment) -> None:
+        raise NotImplementedError
+
+    def _send_plain(self, ptype: PduType, call_id: int, context_id: int, last: int, stub: bytes) -> bool:
+        """Queue a request or response that needs no protection, if one PDU can hold it."""
+        if len(stub) > self._max_xmit - PLAIN_SIZE:
+            return False
+        self._out.append(plain_pdu(ptype, call_id, context_id, last, stub))
+        return True
 
     def _send_stub(
         self, ptype: PduType, call_id: int, head: bytes, stub: bytes, security: SecurityContext | None, flags: int = 0

@@ -58,9 +58,10 @@ class RpcClient:
         self._bind_lock = asyncio.Lock()
         self._broken: RpcConnectionError | None = None
         self._flushing = False
+        self._loop = asyncio.get_running_loop()
         self._writable = asyncio.Event()
         self._writable.set()
-        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
         """Done when the connection is gone."""
         self.shutdown_asked = False
         """Whether the server has asked us to leave when it suits us."""
@@ -152,14 +153,17 @@ class RpcClient:
         """Make one call of a bound interface and wait for its answer; a fault raises RpcFault."""
         bound = self._contexts[operation]
         assert bound.context_id is not None
-        ndr64 = bound.transfer == NDR64
+        ndr64 = bound.ndr64
         stub = request.encode(ndr64)
-        await self._writable.wait()
-        self._check()
+        if not self._writable.is_set():
+            await self._writable.wait()
+        if self._broken is not None:
+            raise RpcConnectionError(str(self._broken))
         call_id = self._machine.call(bound.context_id, operation.opnum, stub, object_uuid)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[bytes] = self._loop.create_future()
         self._calls[call_id] = answer
-        self._flush_soon()
+        if not self._flushing:
+            self._flush_soon()
         try:
             data = await answer
         except asyncio.CancelledError:
@@ -202,7 +206,7 @@ class RpcClient:
         """Write when this turn of the loop is over: other calls that are made in it share the writing."""
         if not self._flushing:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -217,13 +221,16 @@ class RpcClient:
 
     def received(self, data: bytes) -> None:
         for event in self._machine.receive_data(data):
-            self._handle(event)
+            if type(event) is ResponseArrived:
+                answer = self._calls.get(event.call_id)
+                if answer is not None and not answer.done():
+                    answer.set_result(event.stub)
+            else:
+                self._handle(event)
         self._flush()
 
     def _handle(self, event: Event) -> None:
         match event:
-            case ResponseArrived(call_id, stub):
-                _settle(self._calls.get(call_id), stub)
             case FaultArrived(call_id, status, did_not_execute):
                 _fail(self._calls.get(call_id), RpcFault(status, did_not_execute))
             case Bound():

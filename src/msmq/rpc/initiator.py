@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
 from msmq.rpc.channel import Channel, Limits
 from msmq.rpc.pdu import (
     MIN_FRAGMENT,
+    PLAIN_SIZE,
     WHOLE,
     Bind,
     BindAck,
@@ -31,10 +32,10 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    take_fragments,
+    read_plain,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
-from msmq.rpc.syntaxes import NDR, OUR_FEATURES, feature_syntax
+from msmq.rpc.syntaxes import NDR, NDR64, OUR_FEATURES, feature_syntax
 from msmq.rpc.verification import Meant, append_trailer
 
 
@@ -86,6 +87,7 @@ class Bound:
     transfer: Syntax
     result: int
     reason: int
+    ndr64: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +97,7 @@ class BindRefused:
     reason: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseArrived:
+class ResponseArrived(NamedTuple):
     call_id: int
     stub: bytes
 
@@ -132,7 +133,7 @@ class ClientConnection(Channel):
     """One connection to a server, with at most one security context."""
 
     def __init__(self, limits: Limits, security: SecurityContext | None = None) -> None:
-        super().__init__(limits)
+        super().__init__(limits, PduType.RESPONSE)
         self._mine = security
         self._waiting: dict[int, _Waiting] = {}
         self._received = 0
@@ -200,6 +201,9 @@ class ClientConnection(Channel):
         call_id = self._take_call_id()
         self._waiting[call_id] = _Waiting()
         security = self._mine
+        if object_uuid is None and (security is None or not security.signs):
+            if self._send_plain(PduType.REQUEST, call_id, context_id, opnum, stub):
+                return call_id
         if security is not None and security.signs:
             interface, transfer = self._interfaces[context_id]
             signed = self.header_signing
@@ -231,10 +235,8 @@ class ClientConnection(Channel):
         """What the bytes mean. Nothing is raised, whatever they are."""
         if self.state is State.CLOSED:
             return []
-        self._buffer += data
         try:
-            for fragment in take_fragments(self._buffer, self._limits.max_fragment):
-                self._receive(fragment)
+            self._take(data)
         except (DecodeError, AuthenticationError) as error:
             self.close(str(error))
         events, self._events = self._events, []
@@ -244,9 +246,29 @@ class ClientConnection(Channel):
         if self.state is State.CLOSED:
             return
         self.state = State.CLOSED
-        self._buffer.clear()
+        self._buffer = b""
         self._waiting.clear()
         self._events.append(ConnectionClosed(reason))
+
+    def _take_plain(self, data: bytes, offset: int) -> int:
+        """An answer in one PDU where nothing is signed. Whatever is amiss goes the long way."""
+        length, auth_length, call_id, _, _, _ = read_plain(data, offset)
+        waiting, limits = self._waiting.get(call_id), self._limits
+        if (
+            auth_length
+            or not PLAIN_SIZE <= length <= limits.max_fragment
+            or length > len(data) - offset
+            or length > limits.max_stub
+            or self._received + length > limits.max_partial
+            or (self._mine is not None and self._mine.signs)
+            or waiting is None
+            or waiting.stub is not None
+            or self.state is not State.BOUND
+        ):
+            return 0
+        del self._waiting[call_id]
+        self._events.append(ResponseArrived(call_id, data[offset + PLAIN_SIZE : offset + length]))
+        return length
 
     def _receive(self, fragment: Fragment) -> None:
         try:
@@ -295,6 +317,7 @@ class ClientConnection(Channel):
                 answer.transfer,
                 answer.result,
                 answer.reason,
+                answer.transfer == NDR64,
             )
         )
 

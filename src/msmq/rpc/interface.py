@@ -5,9 +5,12 @@
     ECHO = Operation(0, "Echo", EchoRequest, EchoResponse)
     ECHOES = Interface("echoes", Syntax(guid_from_text("..."), 1, 0), (ECHO, ...))
 
-A server registers it with a handler for each operation, `async def handler(call: Call, request) -> response`; a
-client calls ``await client.call(ECHO, EchoRequest(...))``. A handler that raises `RpcFault` or an `MQError` has
-its caller told the status in a fault PDU.
+A server registers it with a handler for each operation, ``handler(call: Call, request)``; a client calls
+``await client.call(ECHO, EchoRequest(...))``. A handler that raises `RpcFault` or an `MQError` has its caller told the
+status in a fault PDU.
+
+A handler that knows its answer returns it, and it is sent with the others of the same read: that costs no task. One
+that has to wait returns a `Promise`, or is a coroutine, which then becomes a task.
 """
 
 from __future__ import annotations
@@ -62,6 +65,46 @@ class Interface:
         return self._by_opnum.get(opnum)
 
 
+class Promise:
+    """An answer that is not there yet. A handler returns it instead of an answer, and gives the answer when it has it.
+
+    When the client gives the call up, or is gone, ``abandoned`` is called instead, once and at once; whatever is
+    answered after that is dropped. ``hurried`` is called when the client asks for an early answer (co_cancel).
+    """
+
+    __slots__ = ("_abandoned", "_deliver", "_hurried", "over")
+
+    def __init__(
+        self, abandoned: Callable[[], None] | None = None, hurried: Callable[[], None] | None = None
+    ) -> None:
+        self._abandoned = abandoned
+        self._hurried = hurried
+        self._deliver: Callable[[Parameters | Exception], None] | None = None
+        self.over = False
+
+    def answer(self, answer: Parameters | Exception) -> None:
+        """Give the answer; an exception means what it means when a handler raises it."""
+        assert self._deliver is not None, "who has the answer already returns it"
+        if not self.over:
+            self.over = True
+            self._deliver(answer)
+
+    # --- for the runtime --------------------------------------------------------------------------------
+
+    def deliver_to(self, deliver: Callable[[Parameters | Exception], None]) -> None:
+        self._deliver = deliver
+
+    def abandon(self) -> None:
+        if not self.over:
+            self.over = True
+            if self._abandoned is not None:
+                self._abandoned()
+
+    def hurry(self) -> None:
+        if not self.over and self._hurried is not None:
+            self._hurried()
+
+
 @dataclass(eq=False, slots=True)
 class Call:
     """What a handler knows about the call it serves."""
@@ -82,9 +125,15 @@ class Call:
     """The address of ours that it came to."""
     connection: Hashable
     """The same for all calls of one connection, and for nothing else."""
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client asks for an early answer (co_cancel). When it gives the call up, or its connection is
-    gone, the handler's task is cancelled instead."""
+    _cancelled: asyncio.Event | None = None
+
+    @property
+    def cancelled(self) -> asyncio.Event:
+        """Set when the client asks for an early answer (co_cancel). When it gives the call up, or its connection is
+        gone, the handler's task is cancelled instead."""
+        if self._cancelled is None:
+            self._cancelled = asyncio.Event()
+        return self._cancelled
 
     def open_handle(self, target: Any, rundown: Callable[[Any], None] | None = None) -> bytes:
         """A context handle for ``target``; ``rundown(target)`` is called if the client goes away with it open."""
@@ -99,4 +148,5 @@ class Call:
         return self.group.handles.close(handle, self.interface.syntax, self.token)
 
 
-Handler = Callable[[Call, Any], Awaitable[Parameters]]
+Answer = Parameters | Promise | Awaitable[Parameters]
+Handler = Callable[[Call, Any], Answer]

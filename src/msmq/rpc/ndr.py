@@ -24,6 +24,10 @@ What is checked. Every count against the bytes that remain before anything is re
 the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_is`` and ``switch_is`` against the
 field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
 
+Shortcuts. Parameters of a known size are read and written by one ``struct`` (`Fixed`). Others may be declared with a
+`Shortcut` for the one form that nearly all of them have. A shortcut knows that form alone and leaves everything else,
+whatever is wrong included, to the declaration; so it changes how fast something is read, and never what it means.
+
 How it works. A type reads by calling ``assign`` with its value: at once, or, behind a pointer, when the pointee's
 turn comes. ``scope`` is the structure the field stands in, which is where ``size_is`` looks.
 """
@@ -35,7 +39,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_type_hints
+from operator import attrgetter
+from typing import Any, ClassVar, Protocol, Self, TypeVar, dataclass_transform, get_type_hints
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.rpc.ndr_scalars import (
@@ -65,8 +70,8 @@ from msmq.rpc.ndr_scalars import (
 from msmq.wire.ndr import NdrReader, NdrWriter
 
 __all__ = [
-    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Silent", "Struct",
-    "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8", "i16",
+    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Shortcut", "Silent",
+    "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8", "i16",
     "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
 ]  # fmt: skip
 
@@ -420,9 +425,19 @@ def _inside(kind: NdrType) -> NdrType:
     return kind.of if isinstance(kind, Array) else kind
 
 
+class Shortcut(Protocol):
+    """A quick way for the usual form of some parameters; values are those of the fields, in their order."""
+
+    def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
+        """The values and where they end, or None for what is to go the long way."""
+
+    def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
+        """The stub, or None for what is to go the long way."""
+
+
 class Fixed:
     """Parameters that are nothing but numbers and bytes of known length: they lie alike in NDR and NDR64, and one
-    ``struct`` reads and writes them all. What it does not like is left to the long way, which says why."""
+    ``struct`` reads and writes them all."""
 
     def __init__(self, members: Sequence[tuple[str, NdrType]]) -> None:
         layout, offset = "<", 0
@@ -446,8 +461,7 @@ class Fixed:
         kinds = [kind.of if isinstance(kind, Range) else kind for _, kind in members]
         return Fixed(members) if kinds and all(kind.code is not None for kind in kinds) else None
 
-    def unpack(self, stub: bytes) -> tuple[tuple[Any, ...], int] | None:
-        """The values and where they end, or None."""
+    def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
         if len(stub) < self._struct.size:
             return None
         values = self._struct.unpack_from(stub)
@@ -456,7 +470,7 @@ class Fixed:
                 return None
         return values, self._struct.size
 
-    def pack(self, values: Sequence[Any]) -> bytes | None:
+    def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
         for index, size in self._octets:
             if not isinstance(values[index], bytes) or len(values[index]) != size:
                 return None
@@ -474,13 +488,20 @@ class Parameters:
 
     __slots__ = ()
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
-    FIXED: ClassVar[Fixed | None] = None
+    SHORTCUT: ClassVar[Shortcut | None] = None
+    VALUES: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    """Gives the values of all fields."""
 
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
         """The parameters and where in ``stub`` they end."""
-        if cls.FIXED is not None and (fixed := cls.FIXED.unpack(stub)) is not None:
-            return cls(*fixed[0]), fixed[1]
+        if cls.SHORTCUT is not None and (found := cls.SHORTCUT.unpack(stub, ndr64)) is not None:
+            return cls(*found[0]), found[1]
+        return cls.decode_declared(stub, ndr64)
+
+    @classmethod
+    def decode_declared(cls, stub: bytes, ndr64: bool) -> tuple[Self, int]:
+        """The long way, which says what is wrong."""
         reader = Decoder(stub, ndr64)
         value = object.__new__(cls)
         for name, kind in cls.MEMBERS:
@@ -490,15 +511,26 @@ class Parameters:
         return value, reader.offset
 
     def encode(self, ndr64: bool = False) -> bytes:
-        if self.FIXED is not None:
-            fixed = self.FIXED.pack([getattr(self, name) for name, _ in self.MEMBERS])
-            if fixed is not None:
-                return fixed
+        cls = type(self)
+        if cls.SHORTCUT is not None:
+            stub = cls.SHORTCUT.pack(cls.VALUES(self), ndr64)
+            if stub is not None:
+                return stub
+        return self.encode_declared(ndr64)
+
+    def encode_declared(self, ndr64: bool) -> bytes:
+        """The long way."""
         writer = NdrWriter(ndr64)
         for name, kind in self.MEMBERS:
             kind.write(writer, getattr(self, name), self)
             writer.resolve()
         return writer.getvalue()
+
+
+def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 T = TypeVar("T", bound=Struct | Parameters)
@@ -517,7 +549,9 @@ def declare(plain: type[T]) -> type[T]:
         members.append((field.name, kind))
     cls.MEMBERS = tuple(members)
     if issubclass(cls, Parameters):
-        cls.FIXED = Fixed.of(members)
+        cls.VALUES = _values_of([name for name, _ in members])
+        if cls.SHORTCUT is None:
+            cls.SHORTCUT = Fixed.of(members)
     return cls
 
 

@@ -3,7 +3,8 @@
 Every PDU is the same three things: a common header, a body that depends on its type, and, when the connection is
 authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `Fragment` is a PDU
 taken apart that far; the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
-`take_fragments` cuts a stream into PDUs.
+`read_fragment` cuts one off a stream. Nearly every request and response is one PDU without verifier and object;
+`plain_pdu` and `read_plain` write and read such a one in a single step.
 
 Integers are little-endian. A peer may announce another representation in its header; nobody who speaks these
 interfaces does, and we refuse it: the alternative is a second reader that only fuzzers would ever run.
@@ -11,7 +12,7 @@ interfaces does, and we refuse it: the alternative is a second reader that only 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
@@ -206,24 +207,22 @@ def check_header(header: CommonHeader) -> None:
         raise DecodeError(f"a PDU of {header.frag_length} bytes has no room for its header", 8)
 
 
-def take_fragments(buffer: bytearray, max_fragment: int) -> Iterator[Fragment]:
-    """Take the whole PDUs off the front of ``buffer``; one longer than ``max_fragment`` is refused at its header."""
-    while len(buffer) >= CommonHeader.SIZE:
-        header = CommonHeader.decode(bytes(buffer[: CommonHeader.SIZE]))
-        check_header(header)
-        if header.frag_length > max_fragment:
-            raise BadFragmentError(
-                header, f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed"
-            )
-        if len(buffer) < header.frag_length:
-            return
-        raw = bytes(buffer[: header.frag_length])
-        del buffer[: header.frag_length]
-        try:
-            fragment = Fragment.decode(raw, header)
-        except DecodeError as error:
-            raise BadFragmentError(header, error.reason) from error
-        yield fragment
+def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | None:
+    """The PDU that begins at ``offset``, or None when it is not whole yet; one longer than ``max_fragment`` is refused at
+    its header."""
+    if len(data) - offset < CommonHeader.SIZE:
+        return None
+    header = CommonHeader.decode(data, offset)
+    check_header(header)
+    if header.frag_length > max_fragment:
+        raise BadFragmentError(header, f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed")
+    raw = data[offset : offset + header.frag_length]
+    if len(raw) < header.frag_length:
+        return None
+    try:
+        return Fragment.decode(raw, header)
+    except DecodeError as error:
+        raise BadFragmentError(header, error.reason) from error
 
 
 class BadFragmentError(DecodeError):
@@ -422,3 +421,32 @@ class Fault(Wire):
     fault_flags: u8 = 0
     status: u32 = 0
     reserved: u32 = 0
+
+
+# --- requests and responses that are one PDU ---------------------------------------------------------
+
+_PLAIN_FRONT: Final = struct.Struct("<BBBB4sHHIIHH")
+_PLAIN_REST: Final = struct.Struct("<8xHHIIHH")
+PLAIN_SIZE: Final = _PLAIN_FRONT.size
+"""What comes before the stub: the common header and the head, which has the same size in both."""
+
+
+def plain_beginning(ptype: PduType) -> bytes:
+    """The bytes that a plain PDU begins with: everything in front of its length."""
+    return bytes((VERSION, 0, ptype, WHOLE)) + LITTLE_ENDIAN
+
+
+def plain_pdu(ptype: PduType, call_id: int, context_id: int, last: int, stub: bytes) -> bytes:
+    """A request or a response; ``last`` is the opnum of one, and how often the other was cancelled."""
+    size = len(stub)
+    length = PLAIN_SIZE + size
+    return (
+        _PLAIN_FRONT.pack(
+            VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last
+        )
+        + stub
+    )
+
+
+read_plain: Final = _PLAIN_REST.unpack_from
+"""frag_length, auth_length, call_id, alloc_hint, p_cont_id and ``last`` of a PDU with a `plain_beginning`."""

@@ -1,9 +1,10 @@
 """The RPC server on asyncio: connections, calls, limits (MS-RPCE 3.3.3).
 
-Each call is a task, so one that waits keeps neither its connection nor another call waiting. A connection that is
-lost, or a call that is orphaned, cancels the tasks; when they have ended the connection leaves its association
-group, and the last one to leave runs the group's context handles down. So a handler that is cancelled cleans up
-before its handles are.
+A call whose handler knows the answer is answered while the read that brought it is being taken apart, and all answers
+of a read leave in one write. A call that waits is a `Promise` of its handler or a task, and keeps neither its connection
+nor another call waiting. A connection that is lost, or a call that is orphaned, abandons the promise or cancels the task;
+when all have ended the connection leaves its association group, and the last one to leave runs the group's context
+handles down. So a handler cleans up before its handles are run down.
 
 What a stranger can cost is bounded: connections in all and per address, connections that have not bound yet and for
 how long, fragments, stubs, calls (`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than
@@ -16,9 +17,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from functools import partial
+from typing import Any, Final, cast
 
-from msmq.errors import DecodeError, EncodeError, MQError
+from msmq.errors import DecodeError, MQError
 from msmq.rpc.acceptor import (
     CallArrived,
     CallCancelled,
@@ -30,15 +32,16 @@ from msmq.rpc.acceptor import (
 )
 from msmq.rpc.association import AssociationGroup, AssociationGroups
 from msmq.rpc.channel import Limits
-from msmq.rpc.interface import Call, Handler, Interface
+from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
+from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
 from msmq.rpc.security import Authentication, AuthenticationError
 from msmq.rpc.status import FaultStatus, RpcFault
-from msmq.rpc.syntaxes import NDR64
 from msmq.rpc.verification import Meant, check_trailer
 from msmq.security.access import Token
 
 _log = logging.getLogger(__name__)
+_NOBODY: Final = Token.anonymous()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,15 @@ class _Registration:
     minimum: AuthLevel
 
 
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What a request means: an operation that is served."""
+
+    interface: Interface
+    operation: Operation[Any, Any]
+    handler: Handler
+
+
 class RpcServer:
     """A server of any number of interfaces on any number of addresses."""
 
@@ -88,9 +100,10 @@ class RpcServer:
         self.ports: list[tuple[str, int]] = []
         """The addresses that are listened on."""
         self._registered: dict[Syntax, _Registration] = {}
+        self._methods: dict[tuple[Syntax, int], _Method] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- interfaces -------------------------------------------------------------------------------------
 
@@ -100,6 +113,7 @@ class RpcServer:
         """Serve ``interface``; calls below the ``minimum`` level are denied. An operation that is declared and has
         no handler is out of range for the client."""
         self._registered[interface.syntax] = _Registration(interface, dict(handlers), minimum)
+        self._methods.clear()
 
     @property
     def interfaces(self) -> list[Interface]:
@@ -118,6 +132,19 @@ class RpcServer:
     def minimum(self, syntax: Syntax) -> AuthLevel | None:
         found = self.registration(syntax)
         return found.minimum if found is not None else None
+
+    def method(self, syntax: Syntax, opnum: int) -> _Method | None:
+        """The operation that a request of an interface names, if it is served."""
+        known = self._methods.get((syntax, opnum))
+        if known is not None:
+            return known
+        found = self.registration(syntax)
+        operation = found.interface.find(opnum) if found is not None else None
+        handler = found.handlers.get(opnum) if found is not None else None
+        if found is None or operation is None or handler is None:
+            return None
+        method = self._methods[syntax, opnum] = _Method(found.interface, operation, handler)
+        return method
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -163,20 +190,40 @@ class RpcServer:
     def left(self, connection: _Connection) -> None:
         """A connection is lost: when its calls have ended, it leaves its group."""
         self._connections.discard(connection)
-        if connection.group is not None or connection.calls:
+        if connection.group is not None or connection.tasks:
             self.spawn(self._settle(connection))
 
     async def _settle(self, connection: _Connection) -> None:
-        if connection.calls:
-            await asyncio.wait(list(connection.calls.values()))
+        if connection.tasks:
+            await asyncio.wait(list(connection.tasks))
         if connection.group is not None:
             self.groups.leave(connection, connection.group)
 
-    def spawn(self, work: object) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]
+    def spawn(self, work: Any) -> asyncio.Task[Any]:
+        task: asyncio.Task[Any] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A call that has no answer yet."""
+
+    call: Call
+    promise: Promise | None
+    task: asyncio.Task[Parameters] | None
+
+    def give_up(self) -> None:
+        if self.promise is not None:
+            self.promise.abandon()
+        if self.task is not None:
+            self.task.cancel()
+
+    def hurry(self) -> None:
+        if self.promise is not None:
+            self.promise.hurry()
+        self.call.cancelled.set()
 
 
 class _Connection(asyncio.Protocol):
@@ -187,10 +234,12 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._machine: ServerConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._known: dict[int, Call] = {}
+        self._waiting: dict[int, _Waiting] = {}
+        self._loop = asyncio.get_running_loop()
         self._last_call_s = 0.0
         self._flushing = False
-        self.calls: dict[int, asyncio.Task[None]] = {}
+        self.tasks: set[asyncio.Task[Parameters]] = set()
+        """Calls that wait as tasks."""
         self.group: AssociationGroup | None = None
         self.peer = self.local = ""
 
@@ -226,7 +275,10 @@ class _Connection(asyncio.Protocol):
             return
         self._server.statistics.packets_in += 1
         for event in self._machine.receive_data(data):
-            self._handle(event)
+            if type(event) is CallArrived:
+                self._begin(event)
+            else:
+                self._handle(event)
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -235,8 +287,9 @@ class _Connection(asyncio.Protocol):
         if self._machine is None:
             return
         self._machine.close("the connection is gone")
-        for task in self.calls.values():
-            task.cancel()
+        waiting, self._waiting = self._waiting, {}
+        for call in waiting.values():
+            call.give_up()
         self._server.left(self)
 
     def pause_writing(self) -> None:
@@ -270,7 +323,7 @@ class _Connection(asyncio.Protocol):
         """Write when this turn of the loop is over: other calls that end in it share the writing."""
         if not self._flushing:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _still_opening(self) -> None:
         if self.opening:
@@ -280,7 +333,7 @@ class _Connection(asyncio.Protocol):
 
     def _watch_idle(self) -> None:
         """Close a connection that nobody uses; calls and open handles are use."""
-        idle = not self.calls and not (self.group is not None and len(self.group.handles))
+        idle = not self._waiting and not (self.group is not None and len(self.group.handles))
         timeout_s = self._server.config.idle_timeout_s
         if idle and self._quiet_s() >= timeout_s:
             self.abort("idle")
@@ -300,62 +353,107 @@ class _Connection(asyncio.Protocol):
 
     def _handle(self, event: Event) -> None:
         match event:
-            case CallArrived():
-                self._begin(event)
             case CallCancelled(call_id):
-                if call_id in self._known:
-                    self._known[call_id].cancelled.set()
+                if call_id in self._waiting:
+                    self._waiting[call_id].hurry()
             case CallOrphaned(call_id):
-                if call_id in self.calls:
-                    self.calls[call_id].cancel()
+                if call_id in self._waiting:
+                    self._waiting.pop(call_id).give_up()
             case ConnectionClosed(reason):
                 _log.debug("RPC connection of %s closes: %s", self.peer, reason)
 
     def _begin(self, arrived: CallArrived) -> None:
+        """Have a call served, and answer it if its handler can."""
         self._server.statistics.calls_in += 1
-        self._last_call_s = asyncio.get_running_loop().time()
-        task = self._server.spawn(self._run(arrived))
-        self.calls[arrived.call_id] = task
-        task.add_done_callback(lambda _: self._ended(arrived.call_id, task))
-
-    def _ended(self, call_id: int, task: asyncio.Task[None]) -> None:
-        if self.calls.get(call_id) is task:
-            del self.calls[call_id]
-            self._known.pop(call_id, None)
-
-    async def _run(self, arrived: CallArrived) -> None:
-        machine = self._machine
-        assert machine is not None
-        call_id = arrived.call_id
+        self._last_call_s = self._loop.time()
         try:
-            machine.respond(call_id, await self._serve(arrived, machine))
+            method, call, request = self._read(arrived)
+            answer = method.handler(call, request)
+        except Exception as error:
+            self._answer(arrived, error)
+            return
+        if isinstance(answer, Parameters):
+            self._answer(arrived, answer)
+        else:
+            self._wait(arrived, call, answer)
+
+    def _wait(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
+        call_id = arrived.call_id
+        if isinstance(answer, Promise):
+            waiting = self._waiting[call_id] = _Waiting(call, answer, None)
+            answer.deliver_to(partial(self._answer_later, arrived, waiting))
+            return
+        task: asyncio.Task[Parameters] = self._server.spawn(answer)
+        waiting = self._waiting[call_id] = _Waiting(call, None, task)
+        self.tasks.add(task)
+        task.add_done_callback(partial(self._ended, arrived, waiting))
+
+    def _ended(self, arrived: CallArrived, waiting: _Waiting, task: asyncio.Task[Parameters]) -> None:
+        self.tasks.discard(task)
+        if task.cancelled():
+            self._answer_later(arrived, waiting, RpcFault(FaultStatus.NCA_FAULT_CANCEL))
+        else:
+            error = task.exception()
+            assert error is None or isinstance(error, Exception)
+            self._answer_later(arrived, waiting, error or task.result())
+
+    def _answer_later(self, arrived: CallArrived, waiting: _Waiting, answer: Parameters | Exception) -> None:
+        if self._waiting.get(arrived.call_id) is waiting:  # otherwise nobody waits for it any more
+            del self._waiting[arrived.call_id]
+            self._answer(arrived, answer)
+            self._flush_soon()
+
+    def _answer(self, arrived: CallArrived, answer: Parameters | Exception) -> None:
+        machine, call_id = self._machine, arrived.call_id
+        assert machine is not None
+        try:
+            if isinstance(answer, Exception):
+                raise answer
+            machine.respond(call_id, answer.encode(arrived.context.ndr64))
         except RpcFault as fault:
             machine.fault(call_id, fault.status, executed=not fault.did_not_execute)
         except MQError as error:
             machine.fault(call_id, error.code)
         except AuthenticationError as error:
             machine.close(f"an answer cannot be protected: {error}")
-        except asyncio.CancelledError:
-            machine.fault(call_id, FaultStatus.NCA_FAULT_CANCEL)
-            self._flush()
-            raise
         except Exception:
             _log.exception("operation %d of %s failed", arrived.opnum, arrived.context.interface)
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
-        self._flush_soon()
 
-    async def _serve(self, arrived: CallArrived, machine: ServerConnection) -> bytes:
-        context = arrived.context
-        found = self._server.registration(context.interface)
-        operation = found.interface.find(arrived.opnum) if found is not None else None
-        if found is None or operation is None or arrived.opnum not in found.handlers:
+    def _read(self, arrived: CallArrived) -> tuple[_Method, Call, Any]:
+        """What a call asks for, of whom, and what its handler is to know."""
+        context, security = arrived.context, arrived.security
+        method = self._server.method(context.interface, arrived.opnum)
+        if method is None:
             raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
-        ndr64 = context.transfer == NDR64
+        ndr64 = context.ndr64
         try:
-            request, end = operation.request.decode(arrived.stub, ndr64)
+            request, end = method.operation.request.decode(arrived.stub, ndr64)
         except DecodeError as error:
-            _log.debug("%s.%s of %s: %s", found.interface.name, operation.name, self.peer, error)
+            _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
             raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
+        if end < len(arrived.stub):
+            self._check_trailer(arrived, end)
+        assert self.group is not None
+        identity = security.identity if security is not None else None
+        call = Call(
+            method.interface,
+            method.operation,
+            arrived.object,
+            ndr64,
+            identity.token if identity is not None else _NOBODY,
+            identity.principal if identity is not None else None,
+            security.effective_level if security is not None else AuthLevel.NONE,
+            self.group,
+            self.peer,
+            self.local,
+            self,
+        )
+        return method, call, request
+
+    def _check_trailer(self, arrived: CallArrived, end: int) -> None:
+        context, machine = arrived.context, self._machine
+        assert machine is not None
         meant = Meant(
             context.interface,
             context.transfer,
@@ -368,25 +466,3 @@ class _Connection(asyncio.Protocol):
             check_trailer(arrived.stub, end, meant)
         except DecodeError as error:
             raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True) from error
-        assert self.group is not None
-        identity = arrived.security.identity if arrived.security is not None else None
-        call = Call(
-            found.interface,
-            operation,
-            arrived.object,
-            ndr64,
-            identity.token if identity is not None else Token.anonymous(),
-            identity.principal if identity is not None else None,
-            arrived.security.effective_level if arrived.security is not None else AuthLevel.NONE,
-            self.group,
-            self.peer,
-            self.local,
-            self,
-        )
-        self._known[arrived.call_id] = call
-        response = await found.handlers[arrived.opnum](call, request)
-        try:
-            return response.encode(ndr64)
-        except EncodeError:
-            _log.exception("the answer of %s.%s cannot be written", found.interface.name, operation.name)
-            raise RpcFault(FaultStatus.NCA_FAULT_UNSPECIFIED) from None

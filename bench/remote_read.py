@@ -1,16 +1,16 @@
 """Remote read over loopback: what a message costs that is received with acknowledgment, and one that is peeked at.
 
-Run: ``python bench/remote_read.py [--messages 4000] [--window 32]`` (or ``make bench``). Client and server are processes
-of their own, as people run them, and so are those of the baseline. What counts is the ratio.
+Run: ``python bench/remote_read.py [--messages 4000] [--window 32]`` (or ``make bench``). Client and server are
+processes of their own, as people run them, and so are those of the baseline. What counts is the ratio.
 
 * **One at a time**: R_StartReceive and R_EndReceive, each waits for its answer.
 * **Pipelined**: the same with a window of messages under way.
 * **Peeked**: `msmq.direct.browse` with as many chains.
-* **Echo**: the same PDUs, byte for byte as long and in the same order, between two bare asyncio protocols that do nothing
-  but find the end of each; with the same number of calls under way. Two calls are one message.
+* **Echo**: the same PDUs, byte for byte as long and in the same order, between two bare asyncio protocols that do
+  nothing but find the end of each; with the same number of calls under way. Two calls are one message.
 
-Messages are 1 KB, express, in a queue on a simulated disk: what a disk costs is measured by ``bench/manager.py``. Callers
-are not authenticated. The processor time of both sides is told too: it does not depend on who else is at work.
+Messages are 1 KB, express, in a queue on a simulated disk: what a disk costs is measured by ``bench/manager.py``.
+Callers are not authenticated. The processor time of both sides is told too: it depends less on who else is at work.
 """
 
 from __future__ import annotations
@@ -257,10 +257,17 @@ async def measure(server: Server, messages: int, window: int) -> tuple[dict[str,
         reply = await queue.host.client.call(idl.R_START_RECEIVE, start)
         await queue.purge()
         end = idl.EndReceive(queue.handle, idl.RR_ACK, 1)
-        return found, (len(start.encode()), len(reply.encode()), len(end.encode()), len(idl.Status(0).encode()))
+        return found, (
+            len(start.encode()),
+            len(reply.encode()),
+            len(end.encode()),
+            len(idl.Status(0).encode()),
+        )
 
 
-async def measure_echo(server: Server, sizes: tuple[int, ...], messages: int, window: int) -> dict[str, Speed]:
+async def measure_echo(
+    server: Server, sizes: tuple[int, ...], messages: int, window: int
+) -> dict[str, Speed]:
     requests = (pdu(sizes[0], 0), pdu(sizes[2], 1))
     loop = asyncio.get_running_loop()
     transport, client = await loop.create_connection(EchoClient, HOST, server.port)
@@ -297,7 +304,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     runs = [one_round(options.messages, options.window) for _ in range(options.rounds)]
-    print(f"{options.messages} messages of {len(BODY)} bytes, {options.window} under way, best of {len(runs)}")
+    print(
+        f"{options.messages} messages of {len(BODY)} bytes, {options.window} under way, best of {len(runs)}"
+    )
     for name in (ONE, PIPELINED, PEEKED):
         best, echo = (max(run[side][name] for run in runs) for side in (0, 1))
         print(

@@ -34,11 +34,11 @@ async def opened(
 
 
 def _strict(served: Served, lenient: Handler) -> Handler:
-    async def start(call: Call, request: Any) -> Any:
+    def start(call: Call, request: Any) -> Any:
         meaning = ACTIONS[request.ul_action]
         if meaning.seek is not None and served.host.find().positions.get(request.lookup_id) is None:
             return idl.StartReceiveReply(0, 0, 0, None, NOT_FOUND)
-        return await lenient(call, request)
+        return lenient(call, request)
 
     return start
 

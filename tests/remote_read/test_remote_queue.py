@@ -44,9 +44,9 @@ async def watched(
     seen: Seen = []
 
     def watch(opnum: int, handler: Handler) -> Handler:
-        async def note(call: Call, request: Any) -> Any:
+        def note(call: Call, request: Any) -> Any:
             seen.append((opnum, request))
-            return await handler(call, request)
+            return handler(call, request)
 
         return note
 

@@ -20,8 +20,8 @@ from msmq.wire.trailers import (
     MessagePacket,
     SourceAddress,
     SubqueueHeader,
-    as_remotely_read,
     expiry_time,
+    remotely_read,
 )
 from tests.wire import builders, messages
 from tests.wire.builders import patched, patched_u32
@@ -38,6 +38,10 @@ u32s = st.integers(0, INFINITE)
 MESSAGE = messages.message()
 START = MESSAGE.size
 """Where the trailing headers begin."""
+
+
+def as_remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None = None) -> UserMessage:
+    return UserMessage.route(remotely_read(message, source))
 
 
 @st.composite

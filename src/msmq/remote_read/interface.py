@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from msmq.remote_read.one_section import OneSection
 from msmq.rpc.interface import Interface, Operation
 from msmq.rpc.ndr import (
     Array,
@@ -151,6 +152,8 @@ class StartTransactionalReceive(Parameters):
 
 @declare
 class StartReceiveReply(Parameters):
+    SHORTCUT = OneSection()
+
     pdw_arrive_time: u32
     p_sequence_id: u64
     pdw_number_of_sections: u32

@@ -17,7 +17,7 @@ from msmq.wire.trailers import (
     ExtendedAddressHeader,
     ExtensionHeader,
     SubqueueHeader,
-    as_remotely_read,
+    remotely_read,
 )
 
 _NAME_CHARACTERS: Final = 31
@@ -37,8 +37,7 @@ def sections_of(
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
     source = _address(message.local.source_address)
-    data = as_remotely_read(message.packet, source).data
-    return data + _trailers(queue, message, transactions, source)
+    return remotely_read(message.packet, source) + _trailers(queue, message, transactions, source)
 
 
 @lru_cache(maxsize=256)

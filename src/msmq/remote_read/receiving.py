@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable
 from typing import Final
 
-from msmq.errors import InvalidParameterError, OperationCancelledError
+from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
 from msmq.manager.cursor import Cursor
-from msmq.manager.queue import Queue, ReadDone, ReadResult
+from msmq.manager.model import MessageSeekAction
+from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.reading import INFINITE
+from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
-from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, Meaning, meaning_of
+from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, meaning_of
 from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.interface import StartReceive, StartReceiveReply, StartTransactionalReceive
 from msmq.remote_read.packing import sections_of
-from msmq.rpc.interface import Call
+from msmq.rpc.interface import Call, Promise
 
 MQ_OK: Final = 0
 STATUS_INVALID_HANDLE: Final = 0xC0000008
+
+_log = logging.getLogger(__name__)
+_TAKEN: Final = StartReceiveReply(0, 0, 0, None, OperationCancelledError.code)
 
 Start = StartReceive | StartTransactionalReceive
 Check = Callable[[Queue, bool], None]
@@ -30,21 +36,21 @@ class Receiving:
     """Reads that are under way."""
 
     def __init__(
-        self, manager: QueueManager, handles: Handles, durable: Callable[[], Awaitable[None]]
+        self, manager: QueueManager, handles: Handles, when_durable: Callable[[Callable[[], None]], None]
     ) -> None:
         self.manager = manager
         self.handles = handles
-        self.durable = durable
+        self.when_durable = when_durable
 
-    async def start(
+    def start(
         self,
         call: Call,
         request: Start,
         *,
         check: Check | None = None,
         transaction: Transaction | None = None,
-    ) -> StartReceiveReply:
-        """A read from its call to its answer. With ``check`` it is one of a transaction."""
+    ) -> StartReceiveReply | Promise:
+        """A read from its call to its answer, or as far as it gets now. With ``check`` it is one of a transaction."""
         meaning = meaning_of(request.ul_action, request.lookup_id, request.h_cursor, request.ul_timeout)
         if meaning is None:
             raise InvalidParameterError("These parameters do not go together.")
@@ -61,29 +67,106 @@ class Receiving:
         entry = self.handles.begin(handle, request.dw_request_id, receives=meaning.receives)
         entry.transactional = check is not None
         entry.transaction = transaction
-        answered = False
+        read = _Read(self, request, handle, queue, entry)
         try:
-            result = await self._read(call, request, meaning, handle, cursor, entry)
-            if result.message is None:
-                return _failed(result.status)
-            reply = self._reply(request, queue, result)
-            await self.durable()
-            answered = handle.requests.get(entry.request_id) is entry
-            # Closed meanwhile: what it had is somebody else's now.
-            return reply if answered else _failed(OperationCancelledError.code)
-        finally:
-            if meaning.receives and answered:
-                self.handles.start_cleanup(handle, entry)
+            if meaning.seek is not None:
+                read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
             else:
-                self.handles.give_back(handle, entry)
+                self._seek(request, handle, cursor, read, receives=meaning.receives)
+        except BaseException:
+            self.handles.give_back(handle, entry)
+            raise
+        return read.answer if read.answer is not None else read.promise()
 
-    def _reply(self, request: Start, queue: Queue, result: ReadResult) -> StartReceiveReply:
-        message = result.message
-        assert message is not None
+    def _seek(
+        self, request: Start, handle: OpenHandle, cursor: Cursor | None, read: _Read, *, receives: bool
+    ) -> None:
+        """The event of the queue manager that an action stands for."""
+        reading, descriptor = self.manager.reading, handle.descriptor
+        timeout_s = INFINITE if request.ul_timeout == INFINITE_MS else request.ul_timeout / 1000
+        if request.ul_action == Action.PEEK_NEXT:
+            assert cursor is not None
+            reading.peek_next(descriptor, read.found, cursor, timeout_s=timeout_s, tag=request.dw_request_id)
+            return
+        start = reading.dequeue_begin if receives else reading.peek
+        start(descriptor, read.found, timeout_s=timeout_s, cursor=cursor, tag=request.dw_request_id)
+
+    def _look_up(
+        self, request: Start, seek: MessageSeekAction, handle: OpenHandle, *, receives: bool
+    ) -> ReadResult:
+        """By lookup identifier; never waits. The neighbour of a message that is gone is looked for from the place where
+        it was, so that who walks a queue can go on (ruling RR4)."""
+        return self.manager.reading.read_by_lookup_id(
+            handle.descriptor,
+            request.lookup_id,
+            seek,
+            peek=not receives,
+            two_phase_read=receives,
+            from_gone=True,
+        )
+
+
+class _Read:
+    """One read on its way: the queue manager answers, what the answer rests on becomes durable, the answer leaves. Each
+    of these comes at once or later, and the client may have given up before."""
+
+    __slots__ = (
+        "_alarm",
+        "_entry",
+        "_handle",
+        "_promise",
+        "_queue",
+        "_receiving",
+        "_reply",
+        "_request",
+        "_seen",
+        "answer",
+    )
+
+    def __init__(
+        self, receiving: Receiving, request: Start, handle: OpenHandle, queue: Queue, entry: Request
+    ) -> None:
+        self._receiving = receiving
+        self._request = request
+        self._handle = handle
+        self._queue = queue
+        self._entry = entry
+        self._seen = False
+        self._reply: StartReceiveReply | None = None
+        self._promise: Promise | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self.answer: StartReceiveReply | None = None
+
+    def found(self, result: ReadResult) -> None:
+        """The queue manager has answered."""
+        self._seen = True
+        message, entry = result.message, self._entry
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if message is None:
+            self._receiving.handles.give_back(self._handle, entry)
+            self._give(_failed(result.status))
+            return
+        if entry.receives:
+            entry.lookup_id = message.lookup_id  # it is locked, from this very moment
+        if self._promise is not None and self._promise.over:
+            return  # who gave the read up gives the message back
+        try:
+            self._reply = self._packed(message)
+        except Exception as error:
+            if self._promise is None:
+                raise
+            self._receiving.handles.give_back(self._handle, entry)
+            self._promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
+            return
+        self._receiving.when_durable(self._survives)
+
+    def _packed(self, message: StoredMessage) -> StartReceiveReply:
+        request = self._request
         sections = sections_of(
-            queue,
+            self._queue,
             message,
-            self.manager.transactions,
+            self._receiving.manager.transactions,
             request.dw_max_body_size,
             request.dw_max_compound_message_size,
         )
@@ -91,88 +174,52 @@ class Receiving:
             message.arrival_time, message.lookup_id & SEQUENCE_MASK, len(sections), sections, MQ_OK
         )
 
-    async def _read(
-        self,
-        call: Call,
-        request: Start,
-        meaning: Meaning,
-        handle: OpenHandle,
-        cursor: Cursor | None,
-        entry: Request,
-    ) -> ReadResult:
-        """The event of the queue manager that an action stands for, and its result."""
-        if meaning.seek is not None:
-            return self._look_up(request, meaning, handle, entry)
-        reading = self.manager.reading
-        timeout_s = INFINITE if request.ul_timeout == INFINITE_MS else request.ul_timeout / 1000
+    def _survives(self) -> None:
+        """Everything the answer rests on will survive: it may leave."""
+        if self._promise is not None and self._promise.over:
+            return
+        handle, entry, handles = self._handle, self._entry, self._receiving.handles
+        if handle.requests.get(entry.request_id) is not entry:
+            self._give(_TAKEN)  # closed meanwhile: what it had is somebody else's now
+        elif entry.receives:
+            handles.start_cleanup(handle, entry)
+            self._give(self._reply)
+        else:
+            handles.forget(handle, entry)
+            self._give(self._reply)
 
-        def begin(done: ReadDone) -> None:
-            if request.ul_action == Action.PEEK_NEXT:
-                assert cursor is not None
-                reading.peek_next(handle.descriptor, done, cursor, timeout_s=timeout_s, tag=entry.request_id)
-                return
-            start = reading.dequeue_begin if meaning.receives else reading.peek
-            start(handle.descriptor, done, timeout_s=timeout_s, cursor=cursor, tag=entry.request_id)
+    def _give(self, answer: StartReceiveReply | None) -> None:
+        assert answer is not None
+        if self._promise is None:
+            self.answer = answer
+        else:
+            self._promise.answer(answer)
 
-        return await self._wait_for(call, handle, entry, begin, timeout_s)
+    # --- waiting ----------------------------------------------------------------------------------------
 
-    def _look_up(self, request: Start, meaning: Meaning, handle: OpenHandle, entry: Request) -> ReadResult:
-        """By lookup identifier; never waits. The neighbour of a message that is gone is looked for from the place where
-        it was, so that who walks a queue can go on (ruling RR4)."""
-        seek = meaning.seek
-        assert seek is not None
-        result = self.manager.reading.read_by_lookup_id(
-            handle.descriptor,
-            request.lookup_id,
-            seek,
-            peek=not meaning.receives,
-            two_phase_read=meaning.receives,
-            from_gone=True,
-        )
-        _learn(entry, result)
-        return result
+    def promise(self) -> Promise:
+        """The answer did not come at once."""
+        self._promise = Promise(self._abandoned, self._hurried)
+        timeout_ms = self._request.ul_timeout
+        if not self._seen and timeout_ms != INFINITE_MS:
+            # The queue manager's own timers are looked at now and then; this one is to be on time.
+            self._alarm = asyncio.get_running_loop().call_later(
+                timeout_ms / 1000 + 0.001, self._receiving.manager.run_timers
+            )
+        return self._promise
 
-    async def _wait_for(
-        self,
-        call: Call,
-        handle: OpenHandle,
-        entry: Request,
-        begin: Callable[[ReadDone], None],
-        timeout_s: float,
-    ) -> ReadResult:
-        """The result of a read that may wait. A client that asks for an early answer or is gone ends the wait."""
-        results: list[ReadResult] = []
-        waiting: asyncio.Future[None] | None = None
+    def _hurried(self) -> None:
+        """A client that asks for an early answer ends the wait for a message."""
+        if not self._seen:
+            self._receiving.manager.reading.cancel(self._handle.descriptor, self._entry.request_id)
 
-        def done(result: ReadResult) -> None:
-            results.append(result)
-            _learn(entry, result)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(None)
-
-        begin(done)
-        if results:
-            return results[0]
-        loop = asyncio.get_running_loop()
-        waiting = loop.create_future()
-        # The queue manager's own timers are looked at now and then; this one is to be on time.
-        alarm = loop.call_later(timeout_s + 0.001, self.manager.run_timers) if timeout_s != INFINITE else None
-        early = loop.create_task(call.cancelled.wait())
+    def _abandoned(self) -> None:
+        """The client is gone, or wants no answer any more."""
+        self._hurried()
         try:
-            await asyncio.wait((waiting, early), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            early.cancel()
-            if alarm is not None:
-                alarm.cancel()
-            if not results:
-                self.manager.reading.cancel(handle.descriptor, entry.request_id)
-        return results[0]
-
-
-def _learn(entry: Request, result: ReadResult) -> None:
-    """Which message a receive has locked, from the very moment it is."""
-    if entry.receives and result.message is not None:
-        entry.lookup_id = result.message.lookup_id
+            self._receiving.handles.give_back(self._handle, self._entry)
+        except MQError as error:  # it is tried again
+            _log.warning("a message of a reader that is gone: %s", error)
 
 
 def _failed(status: int) -> StartReceiveReply:

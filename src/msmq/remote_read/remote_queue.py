@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from msmq.errors import (
@@ -26,13 +27,14 @@ from msmq.remote_read.calling import call, check_status
 from msmq.wire.message import UserMessage
 from msmq.wire.queue_format import QueueFormat
 from msmq.wire.sections import join_sections
-from msmq.wire.trailers import MessagePacket
+from msmq.wire.trailers import MessagePacket, read_trailers
 
 if TYPE_CHECKING:
     from msmq.remote_read.session import Access, RemoteHost
 
 WHOLE: Final = 0xFFFFFFFF
 """No limit to what is wanted of a body."""
+_USUAL_TRAILERS: Final = 1_024
 _log = logging.getLogger(__name__)
 
 
@@ -44,8 +46,13 @@ class RemoteMessage:
     arrival_time: int
     lookup_id: int
     body_read: int
-    trailers: MessagePacket | None = None
-    """The headers behind the packet; old systems send none."""
+    data: bytes
+    """The packet, and the headers behind it."""
+
+    @property
+    def trailers(self) -> MessagePacket | None:
+        """The headers behind the packet; old systems send none."""
+        return MessagePacket.decode(self.data) if len(self.data) > self.packet.size else None
 
     @property
     def body(self) -> bytes:
@@ -58,7 +65,8 @@ class RemoteMessage:
     @property
     def subqueue(self) -> str:
         """The subqueue it lies in, if any."""
-        header = self.trailers.in_subqueue if self.trailers is not None else None
+        trailers = self.trailers
+        header = trailers.in_subqueue if trailers is not None else None
         return header.subqueue if header is not None else ""
 
 
@@ -382,10 +390,19 @@ def read_message(reply: idl.StartReceiveReply, max_body: int = WHOLE) -> RemoteM
     """Put a message together from its sections; DecodeError if that cannot be done."""
     data = join_sections(reply.pp_packet_sections or [])
     packet = UserMessage.decode(data, trailing=True)
-    trailers = MessagePacket.decode(data) if len(data) > packet.size else None
+    if len(data) > packet.size:
+        _check_trailers(data[packet.size :])
     body_read = min(packet.properties.message_size, max_body)
     lookup_id = full_lookup_id(packet, reply.p_sequence_id)
-    return RemoteMessage(packet, reply.pdw_arrive_time, lookup_id, body_read, trailers)
+    return RemoteMessage(packet, reply.pdw_arrive_time, lookup_id, body_read, data)
+
+
+_sound_trailers = lru_cache(maxsize=64)(read_trailers)
+
+
+def _check_trailers(trailers: bytes) -> None:
+    """Nearly all messages of one sender have the same; what is unusually long is not remembered."""
+    (_sound_trailers if len(trailers) <= _USUAL_TRAILERS else read_trailers)(trailers)
 
 
 def full_lookup_id(packet: UserMessage, sequence_id: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -39,7 +39,7 @@ from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.packing import operation_on, subqueue_name
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.receiving import MQ_OK, STATUS_INVALID_HANDLE, Receiving
-from msmq.rpc.interface import Call, Handler
+from msmq.rpc.interface import Answer, Call, Handler, Promise
 from msmq.rpc.ndr import NULL_HANDLE, Parameters
 from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.server import RpcServer
@@ -95,7 +95,7 @@ class RemoteReadService:
         self.transaction_manager = transaction_manager
         """Who is asked when a client wants us in its transaction."""
         self._internal_transactions = internal_transactions
-        self._receiving = Receiving(host.manager, self.handles, self.durable)
+        self._receiving = Receiving(host.manager, self.handles, host.when_durable)
 
     def register(self, server: RpcServer) -> None:
         """Serve on ``server``. Anybody may connect; what a caller must have shown is asked when a queue is opened."""
@@ -138,6 +138,23 @@ class RemoteReadService:
             waiting = asyncio.get_running_loop().create_future()
             await waiting
 
+    def _once_durable(self, answer: Parameters) -> Parameters | Promise:
+        """Answer when everything done so far will survive: at once, if it does already."""
+        promise: Promise | None = None
+        done = False
+
+        def survive() -> None:
+            nonlocal done
+            done = True
+            if promise is not None:
+                promise.answer(answer)
+
+        self.host.when_durable(survive)
+        if done:
+            return answer
+        promise = Promise()
+        return promise
+
     def close(self) -> None:
         """Close every handle: the queue manager stops."""
         for handle in list(self.handles.open):
@@ -145,7 +162,7 @@ class RemoteReadService:
 
     # --- open and close ---------------------------------------------------------------------------------
 
-    async def get_server_port(self, call: Call, request: idl.Nothing) -> idl.Status:
+    def get_server_port(self, call: Call, request: idl.Nothing) -> idl.Status:
         """R_GetServerPort (3.1.4.1)."""
         return idl.Status(self.port)
 
@@ -207,7 +224,7 @@ class RemoteReadService:
                 pass
         return self.policy.required(workgroup=workgroup, anonymous_may=anonymous_may)
 
-    async def close_queue(self, call: Call, request: idl.OnHandle) -> idl.CloseQueueReply:
+    def close_queue(self, call: Call, request: idl.OnHandle) -> Parameters | Promise:
         """R_CloseQueue (3.1.4.3)."""
         try:
             handle = self.handles.find(call, request.ph_context)
@@ -216,8 +233,7 @@ class RemoteReadService:
             return idl.CloseQueueReply(request.ph_context, error.code)
         call.close_handle(request.ph_context)
         self.handles.close(handle)
-        await self.durable()
-        return idl.CloseQueueReply(NULL_HANDLE, MQ_OK)
+        return self._once_durable(idl.CloseQueueReply(NULL_HANDLE, MQ_OK))
 
     def _run_down(self, handle: OpenHandle) -> None:
         """RPC Failure Event and Queue Context Handles Rundown Routine (3.1.6)."""
@@ -228,14 +244,14 @@ class RemoteReadService:
 
     # --- cursors and purge ------------------------------------------------------------------------------
 
-    async def create_cursor(self, call: Call, request: idl.OnHandle) -> idl.CreateCursorReply:
+    def create_cursor(self, call: Call, request: idl.OnHandle) -> idl.CreateCursorReply:
         """R_CreateCursor (3.1.4.4)."""
         handle = self.handles.find(call, request.ph_context)
         cursor = self.host.manager.reading.open_cursor(handle.descriptor)
         assert cursor is not None  # the handle has a queue
         return idl.CreateCursorReply(cursor.handle, MQ_OK)
 
-    async def close_cursor(self, call: Call, request: idl.CloseCursor) -> idl.Status:
+    def close_cursor(self, call: Call, request: idl.CloseCursor) -> idl.Status:
         """R_CloseCursor (3.1.4.5)."""
         handle = self.handles.find(call, request.ph_context)
         cursor = handle.descriptor.cursors.get(request.h_cursor)
@@ -244,27 +260,26 @@ class RemoteReadService:
         self.host.manager.reading.close_cursor(cursor)
         return idl.Status(MQ_OK)
 
-    async def purge_queue(self, call: Call, request: idl.OnHandle) -> idl.Status:
+    def purge_queue(self, call: Call, request: idl.OnHandle) -> Parameters | Promise:
         """R_PurgeQueue (3.1.4.6)."""
         handle = self.handles.find(call, request.ph_context)
         if handle.descriptor.access_type is not QueueAccessType.RECEIVE:
             return idl.Status(STATUS_ACCESS_DENIED)
         self.host.manager.queues.purge_opened(handle.descriptor)
-        await self.durable()
-        return idl.Status(MQ_OK)
+        return self._once_durable(idl.Status(MQ_OK))
 
     # --- reads ------------------------------------------------------------------------------------------
 
-    async def start_receive(self, call: Call, request: idl.StartReceive) -> idl.StartReceiveReply:
+    def start_receive(self, call: Call, request: idl.StartReceive) -> Parameters | Promise:
         """R_StartReceive (3.1.4.7)."""
-        return await self._receiving.start(call, request)
+        return self._receiving.start(call, request)
 
-    async def start_transactional_receive(
+    def start_transactional_receive(
         self, call: Call, request: idl.StartTransactionalReceive
-    ) -> idl.StartReceiveReply:
+    ) -> Parameters | Promise:
         """R_StartTransactionalReceive (3.1.4.13)."""
         if request.p_transaction_id == idl.NO_TRANSACTION:
-            return await self._receiving.start(call, request)
+            return self._receiving.start(call, request)
         transactions = self.host.manager.transactions
         found = transactions.collection.get(request.p_transaction_id)
         if found is not None and not transactions.is_open(found):
@@ -278,9 +293,9 @@ class RemoteReadService:
             if found is None and not self._internal_transactions:
                 raise TransactionSequenceError("This queue manager was not enlisted in the transaction.")
 
-        return await self._receiving.start(call, request, check=check, transaction=found)
+        return self._receiving.start(call, request, check=check, transaction=found)
 
-    async def cancel_receive(self, call: Call, request: idl.CancelReceive) -> idl.Status:
+    def cancel_receive(self, call: Call, request: idl.CancelReceive) -> idl.Status:
         """R_CancelReceive (3.1.4.8)."""
         handle = self.handles.find(call, request.ph_context)
         status = self.host.manager.reading.cancel(handle.descriptor, request.dw_request_id)
@@ -290,14 +305,13 @@ class RemoteReadService:
                 self.handles.forget(handle, waiting)
         return idl.Status(status)
 
-    async def end_receive(self, call: Call, request: idl.EndReceive) -> idl.Status:
+    def end_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
         """R_EndReceive (3.1.4.9)."""
         handle, pending = self._pending(call, request, transactional=False)
         self._end(handle, pending, delete=request.dw_ack == idl.RR_ACK)
-        await self.durable()
-        return idl.Status(MQ_OK)
+        return self._once_durable(idl.Status(MQ_OK))
 
-    async def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> idl.Status:
+    def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
         """R_EndTransactionalReceive (3.1.4.15): with RR_ACK the message becomes part of the transaction."""
         handle, pending = self._pending(call, request, transactional=True)
         keep = request.dw_ack == idl.RR_ACK
@@ -310,8 +324,7 @@ class RemoteReadService:
         else:
             position = self._position(handle, pending)
             self.host.manager.reading.join_transaction(handle.descriptor, position, transaction)
-        await self.durable()
-        return idl.Status(MQ_OK)
+        return self._once_durable(idl.Status(MQ_OK))
 
     def _pending(
         self, call: Call, request: idl.EndReceive, *, transactional: bool
@@ -347,7 +360,7 @@ class RemoteReadService:
 
     # --- moves and transactions -------------------------------------------------------------------------
 
-    async def move_message(self, call: Call, request: idl.MoveMessage) -> idl.Status:
+    def move_message(self, call: Call, request: idl.MoveMessage) -> Parameters | Promise:
         """R_MoveMessage (3.1.4.10)."""
         manager = self.host.manager
         source_handle = self.handles.find(call, request.ph_context_from)
@@ -372,10 +385,9 @@ class RemoteReadService:
         if transaction is not None and not manager.transactions.is_open(transaction):
             raise TransactionSequenceError("The transaction is ending.")
         manager.move_message(position, target, transaction)
-        await self.durable()
-        return idl.Status(MQ_OK)
+        return self._once_durable(idl.Status(MQ_OK))
 
-    async def enlist_remote_transaction(self, call: Call, request: idl.EnlistRemoteTransaction) -> idl.Status:
+    def enlist_remote_transaction(self, call: Call, request: idl.EnlistRemoteTransaction) -> idl.Status:
         """R_QMEnlistRemoteTransaction (3.1.4.12); a second time changes nothing."""
         uow = request.p_transaction_id
         if uow == idl.NO_TRANSACTION:
@@ -386,7 +398,7 @@ class RemoteReadService:
         self.resource.enlist(uow)
         return idl.Status(MQ_OK)
 
-    async def set_user_acknowledgement_class(
+    def set_user_acknowledgement_class(
         self, call: Call, request: idl.SetUserAcknowledgementClass
     ) -> idl.Status:
         """R_SetUserAcknowledgementClass (3.1.4.14): reject what a transaction has received."""
@@ -429,14 +441,12 @@ def no_message(status: int) -> idl.StartReceiveReply:
     return idl.StartReceiveReply(0, 0, 0, None, status)
 
 
-def _with_status(
-    failed: Callable[[int], Parameters], method: Callable[[Call, Q], Awaitable[Parameters]]
-) -> Handler:
+def _with_status(failed: Callable[[int], Parameters], method: Callable[[Call, Q], Answer]) -> Handler:
     """Methods with an HRESULT return their failure; a fault is for those without."""
 
-    async def answer(call: Call, request: Q) -> Parameters:
+    def answer(call: Call, request: Q) -> Answer:
         try:
-            return await method(call, request)
+            return method(call, request)
         except MQError as error:
             return failed(error.code)
 

@@ -536,11 +536,12 @@ class ServerConnection(Channel):
         if executing is None:
             return
         security, context_id, cancels = executing.security, executing.context_id, executing.cancels
-        if security is None or not security.signs:
+        if not (
+            (security is None or not security.signs)
             # Windows answers with the low byte of the number alone, so that is what every client copes with.
-            if self._send_plain(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub):
-                return
-        self._send_stub(PduType.RESPONSE, call_id, response_head(context_id, cancels), stub, security)
+            and self._send_plain(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub)
+        ):
+            self._send_stub(PduType.RESPONSE, call_id, response_head(context_id, cancels), stub, security)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
         """Answer a call with a status."""

@@ -201,10 +201,11 @@ class ClientConnection(Channel):
         call_id = self._take_call_id()
         self._waiting[call_id] = _Waiting()
         security = self._mine
-        if object_uuid is None and (security is None or not security.signs):
-            if self._send_plain(PduType.REQUEST, call_id, context_id, opnum, stub):
-                return call_id
-        if security is not None and security.signs:
+        signs = security is not None and security.signs
+        plain = object_uuid is None and not signs
+        if plain and self._send_plain(PduType.REQUEST, call_id, context_id, opnum, stub):
+            return call_id
+        if signs:
             interface, transfer = self._interfaces[context_id]
             signed = self.header_signing
             stub = append_trailer(stub, Meant(interface, transfer, call_id, context_id, opnum, signed))

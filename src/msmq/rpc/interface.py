@@ -29,9 +29,9 @@ Q = TypeVar("Q", bound=Parameters)
 R = TypeVar("R", bound=Parameters)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operation(Generic[Q, R]):
-    """One method: its opnum, and what goes in and out."""
+    """One method: its opnum, and what goes in and out. It is equal to itself only."""
 
     opnum: int
     name: str

@@ -71,8 +71,8 @@ from msmq.wire.ndr import NdrReader, NdrWriter
 
 __all__ = [
     "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Shortcut", "Silent",
-    "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8", "i16",
-    "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
+    "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8",
+    "i16", "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
 ]  # fmt: skip
 
 

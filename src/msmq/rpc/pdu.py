@@ -208,8 +208,8 @@ def check_header(header: CommonHeader) -> None:
 
 
 def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | None:
-    """The PDU that begins at ``offset``, or None when it is not whole yet; one longer than ``max_fragment`` is refused at
-    its header."""
+    """The PDU that begins at ``offset``, or None when it is not whole yet; one longer than ``max_fragment`` is refused
+    at its header."""
     if len(data) - offset < CommonHeader.SIZE:
         return None
     header = CommonHeader.decode(data, offset)
@@ -441,9 +441,7 @@ def plain_pdu(ptype: PduType, call_id: int, context_id: int, last: int, stub: by
     size = len(stub)
     length = PLAIN_SIZE + size
     return (
-        _PLAIN_FRONT.pack(
-            VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last
-        )
+        _PLAIN_FRONT.pack(VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last)
         + stub
     )
 

@@ -1,10 +1,10 @@
 """The RPC server on asyncio: connections, calls, limits (MS-RPCE 3.3.3).
 
 A call whose handler knows the answer is answered while the read that brought it is being taken apart, and all answers
-of a read leave in one write. A call that waits is a `Promise` of its handler or a task, and keeps neither its connection
-nor another call waiting. A connection that is lost, or a call that is orphaned, abandons the promise or cancels the task;
-when all have ended the connection leaves its association group, and the last one to leave runs the group's context
-handles down. So a handler cleans up before its handles are run down.
+of a read leave in one write. A call that waits is a `Promise` of its handler or a task, and keeps neither its
+connection nor another call waiting. A connection that is lost, or a call that is orphaned, abandons the promise or
+cancels the task; when all have ended the connection leaves its association group, and the last one to leave runs the
+group's context handles down. So a handler cleans up before its handles are run down.
 
 What a stranger can cost is bounded: connections in all and per address, connections that have not bound yet and for
 how long, fragments, stubs, calls (`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than

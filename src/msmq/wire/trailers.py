@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Self
 
@@ -69,8 +70,8 @@ def expiry_time(message: UserMessage) -> int:
     return min(message.user.sent_time + time_to_reach_queue_s, INFINITE)
 
 
-def as_remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None = None) -> UserMessage:
-    """A stored message the way remote read gives it (2.2.5.1).
+def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None = None) -> bytes:
+    """The bytes of a stored message the way remote read gives it (2.2.5.1).
 
     TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host the
     message came from. The stored message stays as it is.
@@ -78,8 +79,13 @@ def as_remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | N
     data = bytearray(message.data)
     data[_TIME_TO_REACH_QUEUE] = expiry_time(message).to_bytes(4, "little")
     if message.user.destination_reference == QueueReference.DIRECT:
-        data[_QUEUE_MANAGER_ADDRESS] = SourceAddress.of(source).encode()
-    return UserMessage.route(bytes(data))
+        data[_QUEUE_MANAGER_ADDRESS] = _source_address(source)
+    return bytes(data)
+
+
+@lru_cache(maxsize=256)
+def _source_address(source: IPv4Address | IPv6Address | None) -> bytes:
+    return SourceAddress.of(source).encode()
 
 
 @wire("MS-MQRR 2.2.5.2", size=12)
@@ -238,19 +244,7 @@ class MessagePacket:
     def decode(cls, data: bytes) -> Self:
         """Read message and trailers to the exact end."""
         message = UserMessage.decode(data, trailing=True)
-        extension, cursor = ExtensionHeader.read(data, message.size, len(data))
-        if extension.header_size != 12 or extension.remaining_headers_size != len(data) - cursor:
-            raise DecodeError("the ExtensionHeader contradicts the packet's length", message.size)
-        if not extension.has_subqueue_header or not extension.has_extended_address_header:
-            raise DecodeError("SubqueueHeader and ExtendedAddressHeader are always there", message.size + 8)
-        subqueue, cursor = SubqueueHeader.read(data, cursor, len(data))
-        dead_letter = None
-        if extension.has_dead_letter_header:
-            dead_letter, cursor = DeadLetterHeader.read(data, cursor, len(data))
-        address, cursor = ExtendedAddressHeader.read(data, cursor, len(data))
-        if subqueue.header_size != 148 or address.header_size != 28 or cursor != len(data):
-            raise DecodeError("the trailing headers contradict their sizes", message.size)
-        return cls(message, extension, subqueue, dead_letter, address)
+        return cls(message, *read_trailers(data, message.size))
 
     def encode(self) -> bytes:
         dead_letter = self.dead_letter.write() if self.dead_letter else b""
@@ -263,3 +257,22 @@ class MessagePacket:
                 self.extended_address.encode(),
             )
         )
+
+
+def read_trailers(
+    data: bytes, start: int = 0
+) -> tuple[ExtensionHeader, SubqueueHeader, DeadLetterHeader | None, ExtendedAddressHeader]:
+    """The headers that follow a message at ``start``, up to the exact end."""
+    extension, cursor = ExtensionHeader.read(data, start, len(data))
+    if extension.header_size != 12 or extension.remaining_headers_size != len(data) - cursor:
+        raise DecodeError("the ExtensionHeader contradicts the packet's length", start)
+    if not extension.has_subqueue_header or not extension.has_extended_address_header:
+        raise DecodeError("SubqueueHeader and ExtendedAddressHeader are always there", start + 8)
+    subqueue, cursor = SubqueueHeader.read(data, cursor, len(data))
+    dead_letter = None
+    if extension.has_dead_letter_header:
+        dead_letter, cursor = DeadLetterHeader.read(data, cursor, len(data))
+    address, cursor = ExtendedAddressHeader.read(data, cursor, len(data))
+    if subqueue.header_size != 148 or address.header_size != 28 or cursor != len(data):
+        raise DecodeError("the trailing headers contradict their sizes", start)
+    return extension, subqueue, dead_letter, address

@@ -1,0 +1,56 @@
+"""The answer of a read that found its message and sends it whole: the form of nearly every `StartReceiveReply`.
+
+One ``struct`` has everything in front of the packet, as the declaration in `msmq.remote_read.interface` lays it out for
+one section; padding and status follow. See "Shortcuts" in `msmq.rpc.ndr`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from msmq.wire.sections import Section
+
+_REFERENTS: Final = (0x00020000, 0x00020004)
+"""What our writer numbers the two pointers with."""
+# arrival, sequence, sections; pointer, count; type, alloc, size, pointer; count
+_NDR: Final = struct.Struct("<I4xQI II HxxIII I")
+_NDR64: Final = struct.Struct("<I4xQI4x QQ III4xQ Q")
+_STATUS: Final = struct.Struct("<I")
+_PADDING: Final = (b"", bytes(3), bytes(2), bytes(1))
+
+
+class OneSection:
+    """A `msmq.rpc.ndr.Shortcut`."""
+
+    def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
+        arrival, sequence, count, sections, status = values
+        if count != 1 or not sections or len(sections) != 1:
+            return None
+        kind, size_alloc, data = sections[0]
+        size = len(data)
+        first, second = _REFERENTS
+        try:
+            front = (_NDR64 if ndr64 else _NDR).pack(
+                arrival, sequence, 1, first, 1, kind, size_alloc, size, second, size
+            )
+            return b"".join((front, data, _PADDING[size & 3], _STATUS.pack(status)))
+        except (struct.error, TypeError):
+            return None
+
+    def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
+        front = _NDR64 if ndr64 else _NDR
+        start = front.size
+        if len(stub) < start:
+            return None
+        arrival, sequence, count, first, elements, kind, size_alloc, size, second, octets = front.unpack_from(
+            stub
+        )
+        end = start + size
+        behind = end + (-size & 3)
+        if count != 1 or elements != 1 or not first or not second or octets != size:
+            return None
+        if behind + _STATUS.size > len(stub):
+            return None
+        sections = [Section(kind, size_alloc, stub[start:end])]
+        return (arrival, sequence, 1, sections, *_STATUS.unpack_from(stub, behind)), behind + _STATUS.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import uuid4
 
 import pytest
 
@@ -18,6 +19,7 @@ from msmq.manager.directory import (
     ObjectClass,
     Relation,
 )
+from scripts.samba_dc import Copy
 from tests.directory.fake_ldap import MOST_RESULTS, MOST_VALUES, FakeServer, fake_ldap
 from tests.directory.support import Domain
 
@@ -57,11 +59,9 @@ def test_more_queues_than_a_server_gives_at_once(
 ) -> None:
     label = domain.name("many")
     host = domain.queue_manager().attributes
-    domain.controller.load(
-        "\n".join(
-            f"dn: CN=q{number},{host['full_path']}\nobjectClass: mSMQQueue\nmSMQLabelEx: {label}\n"
-            for number in range(MANY)
-        )
+    pattern = domain.queue(host["computer_name"], "q0", label=label).attributes["full_path"]
+    domain.controller.multiply(
+        pattern, [Copy(f"q{number}", uuid4().bytes_le, {}) for number in range(1, MANY)]
     )
     domain.trace.clear()
     result, found = find_all(domain.directory, ObjectClass.QUEUE, labelled(label), ("pathname", "label"))

@@ -10,6 +10,6 @@
 - ``objects``: the events "... Using LDAP", each a few requests.
 - ``converting``: from LDAP values to objects and back, where that takes more reads.
 - ``creating``, ``reading``, ``writing``, ``resolving``: the events.
-- ``local``: the directory of a workgroup, in a file.
+- ``listed``, ``local``: a directory whose objects are a list, and that of a workgroup, in a file.
 - ``threads``: the same events without blocking an event loop.
 """

@@ -20,9 +20,9 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from msmq.directory.listed import Queries
 from msmq.directory.threads import DirectoryThreads, find_all
 from msmq.manager.directory import (
     Directory,
@@ -112,8 +112,7 @@ class CachedDirectory:
         self._answers: dict[Question, _Answer] = {}
         self._loading: dict[Question, asyncio.Task[tuple[DirectoryResult, Any]]] = {}
         self._changing: set[asyncio.Task[Any]] = set()
-        self._queries: dict[int, list[DirectoryObject]] = {}
-        self._handles = count(1)
+        self._queries = Queries()
         self.lost: Callable[[], None] = lambda: None
         """Is told when nobody could be reached."""
 
@@ -313,20 +312,13 @@ class CachedDirectory:
         result, found = self._answer(question)
         if result is not DirectoryResult.SUCCESS:
             return result, None
-        query = next(self._handles)
-        self._queries[query] = list(reversed(found))
-        return result, query
+        return result, self._queries.begin(found)
 
     def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
-        if query not in self._queries:
-            return DirectoryResult.GENERIC_ERROR, None
-        if not self._queries[query]:
-            return DirectoryResult.END_OF_DATA, None
-        return DirectoryResult.SUCCESS, self._queries[query].pop().only(None)
+        return self._queries.next(query)
 
     def read_end(self, query: int) -> DirectoryResult:
-        known = self._queries.pop(query, None) is not None
-        return DirectoryResult.SUCCESS if known else DirectoryResult.GENERIC_ERROR
+        return self._queries.end(query)
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
         result, found = self._answer(Question("queues", ObjectClass.QUEUE, more=computer))

@@ -14,21 +14,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import count
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
+from msmq.directory.listed import ListedDirectory
 from msmq.errors import MQError, MsmqError
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
-    Filter,
     ObjectClass,
     Published,
-    SortKey,
     directory_object,
-    matches,
 )
 from msmq.manager.model import Enterprise, QueueManagerRecord, RoutingLink, Site
 from msmq.security.access import Token
@@ -66,18 +63,14 @@ class DirectoryFileError(MsmqError):
     """The file says something that cannot be."""
 
 
-class LocalDirectory:
+class LocalDirectory(ListedDirectory):
     """What the file says, as :class:`msmq.manager.directory.Directory`."""
 
     def __init__(self, table: Entry) -> None:
         """``table`` is the TOML document."""
-        self.objects: list[DirectoryObject] = []
-        self.lists: dict[bytes, tuple[str, ...]] = {}
-        """Distribution lists: format names of their members."""
+        super().__init__()
         self.addresses: dict[str, list[str]] = {}
         """Addresses of hosts by computer name and by DNS name, in lower case; not all hosts need to have some."""
-        self._queries: dict[int, list[DirectoryObject]] = {}
-        self._handles = count(1)
         self._read_document(table)
 
     @classmethod
@@ -198,57 +191,6 @@ class LocalDirectory:
                 raise DirectoryFileError(f"{entry['name']} has the member {member}: {error}") from None
         self.lists[_guid("list", entry["name"].lower(), entry)] = members
 
-    # Reading
-
-    def read(
-        self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
-    ) -> tuple[DirectoryResult, DirectoryObject | None]:
-        for item in self._matching(object_class, conditions):
-            if attributes is not None and not item.attributes.keys() >= set(attributes):
-                return DirectoryResult.ATTRIBUTE_NOT_FOUND, None
-            return DirectoryResult.SUCCESS, item.only(attributes)
-        return DirectoryResult.OBJECT_NOT_FOUND, None
-
-    def _matching(self, object_class: ObjectClass, conditions: Filter | None) -> list[DirectoryObject]:
-        return [
-            item
-            for item in self.objects
-            if item.object_class is object_class and matches(item.attributes, conditions)
-        ]
-
-    def read_begin(
-        self,
-        object_class: ObjectClass,
-        conditions: Filter | None,
-        attributes: Sequence[str] | None,
-        sort_order: Mapping[str, SortKey] | None,
-    ) -> tuple[DirectoryResult, int | None]:
-        found = self._matching(object_class, conditions)
-        for name, key in sorted((sort_order or {}).items(), key=lambda pair: pair[1].priority):
-            if key.priority:
-                found.sort(key=lambda item: item.attributes[name], reverse=not key.ascending)
-        query = next(self._handles)
-        self._queries[query] = [item.only(attributes) for item in found]
-        return DirectoryResult.SUCCESS, query
-
-    def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
-        if query not in self._queries:
-            return DirectoryResult.GENERIC_ERROR, None
-        if not self._queries[query]:
-            return DirectoryResult.END_OF_DATA, None
-        return DirectoryResult.SUCCESS, self._queries[query].pop(0)
-
-    def read_end(self, query: int) -> DirectoryResult:
-        known = self._queries.pop(query, None) is not None
-        return DirectoryResult.SUCCESS if known else DirectoryResult.GENERIC_ERROR
-
-    def resolve_distribution_list(
-        self, guid: bytes, domain: str | None
-    ) -> tuple[DirectoryResult, Sequence[str]]:
-        if guid not in self.lists:
-            return DirectoryResult.OBJECT_NOT_FOUND, ()
-        return DirectoryResult.SUCCESS, self.lists[guid]
-
     # Changing: only what the file says already
 
     def create(
@@ -256,7 +198,7 @@ class LocalDirectory:
     ) -> tuple[DirectoryResult, bytes | None]:
         if item.object_class is ObjectClass.QUEUE:
             wanted = str(item.attributes["pathname"]).lower()
-            for known in self._matching(ObjectClass.QUEUE, None):
+            for known in self.matching(ObjectClass.QUEUE, None):
                 if known.attributes["pathname"].lower() == wanted:
                     return DirectoryResult.SUCCESS, known.identifier
         return DirectoryResult.GENERIC_ERROR, None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
+from msmq.directory.listed import ListedDirectory
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
@@ -19,7 +20,6 @@ from msmq.manager.directory import (
     Published,
     SortKey,
     directory_object,
-    matches,
 )
 from msmq.security.access import Token
 from msmq.security.sid import Sid
@@ -39,21 +39,17 @@ _TIMED: Final = frozenset({ObjectClass.QUEUE_MANAGER, ObjectClass.QUEUE})
 _WITH_PATH: Final = _TIMED | {ObjectClass.SITE, ObjectClass.ROUTING_LINK}
 
 
-class MemoryDirectory:
+class MemoryDirectory(ListedDirectory):
     """The objects, in the order they were made."""
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
+        super().__init__()
         self.connected = True
-        self.objects: list[DirectoryObject] = []
-        self.lists: dict[bytes, Sequence[str]] = {}
-        """Distribution lists: their members by their GUID."""
         self.writers: set[Sid] | None = None
         """Who may change something, beside queue managers; None for everybody."""
         self.calls: list[tuple[str, ObjectClass | None]] = []
         self._now = now
         self._identifiers = count(1)
-        self._queries: dict[int, list[DirectoryObject]] = {}
-        self._handles = count(1)
 
     # --- the administrator's side ---------------------------------------------------------------------------
 
@@ -140,18 +136,7 @@ class MemoryDirectory:
         self.calls.append(("read", object_class))
         if not self.connected:
             return _NOT_CONNECTED, None
-        for item in self._matching(object_class, conditions):
-            if attributes is not None and not item.attributes.keys() >= set(attributes):
-                return DirectoryResult.ATTRIBUTE_NOT_FOUND, None
-            return DirectoryResult.SUCCESS, item.only(attributes)
-        return DirectoryResult.OBJECT_NOT_FOUND, None
-
-    def _matching(self, object_class: ObjectClass, conditions: Filter | None) -> list[DirectoryObject]:
-        return [
-            item
-            for item in self.objects
-            if item.object_class is object_class and matches(item.attributes, conditions)
-        ]
+        return super().read(object_class, conditions, attributes)
 
     def read_begin(
         self,
@@ -163,36 +148,18 @@ class MemoryDirectory:
         self.calls.append(("read_begin", object_class))
         if not self.connected:
             return _NOT_CONNECTED, None
-        found = self._matching(object_class, conditions)
-        # Sorting is stable, so the key that counts most is sorted by last.
-        for name, key in sorted((sort_order or {}).items(), key=lambda pair: pair[1].priority):
-            if key.priority:
-                found.sort(key=lambda item: item.attributes[name], reverse=not key.ascending)
-        query = next(self._handles)
-        self._queries[query] = [item.only(attributes) for item in found]
-        return DirectoryResult.SUCCESS, query
+        return super().read_begin(object_class, conditions, attributes, sort_order)
 
     def read_next(self, query: int) -> tuple[DirectoryResult, DirectoryObject | None]:
         self.calls.append(("read_next", None))
-        if not self.connected:
-            return _NOT_CONNECTED, None
-        if query not in self._queries:
-            return DirectoryResult.GENERIC_ERROR, None
-        if not self._queries[query]:
-            return DirectoryResult.END_OF_DATA, None
-        return DirectoryResult.SUCCESS, self._queries[query].pop(0)
+        return super().read_next(query) if self.connected else (_NOT_CONNECTED, None)
 
     def read_end(self, query: int) -> DirectoryResult:
         self.calls.append(("read_end", None))
-        known = self._queries.pop(query, None) is not None
-        return DirectoryResult.SUCCESS if known else DirectoryResult.GENERIC_ERROR
+        return super().read_end(query)
 
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None
     ) -> tuple[DirectoryResult, Sequence[str]]:
         self.calls.append(("resolve_distribution_list", None))
-        if not self.connected:
-            return _NOT_CONNECTED, ()
-        if guid not in self.lists:
-            return DirectoryResult.OBJECT_NOT_FOUND, ()
-        return DirectoryResult.SUCCESS, self.lists[guid]
+        return super().resolve_distribution_list(guid, domain) if self.connected else (_NOT_CONNECTED, ())

@@ -330,8 +330,10 @@ class SyncConnection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.run(self.inner.close())
-        self._loop.close()
+        try:
+            self._loop.run(self.inner.close())
+        finally:
+            self._loop.close()
 
     # --- queues and transactions --------------------------------------------------------------------------------
 

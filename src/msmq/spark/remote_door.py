@@ -44,14 +44,18 @@ class RemoteDoor:
         self._open: dict[tuple[str, Opening], RemoteQueue] = {}
 
     def __enter__(self) -> Self:
-        self._again(self._connected)
+        try:
+            self._again(self._connected)
+        except BaseException:
+            self._runner.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._runner.run(self._hang_up())
-        self._runner.close()
+        with self._runner:  # which closes it, however hanging up ends
+            self._runner.run(self._hang_up())
 
     # --- what the source asks ---------------------------------------------------------------------------------------
 

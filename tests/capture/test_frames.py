@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from msmq.capture import frames
 from msmq.capture.frames import MAX_RECORD_BYTES, is_capture, read_frames, read_packet
 from msmq.capture.problems import UnreadableError
 from msmq.capture.streams import Segment
@@ -245,3 +246,37 @@ def test_hostile_captures_end_with_a_status(
         path.write_bytes(data)
         status, _ = decode_json(str(path))
         assert status in (0, 1, 2)
+
+
+FIELDS = st.sampled_from([*range(12, 24), 46, 47])
+"""Bytes of EtherType, IPv4 and TCP headers that decide how a frame is read."""
+
+
+@settings(max_examples=300)
+@given(
+    st.binary(max_size=20),
+    st.integers(0, 0xFF),
+    st.dictionaries(FIELDS, st.integers(0, 0xFF), max_size=2),
+    st.integers(-30, 6),
+)
+def test_the_short_way_says_what_dpkt_says(
+    data: bytes, flags: int, changes: dict[int, int], padding: int
+) -> None:
+    """Frames that are read without dpkt, and frames that nearly are."""
+    capture = Capture()
+    capture.tcp(7, data, flags=flags)
+    frame = bytearray(capture.frames[0])
+    for place, value in changes.items():
+        frame[place] = value
+    frame = frame + bytes(padding) if padding >= 0 else frame[:padding]
+    short = frames._usual(bytes(frame))
+    if short is not None:
+        packet = dpkt.ethernet.Ethernet(bytes(frame)).data
+        assert short == frames._transport(dpkt, packet)
+
+
+def test_the_short_way_is_taken() -> None:
+    capture = Capture()
+    capture.tcp(7, b"data", flags=captures.SYN)
+    found = frames._usual(capture.frames[0] + bytes(6))
+    assert found == Segment((captures.CLIENT, 49759), (captures.SERVER, 1801), 7, b"data", syn=True)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from msmq.spark.decode import Task, decode, plan, read
+from msmq.spark import decode as decoding
+from msmq.spark.decode import MOST_SHARES, Task, decode, plan, read
 from msmq.spark.schema import Table
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "session.pcap"
@@ -53,11 +54,35 @@ def test_what_cannot_be_read_is_a_row(spark: SparkSession, tmp_path: Path) -> No
     assert {Path(row["file"]).name for row in found} == {"empty.pcap", "cut.pcap"}
 
 
-@pytest.mark.parametrize(("size", "shares"), [(0, 1), (10, 1), (11, 2), (95, 10), (10_000, 256)])
+@pytest.mark.parametrize(("size", "shares"), [(0, 1), (10, 1), (11, 2), (75, 8), (10_000, MOST_SHARES)])
 def test_large_files_are_shared(tmp_path: Path, size: int, shares: int) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(size))
-    assert len(plan([path], split_bytes=10)) == shares
+    expected = [[Task(str(path), share, shares)] for share in range(shares)]
+    assert plan([path], split_bytes=10) == expected
+
+
+def test_small_files_are_read_together(tmp_path: Path) -> None:
+    paths = []
+    for number, size in enumerate((5, 20 << 20, 12 << 20, 40 << 20, 7)):
+        paths.append(tmp_path / str(number))
+        with paths[-1].open("wb") as file:
+            file.truncate(size)
+    groups = [[Path(task.path).name for task in group] for group in plan(paths)]
+    assert groups == [["0", "1"], ["3"], ["2", "4"]]
+
+
+def test_shares_number_their_streams_apart() -> None:
+    numbers = [Task("x", share, 3).stream(number) for share in range(3) for number in range(1, 5)]
+    assert sorted(numbers) == list(range(1, 13))
+    assert Task("x").stream(7) == 7
+
+
+def test_a_batch_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "BATCH_BYTES", 1)
+    batches = list(read(Task(str(SAMPLE)), Table(), port=1801, ping_port=3527))
+    assert all(sum(row is not None for row in batch["label"].to_pylist()) <= 1 for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == len(rows(Task(str(SAMPLE))))
 
 
 def test_both_directions_are_of_one_share() -> None:

@@ -1,15 +1,18 @@
 """Captures into tables: every packet of any number of pcap and pcapng files, one row each.
 
-Files are spread over the tasks. A large one is given to several tasks, each of which reads all of it but puts together
-only its share of the TCP streams: reading is cheap beside decoding, and no packet needs another one's stream.
+How the work is divided
+-----------------------
+A task has some small files, one file, or a share of a large one. Each share reads all frames of its file but puts
+together only its own TCP connections, so that no task needs another one's. Passing over a frame costs about a tenth of
+decoding what is in it; beyond :data:`MOST_SHARES` the reading would outweigh the rest. A task holds one batch of rows,
+and what the reassembly of connections holds, which is bounded.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,7 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SPLIT_BYTES: Final = 256 << 20
+GROUP_BYTES: Final = 32 << 20
+MOST_SHARES: Final = 8
 BATCH_ROWS: Final = 2_000
+BATCH_BYTES: Final = 16 << 20
 _FRAME: Final = pa.schema(
     [
         ("file", pa.string()),
@@ -55,24 +61,42 @@ class Task(NamedTuple):
     """One share of one file."""
 
     path: str
-    share: int
-    shares: int
+    share: int = 0
+    shares: int = 1
 
     def wants(self, source: Endpoint, destination: Endpoint) -> bool:
         """Whether a connection is of this share; both of its directions are of the same one."""
-        if self.shares == 1:
-            return True
-        ends = "|".join(sorted((_endpoint(source), _endpoint(destination))))
-        return hashlib.blake2b(ends.encode(), digest_size=4).digest()[0] % self.shares == self.share
+        return self.shares == 1 or _lot(source, destination) % self.shares == self.share
+
+    def stream(self, number: int) -> int:
+        """A number for the connection that no other share of the file gives."""
+        return (number - 1) * self.shares + self.share + 1
 
 
-def plan(paths: Iterable[str | Path], split_bytes: int = SPLIT_BYTES) -> list[Task]:
-    """The tasks for some files, large files in several shares."""
-    tasks = []
+@lru_cache(maxsize=1 << 14)
+def _lot(source: Endpoint, destination: Endpoint) -> int:
+    """A number that depends on a connection alone, on every computer."""
+    ends = "|".join(sorted((_endpoint(source), _endpoint(destination))))
+    return hashlib.blake2b(ends.encode(), digest_size=1).digest()[0]
+
+
+def plan(paths: Iterable[str | Path], split_bytes: int = SPLIT_BYTES) -> list[list[Task]]:
+    """What each task of Spark does: some small files, one file, or a share of a large one."""
+    groups: list[list[Task]] = []
+    waiting: list[Task] = []
+    size = 0
     for path in map(Path, paths):
-        shares = min(256, max(1, -(-path.stat().st_size // split_bytes)))
-        tasks += [Task(str(path), share, shares) for share in range(shares)]
-    return tasks
+        length = path.stat().st_size
+        shares = min(MOST_SHARES, max(1, -(-length // split_bytes)))
+        if length >= GROUP_BYTES or shares > 1:
+            groups += [[Task(str(path), share, shares)] for share in range(shares)]
+            continue
+        if size + length > GROUP_BYTES:
+            groups.append(waiting)
+            waiting, size = [], 0
+        waiting.append(Task(str(path)))
+        size += length
+    return [*groups, waiting] if waiting else groups
 
 
 def decode(
@@ -84,11 +108,16 @@ def decode(
     ping_port: int = 3527,
     split_bytes: int = SPLIT_BYTES,
 ) -> DataFrame:
-    """A table with a row for each packet of the captures, and for each piece that could not be read (``error``)."""
-    tasks = plan(paths, split_bytes)
-    frame = spark.createDataFrame(tasks, "path STRING, share INT, shares INT").repartition(max(1, len(tasks)))
-    work = partial(_work, body=body, port=port, ping_port=ping_port)
-    return frame.mapInArrow(work, f"{_FRAME_DDL}, {_message_ddl(Table(body))}")
+    """A table with a row for each packet of the captures, and for each piece that could not be read (``error``). The
+    files are read where the tasks run, by the same paths."""
+    groups = plan(paths, split_bytes)
+    work = partial(_work, groups=groups, body=body, port=port, ping_port=ping_port)
+    return spread(spark, len(groups)).mapInArrow(work, f"{_FRAME_DDL}, {_message_ddl(Table(body))}")
+
+
+def spread(spark: SparkSession, count: int) -> DataFrame:
+    """A table of the numbers below ``count``, each in a partition of its own."""
+    return spark.range(0, count, 1, numPartitions=max(1, count))
 
 
 def _message_ddl(table: Table) -> str:
@@ -96,25 +125,25 @@ def _message_ddl(table: Table) -> str:
 
 
 def _work(
-    batches: Iterator[pa.RecordBatch], *, body: str, port: int, ping_port: int
+    batches: Iterator[pa.RecordBatch], *, groups: list[list[Task]], body: str, port: int, ping_port: int
 ) -> Iterator[pa.RecordBatch]:
     """What an executor does with its tasks."""
     for batch in batches:
-        for row in batch.to_pylist():
-            task = Task(row["path"], row["share"], row["shares"])
-            yield from read(task, Table(body), port=port, ping_port=ping_port)
+        for number in batch.column(0).to_pylist():
+            for task in groups[number]:
+                yield from read(task, Table(body), port=port, ping_port=ping_port)
 
 
 def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.RecordBatch]:
     """Decode one share of one file, without Spark."""
-    rows = _Rows(task.path, table)
+    rows = _Rows(task, table)
     try:
         with Source.open(task.path) as source:
             for found in find_packets(source, Format.AUTO, port, ping_port, Tally(), task.wants):
                 if found.origin is None and task.share:
                     continue  # damage of the file itself is told once
                 rows.add(found)
-                if len(rows) >= BATCH_ROWS:
+                if rows.full:
                     yield rows.batch()
     except UnreadableError as error:
         if not task.share:
@@ -126,62 +155,76 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
 class _Rows:
     """Rows on their way into a batch."""
 
-    def __init__(self, path: str, table: Table) -> None:
-        self._path = path
+    def __init__(self, task: Task, table: Table) -> None:
+        self._task = task
         self._table = table
         self._names = [name for name, _ in table.types if name not in _OF_A_QUEUE]
-        self._frames: list[dict[str, Any]] = []
-        self._messages: list[UserMessage | None] = []
+        self._schema = pa.schema([*_FRAME, *(table.arrow.field(name) for name in self._names)])
+        self._frames: list[tuple[Any, ...]] = []
+        self._messages: list[ReadMessage] = []
+        self._places: list[int | None] = []
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._frames)
 
+    @property
+    def full(self) -> bool:
+        return len(self._frames) >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+
     def unreadable(self, reason: str) -> None:
-        self._add(None, {"packet": "Malformed", "error": reason})
+        self._add(None, (None,) * 4, "Malformed", None, reason)
 
     def add(self, found: Found) -> None:
-        frame: dict[str, Any] = {}
-        if found.origin is not None:
-            frame = {
-                "time": datetime.fromtimestamp(found.origin.time, UTC),
-                "stream": found.origin.stream,
-                "source": _endpoint(found.origin.source),
-                "destination": _endpoint(found.origin.destination),
-            }
-        if isinstance(found.cut, Damage):
-            self._add(
-                None, frame | {"packet": found.cut.packet, "size": found.cut.size, "error": found.cut.reason}
-            )
+        origin, cut = found.origin, found.cut
+        where: tuple[Any, ...] = (None,) * 4
+        if origin is not None:
+            stream = None if origin.stream is None else self._task.stream(origin.stream)
+            ends = _endpoint(origin.source), _endpoint(origin.destination)
+            where = (round(origin.time * 1_000_000), stream, *ends)
+        if isinstance(cut, Damage):
+            self._add(None, where, cut.packet, cut.size, cut.reason)
             return
-        data = found.cut.data
-        frame["size"] = len(data)
         try:
-            packet = Ping.parse(data) if found.is_ping else decode_packet(data)
+            packet = Ping.parse(cut.data) if found.is_ping else decode_packet(cut.data)
         except DecodeError as error:
-            self._add(None, frame | {"packet": "Malformed", "error": str(error)})
+            self._add(None, where, "Malformed", len(cut.data), str(error))
             return
         message = packet if isinstance(packet, UserMessage) else None
-        self._add(message, frame | {"packet": type(packet).__name__})
+        self._add(message, where, type(packet).__name__, len(cut.data), None)
 
-    def _add(self, message: UserMessage | None, frame: dict[str, Any]) -> None:
-        self._frames.append({"file": self._path} | frame)
-        self._messages.append(message)
+    def _add(
+        self,
+        message: UserMessage | None,
+        where: tuple[Any, ...],
+        packet: str,
+        size: int | None,
+        error: str | None,
+    ) -> None:
+        self._frames.append((self._task.path, *where, packet, size, error))
+        if message is None:
+            self._places.append(None)
+            return
+        self._places.append(len(self._messages))
+        self._messages.append(ReadMessage("", 0, message))
+        self._bytes += len(message.data)
 
     def batch(self) -> pa.RecordBatch:
         """Everything so far; begins anew."""
-        frames = pa.RecordBatch.from_pylist(self._frames, schema=_FRAME)
-        whole = [ReadMessage("", 0, message) for message in self._messages if message is not None]
-        made = self._table.batch(whole)
-        numbers = iter(range(len(whole)))
-        places = pa.array(
-            [None if message is None else next(numbers) for message in self._messages], pa.int64()
-        )
-        columns = [made.column(name).take(places) for name in self._names]
-        self._frames, self._messages = [], []
-        schema = pa.schema([*_FRAME, *(self._table.arrow.field(name) for name in self._names)])
-        return pa.RecordBatch.from_arrays([*frames.columns, *columns], schema=schema)
+        frames = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*self._frames, strict=True), _FRAME, strict=True)
+        ]
+        made = self._table.batch(self._messages)
+        columns = [made.column(name) for name in self._names]
+        if len(self._messages) < len(self._frames):
+            places = pa.array(self._places, pa.int64())
+            columns = [column.take(places) for column in columns]
+        self._frames, self._messages, self._places, self._bytes = [], [], [], 0
+        return pa.RecordBatch.from_arrays([*frames, *columns], schema=self._schema)
 
 
+@lru_cache(maxsize=1 << 14)
 def _endpoint(endpoint: Endpoint) -> str:
     address, port = endpoint
     return f"[{address}]:{port}" if ":" in str(address) else f"{address}:{port}"

@@ -110,6 +110,7 @@ class ChannelDoor:
                             message.packet,
                             int(message.arrived_time.timestamp()),
                             int(message.authenticated),
+                            message.message_class,
                         )
                         for message in batch
                     ]

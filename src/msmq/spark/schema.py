@@ -40,6 +40,8 @@ class ReadMessage:
     arrived_time: int | None = None
     authentication_level: int = 0
     """What the queue manager has verified, not what the packet claims."""
+    dead_letter_class: int = 0
+    """Why it is in a dead-letter queue, as a class; 0 for every other message."""
 
 
 class _Source(NamedTuple):
@@ -133,8 +135,9 @@ COLUMNS: Final = (
         "Identifier the application gave to match it with another message.",
     ),
     Column(
-        "class", "INT", pa.int32(), lambda s: s.properties.message_class,
-        "0 for an ordinary message; acknowledgments and reports have others.",
+        "class", "INT", pa.int32(),
+        lambda s: s.read.dead_letter_class or s.properties.message_class,
+        "0 for an ordinary message; acknowledgments and reports have others, and dead letters say why they are.",
     ),
     Column("priority", "INT", pa.int32(), lambda s: s.packet.priority, "0 to 7, 7 first."),
     Column("label", "STRING", pa.string(), lambda s: s.packet.label, "Label."),

@@ -310,7 +310,11 @@ def read_trailer(file: DiskFile, store_id: bytes, number: int) -> Trailer | None
 
 def read_index(file: DiskFile, trailer: Trailer) -> bytes | None:
     """The rows of a sealed segment, or None when the index is damaged."""
-    index = file.pread(trailer.index_size, trailer.data_end)
+    return index_rows(file.pread(trailer.index_size, trailer.data_end), trailer)
+
+
+def index_rows(index: bytes, trailer: Trailer) -> bytes | None:
+    """The same from the bytes of the index."""
     if len(index) != trailer.index_size or crc32(index) != trailer.index_crc:
         return None
     return index[len(INDEX_MARKER) :]

@@ -1,0 +1,258 @@
+"""Store files into tables: the messages in the data directories of queue managers that do not run.
+
+How it works
+------------
+A segment of a store is read by one task, without the others. What stands in them decides together what a message is
+(:mod:`msmq.manager.ledger`): the record of the message, the outcome of its transaction, and records that move or remove
+it. So two tables are read, of messages and of these *marks*, which are small and come from the indexes of the segments,
+and Spark joins them. A message that was removed is shown for as long as its record is there, which may be long.
+
+The queue manager must not run: a copy of its directory does as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from msmq.errors import DecodeError
+from msmq.manager.initialization import DEAD_LETTER, DEAD_XACT, JOURNAL, NOTIFY, ORDER
+from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, OutcomeHead, TransactionOutcome
+from msmq.manager.stored import from_record
+from msmq.spark.decode import BATCH_BYTES, BATCH_ROWS, spread
+from msmq.spark.schema import ReadMessage, Table
+from msmq.store.browse import Record, SegmentFile, records, segments
+from msmq.store.layout import FORMAT_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_OWN_QUEUES: Final = {
+    DEAD_LETTER: ".\\deadletter$",
+    DEAD_XACT: ".\\xactdeadletter$",
+    JOURNAL: ".\\journal$",
+    ORDER: ".\\private$\\order_queue$",
+    NOTIFY: ".\\private$\\notify_queue$",
+}
+_PLACE: Final = pa.schema(
+    [
+        ("store", pa.string()),
+        ("file", pa.string()),
+        ("address", pa.int64()),
+        ("error", pa.string()),
+        ("queue_number", pa.int64()),
+        ("transaction", pa.binary()),
+    ]
+)
+_PLACE_DDL: Final = (
+    "`store` STRING, `file` STRING, `address` BIGINT, `error` STRING, "
+    "`queue_number` BIGINT, `transaction` BINARY"
+)
+_MARK: Final = pa.schema(
+    [
+        ("store", pa.string()),
+        ("kind", pa.int32()),
+        ("address", pa.int64()),
+        ("lookup_id", pa.int64()),
+        ("queue_number", pa.int64()),
+        ("transaction", pa.binary()),
+        ("outcome", pa.int32()),
+        ("name", pa.string()),
+    ]
+)
+_MARK_DDL: Final = (
+    "`store` STRING, `kind` INT, `address` BIGINT, `lookup_id` BIGINT, `queue_number` BIGINT, `transaction` BINARY, "
+    "`outcome` INT, `name` STRING"
+)
+_MARKS: Final = frozenset((Kind.MESSAGE, Kind.DELETE, Kind.MOVE, Kind.OUTCOME, Kind.VALUE))
+"""Of messages only where they are."""
+
+
+def is_store(path: str | Path) -> bool:
+    """Whether a path is a store, or the data directory of a queue manager, which has one."""
+    return (_store_of(path) / FORMAT_FILE).is_file()
+
+
+def _store_of(path: str | Path) -> Path:
+    inside = Path(path) / "store"
+    return inside if (inside / FORMAT_FILE).is_file() else Path(path)
+
+
+def decode_stores(
+    spark: SparkSession, directories: Sequence[str | Path], *, body: str = "bytes"
+) -> DataFrame:
+    """A table with a row for each message of the stores: ``store`` and ``file`` it is in, ``state``, and the columns of
+    the source; and a row with ``error`` for each piece that could not be read. ``state`` is ``standing``, ``removed``,
+    ``open`` for a message of a transaction without an outcome, or ``aborted``. Express messages are in no store.
+
+    Raises:
+        StoreError: a directory is no store, or its queue manager runs.
+    """
+    from pyspark.sql import functions as f
+
+    files = [segment for directory in directories for segment in segments(_store_of(directory))]
+    table = Table(body)
+    tasks = spread(spark, len(files))
+    found = tasks.mapInArrow(partial(_read_messages, files=files, body=body), f"{_PLACE_DDL}, {table.ddl}")
+    marks = tasks.mapInArrow(partial(_read_marks, files=files), _MARK_DDL)
+    outcomes = marks.where(f"kind = {int(Kind.OUTCOME)} AND outcome <> {int(TransactionOutcome.PREPARED)}")
+    outcomes = outcomes.select("store", "transaction", "outcome").distinct()
+    changes = marks.where(f"kind IN ({int(Kind.DELETE)}, {int(Kind.MOVE)})").drop("outcome")
+    changes = _effective(changes.join(outcomes, ["store", "transaction"], "left"))
+    fates = changes.groupBy("store", "lookup_id").agg(
+        f.max(f.expr(f"kind = {int(Kind.DELETE)}")).alias("is_removed"),
+        f.max(f.expr(f"IF(kind = {int(Kind.MOVE)}, struct(address, queue_number), NULL)")).alias("moved"),
+    )
+    places = marks.where(f"kind = {int(Kind.MESSAGE)}").groupBy("store", "lookup_id")
+    newest = places.agg(f.max("address").alias("newest"))
+    whole = found.where("error IS NULL").join(newest, ["store", "lookup_id"])
+    whole = whole.where("address = newest")  # cleaning may have left a record and its copy
+    whole = whole.join(outcomes, ["store", "transaction"], "left").join(fates, ["store", "lookup_id"], "left")
+    whole = whole.withColumn("state", _state()).withColumn(
+        "queue_number",
+        f.expr("IF(moved IS NOT NULL AND moved.address > address, moved.queue_number, queue_number)"),
+    )
+    damaged = found.where("error IS NOT NULL").withColumn("state", f.lit(None).cast("string"))
+    names = _names(spark, marks)
+    columns = ["store", "file", "state", "error", *(name for name, _ in table.types)]
+    rows = whole.select(*damaged.columns).unionByName(damaged).drop("queue")
+    return rows.join(f.broadcast(names), ["store", "queue_number"], "left").select(*columns)
+
+
+def _effective(changes: DataFrame) -> DataFrame:
+    """Those outside of transactions, and those of committed ones."""
+    return changes.where(f"transaction IS NULL OR outcome = {int(TransactionOutcome.COMMITTED)}")
+
+
+def _state() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.expr(
+        "CASE WHEN is_removed THEN 'removed' "
+        f"WHEN transaction IS NULL OR outcome = {int(TransactionOutcome.COMMITTED)} THEN 'standing' "
+        "WHEN outcome IS NULL THEN 'open' ELSE 'aborted' END"
+    )
+
+
+def _names(spark: SparkSession, marks: DataFrame) -> DataFrame:
+    """What the queues are called, those too that were deleted."""
+    from pyspark.sql import functions as f
+
+    named = marks.where("name IS NOT NULL").groupBy("store", "queue_number")
+    own = spark.createDataFrame(list(_OWN_QUEUES.items()), "queue_number BIGINT, queue STRING")
+    stores = marks.select("store").distinct()
+    said = named.agg(f.max_by("name", "address").alias("queue"))
+    return said.unionByName(stores.crossJoin(own))
+
+
+# --- on executors -----------------------------------------------------------------------------------------------------
+
+
+def _read_messages(
+    batches: Iterator[pa.RecordBatch], *, files: Sequence[SegmentFile], body: str
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from read_messages(files[number], Table(body))
+
+
+def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch]:
+    """The messages of one segment, without Spark."""
+    places: list[tuple[Any, ...]] = []
+    messages: list[ReadMessage] = []
+    size = 0
+    where = (segment.directory, segment.path.name)
+    for found in records(segment, (Kind.MESSAGE,)):
+        if not isinstance(found, Record):
+            yield _rows([(*where, None, f"offset {found.offset}: {found.reason}", None, None)], [], table)
+            continue
+        head = Head.decode(found.head)
+        transaction = None if head.transaction == NO_TRANSACTION else head.transaction
+        assert found.payload is not None
+        try:
+            stored = from_record(found.payload, head.lookup_id)
+            message = ReadMessage(
+                "",
+                head.lookup_id,
+                stored.packet,
+                stored.arrival_time,
+                stored.local.authentication_level,
+                stored.local.dead_letter_class,
+            )
+            stored.packet.properties  # noqa: B018  # reads all headers
+        except DecodeError as error:
+            yield _rows([(*where, found.address, str(error), head.queue, transaction)], [], table)
+            continue
+        places.append((*where, found.address, None, head.queue, transaction))
+        messages.append(message)
+        size += len(found.payload)
+        if len(messages) >= BATCH_ROWS or size >= BATCH_BYTES:
+            yield _rows(places, messages, table)
+            places, messages, size = [], [], 0
+    if messages:
+        yield _rows(places, messages, table)
+
+
+def _rows(places: Sequence[tuple[Any, ...]], messages: Sequence[ReadMessage], table: Table) -> pa.RecordBatch:
+    """Rows with their messages, or all without."""
+    nothing = [pa.nulls(len(places), field.type) for field in table.arrow] if not messages else []
+    right = nothing or table.batch(list(messages)).columns
+    schema = pa.schema([*_PLACE, *table.arrow])
+    return pa.RecordBatch.from_arrays([*_columns(places, _PLACE), *right], schema=schema)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> list[pa.Array]:
+    columns = zip(*rows, strict=True)
+    return [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+
+
+def _read_marks(
+    batches: Iterator[pa.RecordBatch], *, files: Sequence[SegmentFile]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from read_marks(files[number])
+
+
+def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
+    """What one segment says about messages and queues, without Spark."""
+    rows: list[tuple[Any, ...]] = []
+    for found in records(segment, _MARKS, with_payload=lambda kind: kind == Kind.VALUE):
+        if isinstance(found, Record):
+            rows += [(segment.directory, found.kind, found.address, *mark) for mark in _marks(found)]
+        if len(rows) >= BATCH_ROWS:
+            yield pa.RecordBatch.from_arrays(_columns(rows, _MARK), schema=_MARK)
+            rows = []
+    if rows:
+        yield pa.RecordBatch.from_arrays(_columns(rows, _MARK), schema=_MARK)
+
+
+def _marks(record: Record) -> Iterator[tuple[Any, ...]]:
+    """Lookup identifier, queue, transaction, outcome, name of the queue."""
+    if record.kind == Kind.OUTCOME:
+        ended = OutcomeHead.decode(record.head)
+        yield None, None, ended.transaction, ended.outcome, None
+    elif record.kind == Kind.VALUE:
+        assert record.payload is not None
+        key, value = json.loads(record.payload)
+        if key.startswith("queue/"):
+            yield from ((None, number, None, None, name) for number, name in _queue_names(key, value))
+    else:
+        head = Head.decode(record.head)
+        transaction = None if head.transaction == NO_TRANSACTION else head.transaction
+        yield head.lookup_id, head.queue, transaction, None, None
+
+
+def _queue_names(key: str, value: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The queue of a record, its journal and its subqueues, with their numbers."""
+    path = value["pathname"]
+    yield int(key.removeprefix("queue/")), path
+    if value["journal"] is not None:
+        yield value["journal"], f"{path};JOURNAL"
+    for name, (number, _) in value["subqueues"].items():
+        yield number, f"{path};{name}"

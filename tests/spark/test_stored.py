@@ -1,0 +1,93 @@
+"""Store files into tables: what stands in the queues, what was removed, and what a transaction left; the store is that
+of a queue manager that was killed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import msmq
+from msmq.spark.schema import Table
+from msmq.spark.stored import decode_stores, is_store, read_messages
+from msmq.store import StoreError, StoreLockedError
+from msmq.store.browse import segments
+from tests.spark.support import LEDGER, ORDERS, Server, eventually
+
+DEAD = ".\\deadletter$"
+JOURNALED = ".\\private$\\journaled"
+
+
+def fill(server: Server) -> None:
+    server.create(ORDERS)
+    server.create(LEDGER, transactional=True)
+    server.create(JOURNALED, journaling=True)
+    recoverable = {"delivery": msmq.Delivery.RECOVERABLE}
+    server.send([f"order {number}" for number in range(6)], **recoverable)
+    server.send(["express"], delivery=msmq.Delivery.EXPRESS)
+    server.send(["kept"], JOURNALED, **recoverable)
+    with server.connect() as mq:
+        mq.queue(ORDERS).receive()  # order 0
+        mq.queue(JOURNALED).receive()
+        first = next(iter(mq.queue(ORDERS).browse()))
+        mq.queue(ORDERS).move([first], f"{ORDERS};poison")  # order 1
+        with mq.transaction() as transaction:
+            transaction.send(LEDGER, "committed")
+        with suppress(LookupError), mq.transaction() as transaction:
+            transaction.send(LEDGER, "undone")
+            raise LookupError
+        mq.queue(ORDERS).send("late", time_to_be_received=1, dead_letter=True, **recoverable)
+    eventually(lambda: server.bodies(DEAD))
+
+
+def test_a_store_is_a_table(spark: SparkSession, server: Server) -> None:
+    fill(server)
+    data = server.directory / "data"
+    with pytest.raises(StoreLockedError):
+        decode_stores(spark, [data])
+    server.kill()
+    assert is_store(data)
+    rows = decode_stores(spark, [data], body="activex").collect()
+    assert [row.error for row in rows if row.error] == []
+    by_body = {row.body: row for row in rows if not row.queue.lower().endswith(";journal")}
+    path = by_body["order 2"].queue
+    assert path.lower() == "host\\private$\\orders"
+    assert (by_body["order 0"].state, by_body["order 0"].queue) == ("removed", path)
+    assert (by_body["order 1"].state, by_body["order 1"].queue) == ("standing", f"{path};poison")
+    assert {by_body[f"order {number}"].state for number in range(2, 6)} == {"standing"}
+    assert by_body["committed"].state == "standing"
+    assert by_body["committed"].delivery == "transactional"
+    assert {row.state for row in rows if row.body == "undone"} <= {"aborted"}
+    assert "express" not in by_body
+    (kept,) = [row for row in rows if row.body == "kept" and row.state == "standing"]
+    assert kept.queue.lower() == "host\\private$\\journaled;journal"
+    (dead,) = [row for row in rows if row.body == "late" and row.state == "standing"]
+    assert dead.queue == DEAD
+    assert dead["class"] & 0x8000, "why it is there"
+    assert all(row.arrived_time is not None for row in rows)
+
+
+def test_what_is_damaged_is_a_row(spark: SparkSession, server: Server) -> None:
+    server.create(ORDERS)
+    server.send([f"order {number}" for number in range(5)], delivery=msmq.Delivery.RECOVERABLE)
+    server.kill()
+    data = server.directory / "data"
+    (segment,) = [found for found in segments(data / "store") if b"o\0r\0d\0e\0r" in found.path.read_bytes()]
+    content = bytearray(segment.path.read_bytes())
+    place = content.find("order 2".encode("utf-16-le"))
+    content[place] ^= 1
+    segment.path.write_bytes(content)
+    rows = decode_stores(spark, [data], body="activex").collect()
+    assert sorted(row.body for row in rows if row.error is None) == [f"order {n}" for n in (0, 1, 3, 4)]
+    (damaged,) = [row for row in rows if row.error is not None]
+    assert (damaged.file, damaged.state, damaged.body) == (segment.path.name, None, None)
+    batches = list(read_messages(segment, Table("activex")))
+    assert sum(batch.num_rows for batch in batches) == 5
+
+
+def test_what_is_no_store(spark: SparkSession, tmp_path: Path) -> None:
+    assert not is_store(tmp_path)
+    with pytest.raises(StoreError):
+        decode_stores(spark, [tmp_path])

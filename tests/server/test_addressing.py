@@ -344,7 +344,7 @@ def test_names_without_a_way_are_refused_when_they_are_opened(tmp_path: Path, na
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
             alice = await here.node(ALICE)
-            with pytest.raises(UnsupportedFormatnameOperationError, match="DIRECT=(TCP|OS)"):
+            with pytest.raises(UnsupportedFormatnameOperationError, match=r"DIRECT=(TCP|OS)"):
                 alice.manager.queues.open(name, SEND)
             assert alice.core.outgoing == {}
 

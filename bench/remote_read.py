@@ -43,6 +43,7 @@ from msmq.security.sddl import parse_sddl
 from msmq.store import Store
 from msmq.testing.disk import SimulatedDisk
 from msmq.testing.manager_host import packet
+from msmq.wire.message import UserMessage
 
 HOST: Final = "127.0.0.1"
 NAME: Final = "DIRECT=OS:HOST\\private$\\bench"
@@ -84,7 +85,8 @@ class Bench:
     def fill(self, count: int) -> None:
         """Have so many messages in the queue."""
         for _ in range(count - len(self.queue.positions)):
-            self.manager.sending.enqueue(self.queue, StoredMessage(self._made, LocalAttributes()), None)
+            message = StoredMessage(UserMessage.route(self._made.data), LocalAttributes())
+            self.manager.sending.enqueue(self.queue, message, None)
 
 
 class EchoServer(asyncio.Protocol):
@@ -298,7 +300,7 @@ def one_round(messages: int, window: int) -> tuple[dict[str, Speed], dict[str, S
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=4_000)
     parser.add_argument("--window", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=ROUNDS)

@@ -18,6 +18,7 @@ from msmq.manager.model import RemoteReadState
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import OpenQueueDescriptor
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
 from msmq.rpc.association import AssociationGroup
 from msmq.rpc.interface import Call
@@ -43,6 +44,8 @@ class Request:
     lookup_id: int = 0
     """The message that is locked for the client; 0 while it waits for one."""
     timer: Timer | None = None
+    message: StoredMessage | None = None
+    """That message, if it is small enough to be kept until its end."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,7 +94,7 @@ class Handles:
     def find(self, call: Call, context: bytes) -> OpenHandle:
         """The handle of a call: a fault when it is none of this client, user and interface, and a refusal when what
         it stood for is gone."""
-        handle: OpenHandle = call.find_handle(context)
+        handle: OpenHandle = call.group.handles.find(context, call.interface.syntax, call.token)
         if call.auth_level < handle.required:
             raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
         if handle.descriptor.handle not in self.manager.queues.descriptors or handle.descriptor.queue is None:
@@ -122,13 +125,16 @@ class Handles:
 
     # --- requests ---------------------------------------------------------------------------------------
 
-    def begin(self, handle: OpenHandle, request_id: int, *, receives: bool) -> Request:
-        """Enter a request; one whose id is taken is refused."""
-        if request_id in handle.requests or len(handle.requests) >= MAX_REQUESTS:
+    def now_ms(self) -> int:
+        """TimeStamp of a request that begins now."""
+        return int(self.manager.core.environment.now() * 1000) & _TIME_STAMP_MASK
+
+    def enter(self, handle: OpenHandle, request: Request) -> None:
+        """Put a request on the table; one whose id is taken is refused."""
+        requests = handle.requests
+        if request.request_id in requests or len(requests) >= MAX_REQUESTS:
             raise InvalidParameterError("This request id is in use, or too many requests are under way.")
-        now_ms = int(self.manager.core.environment.now() * 1000) & _TIME_STAMP_MASK
-        request = handle.requests[request_id] = Request(request_id, now_ms, receives)
-        return request
+        requests[request.request_id] = request
 
     def start_cleanup(self, handle: OpenHandle, request: Request) -> None:
         """Start Pending Request Cleanup Timer: the answer leaves now, so the client's time begins."""

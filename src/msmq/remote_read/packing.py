@@ -37,7 +37,7 @@ def sections_of(
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
     source = _address(message.local.source_address)
-    return remotely_read(message.packet, source) + _trailers(queue, message, transactions, source)
+    return remotely_read(message.packet, source) + _trailers(queue, message, transactions)
 
 
 @lru_cache(maxsize=256)
@@ -45,31 +45,27 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
     return ip_address(text) if text else None
 
 
-def _trailers(
-    queue: Queue,
-    message: StoredMessage,
-    transactions: Transactions,
-    source: IPv4Address | IPv6Address | None,
-) -> bytes:
-    lookup_id = message.lookup_id
-    aborts = queue.aborts.get(lookup_id, 0)
-    moves, moved = queue.moves.get(lookup_id, (0, 0))
-    operation = _operation(queue, lookup_id, transactions)
+def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
+    lookup_id, local = message.lookup_id, message.local
+    aborts = queue.aborts.get(lookup_id, 0) if queue.aborts else 0
+    moves, moved = queue.moves.get(lookup_id, (0, 0)) if queue.moves else (0, 0)
     target = ""
-    acknowledgement_class = message.packet.properties.message_class
-    if operation is not None:
-        target = subqueue_name(operation.target_queue) if operation.target_queue is not None else ""
-        if operation.dequeue_reason != MessageClass.ACK_RECEIVE:
-            acknowledgement_class = operation.dequeue_reason
+    acknowledgement_class = message.packet.message_class
+    if queue.peekable_when_locked:
+        operation = _operation(queue, lookup_id, transactions)
+        if operation is not None:
+            target = subqueue_name(operation.target_queue) if operation.target_queue is not None else ""
+            if operation.dequeue_reason != MessageClass.ACK_RECEIVE:
+                acknowledgement_class = operation.dequeue_reason
     return _encoded(
         aborts,
         moves,
         moved,
-        subqueue_name(queue),
+        subqueue_name(queue) if queue.parent is not None else "",
         target,
         acknowledgement_class,
-        message.local.application_deadletter_queue,
-        source,
+        local.application_deadletter_queue,
+        local.source_address,
     )
 
 
@@ -108,7 +104,7 @@ def _encoded(
     target: str,
     acknowledgement_class: int,
     dead_letter_queue: str,
-    source: IPv4Address | IPv6Address | None,
+    source_address: str,
 ) -> bytes:
     """All trailers; nearly all messages of one sender have the same."""
     header = SubqueueHeader(abort_counter=aborts, move_counter=moves, last_move_time=moved)
@@ -119,6 +115,6 @@ def _encoded(
     extension = ExtensionHeader()
     extension.has_subqueue_header = extension.has_extended_address_header = 1
     extension.has_dead_letter_header = int(bool(dead_letter))
-    behind = header.encode() + dead_letter + ExtendedAddressHeader.of(source).encode()
+    behind = header.encode() + dead_letter + ExtendedAddressHeader.of(_address(source_address)).encode()
     extension.remaining_headers_size = len(behind)
     return extension.encode() + behind

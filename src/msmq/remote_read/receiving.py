@@ -10,12 +10,14 @@ from typing import Final
 from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
 from msmq.manager.cursor import Cursor
 from msmq.manager.model import MessageSeekAction
+from msmq.manager.positions import START
+from msmq.manager.prompt import PromptReading
 from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.reading import INFINITE
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
-from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, meaning_of
+from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, Meaning, meaning_of
 from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.interface import StartReceive, StartReceiveReply, StartTransactionalReceive
 from msmq.remote_read.packing import sections_of
@@ -24,6 +26,9 @@ from msmq.rpc.interface import Call, Promise
 MQ_OK: Final = 0
 STATUS_INVALID_HANDLE: Final = 0xC0000008
 
+_SMALL: Final = 4_096
+"""Packets up to this size are kept until the client has said what becomes of them."""
+_PROMPT_PEEKS: Final = frozenset({int(Action.PEEK_CURRENT), int(Action.LOOKUP_PEEK_NEXT)})
 _log = logging.getLogger(__name__)
 _TAKEN: Final = StartReceiveReply(0, 0, 0, None, OperationCancelledError.code)
 
@@ -41,6 +46,7 @@ class Receiving:
         self.manager = manager
         self.handles = handles
         self.when_durable = when_durable
+        self.prompt = PromptReading(manager.reading.placing)
 
     def start(
         self,
@@ -64,19 +70,32 @@ class Receiving:
         assert queue is not None  # the handle was found
         if check is not None:
             check(queue, meaning.receives)
-        entry = self.handles.begin(handle, request.dw_request_id, receives=meaning.receives)
-        entry.transactional = check is not None
-        entry.transaction = transaction
-        read = _Read(self, request, handle, queue, entry)
+        read = _Read(self, request, handle, queue, meaning.receives)
+        read.transactional = check is not None
+        read.transaction = transaction
+        self.handles.enter(handle, read)
         try:
-            if meaning.seek is not None:
-                read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
-            else:
-                self._seek(request, handle, cursor, read, receives=meaning.receives)
+            self._read(request, meaning, handle, cursor, read)
         except BaseException:
-            self.handles.give_back(handle, entry)
+            self.handles.give_back(handle, read)
             raise
         return read.answer if read.answer is not None else read.promise()
+
+    def _read(
+        self, request: Start, meaning: Meaning, handle: OpenHandle, cursor: Cursor | None, read: _Read
+    ) -> None:
+        """Most reads are prompt: they find their message, and nothing special is about it."""
+        message: StoredMessage | None = None
+        if cursor is None and request.ul_action in _PROMPT_PEEKS:
+            message = self.prompt.peek(handle.descriptor, request.lookup_id or START)
+        elif cursor is None and request.ul_action == Action.RECEIVE:
+            message = self.prompt.begin(handle.descriptor)
+        if message is not None:
+            read.has(message)
+        elif meaning.seek is not None:
+            read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
+        else:
+            self._seek(request, handle, cursor, read, receives=meaning.receives)
 
     def _seek(
         self, request: Start, handle: OpenHandle, cursor: Cursor | None, read: _Read, *, receives: bool
@@ -106,13 +125,12 @@ class Receiving:
         )
 
 
-class _Read:
+class _Read(Request):
     """One read on its way: the queue manager answers, what the answer rests on becomes durable, the answer leaves. Each
     of these comes at once or later, and the client may have given up before."""
 
     __slots__ = (
         "_alarm",
-        "_entry",
         "_handle",
         "_promise",
         "_queue",
@@ -124,13 +142,13 @@ class _Read:
     )
 
     def __init__(
-        self, receiving: Receiving, request: Start, handle: OpenHandle, queue: Queue, entry: Request
+        self, receiving: Receiving, request: Start, handle: OpenHandle, queue: Queue, receives: bool
     ) -> None:
+        super().__init__(request.dw_request_id, receiving.handles.now_ms(), receives)
         self._receiving = receiving
         self._request = request
         self._handle = handle
         self._queue = queue
-        self._entry = entry
         self._seen = False
         self._reply: StartReceiveReply | None = None
         self._promise: Promise | None = None
@@ -139,16 +157,22 @@ class _Read:
 
     def found(self, result: ReadResult) -> None:
         """The queue manager has answered."""
-        self._seen = True
-        message, entry = result.message, self._entry
         if self._alarm is not None:
             self._alarm.cancel()
-        if message is None:
-            self._receiving.handles.give_back(self._handle, entry)
-            self._give(_failed(result.status))
+        if result.message is not None:
+            self.has(result.message)
             return
-        if entry.receives:
-            entry.lookup_id = message.lookup_id  # it is locked, from this very moment
+        self._seen = True
+        self._receiving.handles.give_back(self._handle, self)
+        self._give(_failed(result.status))
+
+    def has(self, message: StoredMessage) -> None:
+        """A message was found, and is locked if this is a receive."""
+        self._seen = True
+        if self.receives:
+            self.lookup_id = message.lookup_id
+            if message.packet.size <= _SMALL:
+                self.message = message
         if self._promise is not None and self._promise.over:
             return  # who gave the read up gives the message back
         try:
@@ -156,7 +180,7 @@ class _Read:
         except Exception as error:
             if self._promise is None:
                 raise
-            self._receiving.handles.give_back(self._handle, entry)
+            self._receiving.handles.give_back(self._handle, self)
             self._promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
             return
         self._receiving.when_durable(self._survives)
@@ -178,15 +202,15 @@ class _Read:
         """Everything the answer rests on will survive: it may leave."""
         if self._promise is not None and self._promise.over:
             return
-        handle, entry, handles = self._handle, self._entry, self._receiving.handles
-        if handle.requests.get(entry.request_id) is not entry:
+        requests = self._handle.requests
+        if requests.get(self.request_id) is not self:
             self._give(_TAKEN)  # closed meanwhile: what it had is somebody else's now
-        elif entry.receives:
-            handles.start_cleanup(handle, entry)
-            self._give(self._reply)
+            return
+        if self.receives:
+            self._receiving.handles.start_cleanup(self._handle, self)
         else:
-            handles.forget(handle, entry)
-            self._give(self._reply)
+            del requests[self.request_id]
+        self._give(self._reply)
 
     def _give(self, answer: StartReceiveReply | None) -> None:
         assert answer is not None
@@ -211,13 +235,13 @@ class _Read:
     def _hurried(self) -> None:
         """A client that asks for an early answer ends the wait for a message."""
         if not self._seen:
-            self._receiving.manager.reading.cancel(self._handle.descriptor, self._entry.request_id)
+            self._receiving.manager.reading.cancel(self._handle.descriptor, self.request_id)
 
     def _abandoned(self) -> None:
         """The client is gone, or wants no answer any more."""
         self._hurried()
         try:
-            self._receiving.handles.give_back(self._handle, self._entry)
+            self._receiving.handles.give_back(self._handle, self)
         except MQError as error:  # it is tried again
             _log.warning("a message of a reader that is gone: %s", error)
 

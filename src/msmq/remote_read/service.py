@@ -332,9 +332,9 @@ class RemoteReadService:
         """The entry that is ended, off the table. A receive without transaction that was begun by the transactional
         method may be ended by either; one with a transaction only by its counterpart."""
         handle = self.handles.find(call, request.ph_context)
-        if not any(handle.pending):
-            raise InvalidHandleError("No receive is pending on this handle.")
         pending = handle.requests.get(request.dw_request_id)
+        if (pending is None or not pending.receives) and not any(handle.pending):
+            raise InvalidHandleError("No receive is pending on this handle.")
         if pending is None or not pending.lookup_id or (pending.transactional and not transactional):
             raise InvalidParameterError("No receive with this request id can be ended like this.")
         self.handles.forget(handle, pending)
@@ -350,13 +350,24 @@ class RemoteReadService:
         return position
 
     def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
+        descriptor = handle.descriptor
+        try:
+            if delete and self._receiving.prompt.keep(descriptor, pending.lookup_id, pending.message):
+                return
+        except MQError:
+            self._still_pending(handle, pending)
+            raise
         position = self._position(handle, pending)
         try:
-            self.host.manager.reading.dequeue_end(handle.descriptor, position, delete_message=delete)
-        except MQError:  # nothing has happened: it is still the client's, who may try again
-            handle.requests[pending.request_id] = pending
-            self.handles.start_cleanup(handle, pending)
+            self.host.manager.reading.dequeue_end(descriptor, position, delete_message=delete)
+        except MQError:
+            self._still_pending(handle, pending)
             raise
+
+    def _still_pending(self, handle: OpenHandle, pending: Request) -> None:
+        """Nothing has happened: the message is still the client's, who may try again."""
+        handle.requests[pending.request_id] = pending
+        self.handles.start_cleanup(handle, pending)
 
     # --- moves and transactions -------------------------------------------------------------------------
 

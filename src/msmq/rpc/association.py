@@ -16,7 +16,6 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from msmq.rpc.ndr_scalars import CONTEXT_HANDLE_SIZE, NULL_HANDLE
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.status import FaultStatus, RpcFault
 from msmq.security.access import Token
@@ -66,9 +65,12 @@ class ContextHandles:
         return entry.target
 
     def _entry(self, handle: bytes, interface: Syntax, token: Token) -> _Entry:
-        assert len(handle) == CONTEXT_HANDLE_SIZE
-        entry = self._entries.get(handle) if handle != NULL_HANDLE else None
-        if entry is None or entry.interface != interface or entry.token.user != token.user:
+        entry = self._entries.get(handle)
+        if (
+            entry is None
+            or entry.interface != interface
+            or (entry.token is not token and entry.token.user != token.user)
+        ):
             raise RpcFault(FaultStatus.NCA_FAULT_CONTEXT_MISMATCH)
         return entry
 

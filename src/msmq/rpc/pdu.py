@@ -13,6 +13,7 @@ interfaces does, and we refuse it: the alternative is a second reader that only 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
@@ -446,5 +447,5 @@ def plain_pdu(ptype: PduType, call_id: int, context_id: int, last: int, stub: by
     )
 
 
-read_plain: Final = _PLAIN_REST.unpack_from
+read_plain: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = _PLAIN_REST.unpack_from  # type: ignore[assignment]
 """frag_length, auth_length, call_id, alloc_hint, p_cont_id and ``last`` of a PDU with a `plain_beginning`."""

@@ -1,7 +1,7 @@
 """The RPC server on asyncio: connections, calls, limits (MS-RPCE 3.3.3).
 
-A call whose handler knows the answer is answered while the read that brought it is being taken apart, and all answers
-of a read leave in one write. A call that waits is a `Promise` of its handler or a task, and keeps neither its
+A call whose handler knows the answer is answered while the read that brought it is being taken apart, and several
+answers leave in one write. A call that waits is a `Promise` of its handler or a task, and keeps neither its
 connection nor another call waiting. A connection that is lost, or a call that is orphaned, abandons the promise or
 cancels the task; when all have ended the connection leaves its association group, and the last one to leave runs the
 group's context handles down. So a handler cleans up before its handles are run down.
@@ -42,6 +42,8 @@ from msmq.security.access import Token
 
 _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
+_TOGETHER: Final = 8
+"""So many answers share a write: its price is divided, and the client is at work on them while we go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,11 +276,13 @@ class _Connection(asyncio.Protocol):
         if self._machine is None:
             return
         self._server.statistics.packets_in += 1
-        for event in self._machine.receive_data(data):
+        for number, event in enumerate(self._machine.receive_data(data), 1):
             if type(event) is CallArrived:
                 self._begin(event)
             else:
                 self._handle(event)
+            if not number % _TOGETHER:
+                self._flush()
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:

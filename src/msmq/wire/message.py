@@ -57,6 +57,8 @@ _TRANSACTION_EDGES: Final = 1 << _FIRST_MESSAGE_BIT | 1 << _LAST_MESSAGE_BIT
 _BODY_SIZES: Final = (
     32  # MessageSize and AllocationBodySize, counted from the start of MessagePropertiesHeader
 )
+_CLASS_OFFSET: Final = 2  # of MessageClass in MessagePropertiesHeader
+_BEFORE_PROPERTIES: Final = USER_TH | USER_SH
 _ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
 _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
@@ -210,6 +212,15 @@ class UserMessage:
     @property
     def properties(self) -> MessagePropertiesHeader:
         return self._properties or self._walk()
+
+    @property
+    def message_class(self) -> int:
+        """MessageClass alone, which most messages tell without having the rest of them read."""
+        if self._properties is None and not self.user.flags & _BEFORE_PROPERTIES:
+            start = self._user_end + _CLASS_OFFSET
+            if start + 2 <= self.base.packet_size:
+                return int.from_bytes(self.data[start : start + 2], "little")
+        return self.properties.message_class
 
     @property
     def session(self) -> SessionHeader | None:

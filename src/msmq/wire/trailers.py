@@ -30,8 +30,8 @@ _SUBQUEUE_NAME_BYTES = 64
 IPV4 = 0x0001
 IPV6 = 0x0006
 
-_TIME_TO_REACH_QUEUE = slice(12, 16)  # where the two fields lie, counted from the start of the packet
-_QUEUE_MANAGER_ADDRESS = slice(32, 48)
+_DESTINATION_REFERENCE = 7 << 10  # of UserHeader.Flags
+_DIRECT = QueueReference.DIRECT << 10
 
 
 def _address_fields(source: IPv4Address | IPv6Address | None) -> tuple[int, int, int, bytes]:
@@ -74,13 +74,18 @@ def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None
     """The bytes of a stored message the way remote read gives it (2.2.5.1).
 
     TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host the
-    message came from. The stored message stays as it is.
+    message came from. The stored message stays as it is. The two fields take the bytes 12 to 16 and 32 to 48 of the
+    packet.
     """
-    data = bytearray(message.data)
-    data[_TIME_TO_REACH_QUEUE] = expiry_time(message).to_bytes(4, "little")
-    if message.user.destination_reference == QueueReference.DIRECT:
-        data[_QUEUE_MANAGER_ADDRESS] = _source_address(source)
-    return bytes(data)
+    data, user = message.data, message.user
+    expiry = message.base.time_to_reach_queue_s
+    if expiry != INFINITE:
+        expiry = expiry_time(message)
+    if user.flags & _DESTINATION_REFERENCE != _DIRECT:
+        return b"".join((data[:12], expiry.to_bytes(4, "little"), data[16:]))
+    return b"".join(
+        (data[:12], expiry.to_bytes(4, "little"), data[16:32], _source_address(source), data[48:])
+    )
 
 
 @lru_cache(maxsize=256)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from msmq.errors import InvalidHandleError, InvalidParameterError, MQError
-from msmq.manager.core import Timer
+from msmq.manager.core import RETRY_S
 from msmq.manager.model import RemoteReadState
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import OpenQueueDescriptor
@@ -43,7 +44,6 @@ class Request:
     """None with ``transactional``: an internal transaction, which ends with the acknowledgment."""
     lookup_id: int = 0
     """The message that is locked for the client; 0 while it waits for one."""
-    timer: Timer | None = None
     message: StoredMessage | None = None
     """That message, if it is small enough to be kept until its end."""
 
@@ -74,6 +74,9 @@ class Handles:
         """How long a message is kept for a client that got it and says nothing (3.1.2.2)."""
         self.open: set[OpenHandle] = set()
         self._by_move_context: dict[int, OpenHandle] = {}
+        self._unsaid: dict[Request, tuple[float, OpenHandle]] = {}
+        """Receives whose message is with the client: until when, and on which handle; the oldest first."""
+        self._watching = False
 
     # --- handles ----------------------------------------------------------------------------------------
 
@@ -137,18 +140,40 @@ class Handles:
         requests[request.request_id] = request
 
     def start_cleanup(self, handle: OpenHandle, request: Request) -> None:
-        """Start Pending Request Cleanup Timer: the answer leaves now, so the client's time begins."""
+        """Start Pending Request Cleanup Timer: the answer leaves now, so the client's time begins. All have the same
+        time, so that the first to begin is the first to be over and one timer is enough."""
         core = self.manager.core
         deadline = core.environment.now() + self.cleanup_s
-        request.timer = core.timers.start(deadline, lambda: self.give_back(handle, request))
+        self._unsaid[request] = (deadline, handle)
+        if not self._watching:
+            self._watching = True
+            core.timers.start(deadline, self._clean_up)
+
+    def _clean_up(self) -> None:
+        """Pending Request Cleanup Timer Event (3.1.5.1) of all whose time is over."""
+        core = self.manager.core
+        now = core.environment.now()
+        self._watching = False
+        while self._unsaid:
+            request, (deadline, handle) = next(iter(self._unsaid.items()))
+            if deadline > now:
+                self._watching = True
+                core.timers.start(deadline, self._clean_up)
+                return
+            try:
+                self.give_back(handle, request)
+            except MQError:  # for want of disk space, as a rule
+                core.timers.start(now + RETRY_S, partial(self._try_again, handle, request))
+
+    def _try_again(self, handle: OpenHandle, request: Request) -> None:
+        if request in self._unsaid:
+            self.give_back(handle, request)
 
     def forget(self, handle: OpenHandle, request: Request) -> None:
         """Take a request off the table, and stop its timer."""
         if handle.requests.get(request.request_id) is request:
             del handle.requests[request.request_id]
-        if request.timer is not None:
-            request.timer.cancelled = True
-            request.timer = None
+        self._unsaid.pop(request, None)
 
     def give_back(self, handle: OpenHandle, request: Request) -> None:
         """The client does not keep its message, or will never say: unlock it (3.1.5.1, 3.1.6.2)."""

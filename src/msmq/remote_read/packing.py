@@ -36,8 +36,14 @@ def sections_of(
 
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
-    source = _address(message.local.source_address)
-    return remotely_read(message.packet, source) + _trailers(queue, message, transactions)
+    packet, local = message.packet, message.local
+    if queue.aborts or queue.moves or queue.peekable_when_locked or queue.parent is not None:
+        trailers = _trailers(queue, message, transactions)
+    else:
+        trailers = _encoded(
+            0, 0, 0, "", "", packet.message_class, local.application_deadletter_queue, local.source_address
+        )
+    return remotely_read(packet, _address(local.source_address)) + trailers
 
 
 @lru_cache(maxsize=256)
@@ -47,21 +53,20 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     lookup_id, local = message.lookup_id, message.local
-    aborts = queue.aborts.get(lookup_id, 0) if queue.aborts else 0
-    moves, moved = queue.moves.get(lookup_id, (0, 0)) if queue.moves else (0, 0)
+    aborts = queue.aborts.get(lookup_id, 0)
+    moves, moved = queue.moves.get(lookup_id, (0, 0))
+    operation = _operation(queue, lookup_id, transactions)
     target = ""
     acknowledgement_class = message.packet.message_class
-    if queue.peekable_when_locked:
-        operation = _operation(queue, lookup_id, transactions)
-        if operation is not None:
-            target = subqueue_name(operation.target_queue) if operation.target_queue is not None else ""
-            if operation.dequeue_reason != MessageClass.ACK_RECEIVE:
-                acknowledgement_class = operation.dequeue_reason
+    if operation is not None:
+        target = subqueue_name(operation.target_queue) if operation.target_queue is not None else ""
+        if operation.dequeue_reason != MessageClass.ACK_RECEIVE:
+            acknowledgement_class = operation.dequeue_reason
     return _encoded(
         aborts,
         moves,
         moved,
-        subqueue_name(queue) if queue.parent is not None else "",
+        subqueue_name(queue),
         target,
         acknowledgement_class,
         local.application_deadletter_queue,

@@ -173,47 +173,44 @@ class _Read(Request):
             self.lookup_id = message.lookup_id
             if message.packet.size <= _SMALL:
                 self.message = message
-        if self._promise is not None and self._promise.over:
+        promise, receiving, request = self._promise, self._receiving, self._request
+        if promise is not None and promise.over:
             return  # who gave the read up gives the message back
         try:
-            self._reply = self._packed(message)
+            sections = sections_of(
+                self._queue,
+                message,
+                receiving.manager.transactions,
+                request.dw_max_body_size,
+                request.dw_max_compound_message_size,
+            )
         except Exception as error:
-            if self._promise is None:
+            if promise is None:
                 raise
-            self._receiving.handles.give_back(self._handle, self)
-            self._promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
+            receiving.handles.give_back(self._handle, self)
+            promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
             return
-        self._receiving.when_durable(self._survives)
-
-    def _packed(self, message: StoredMessage) -> StartReceiveReply:
-        request = self._request
-        sections = sections_of(
-            self._queue,
-            message,
-            self._receiving.manager.transactions,
-            request.dw_max_body_size,
-            request.dw_max_compound_message_size,
-        )
-        return StartReceiveReply(
+        self._reply = StartReceiveReply(
             message.arrival_time, message.lookup_id & SEQUENCE_MASK, len(sections), sections, MQ_OK
         )
+        receiving.when_durable(self._survives)
 
     def _survives(self) -> None:
         """Everything the answer rests on will survive: it may leave."""
-        if self._promise is not None and self._promise.over:
+        promise, requests = self._promise, self._handle.requests
+        if promise is not None and promise.over:
             return
-        requests = self._handle.requests
+        answer = self._reply
         if requests.get(self.request_id) is not self:
-            self._give(_TAKEN)  # closed meanwhile: what it had is somebody else's now
-            return
-        if self.receives:
+            answer = _TAKEN  # closed meanwhile: what it had is somebody else's now
+        elif self.receives:
             self._receiving.handles.start_cleanup(self._handle, self)
         else:
             del requests[self.request_id]
-        self._give(self._reply)
-
-    def _give(self, answer: StartReceiveReply | None) -> None:
         assert answer is not None
+        self._give(answer)
+
+    def _give(self, answer: StartReceiveReply) -> None:
         if self._promise is None:
             self.answer = answer
         else:

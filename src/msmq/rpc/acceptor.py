@@ -164,6 +164,9 @@ class ServerConnection(Channel):
         self._authentication = authentication or Authentication()
         self._secondary_address = secondary_address
         self._contexts: dict[int, PresentationContext] = {}
+        self._open: dict[int, PresentationContext] = {}
+        """Those under which anybody may call, as far as somebody nobody knows has called already."""
+        self._longest_plain = min(limits.max_fragment, limits.max_unknown_stub, limits.max_partial)
         self._incoming: dict[int, _Incoming] = {}
         self._partial_bytes = 0
         self._executing: dict[int, _Executing] = {}
@@ -408,23 +411,22 @@ class ServerConnection(Channel):
     def _take_plain(self, data: bytes, offset: int) -> int:
         """A request in one PDU of a caller that nobody knows. Whatever there is to object to goes the long way."""
         length, auth_length, call_id, _, context_id, opnum = read_plain(data, offset)
-        limits = self._limits
+        executing = self._executing
+        context = self._open.get(context_id)
         if (
-            auth_length
-            or not PLAIN_SIZE <= length <= limits.max_fragment
+            context is None
+            or auth_length
+            or not PLAIN_SIZE <= length <= self._longest_plain
             or length > len(data) - offset
-            or length > limits.max_unknown_stub
-            or length > limits.max_partial
             or self._security
             or self._incoming
-            or call_id in self._executing
-            or self.state is not State.BOUND
-            or self._objection(context_id, None) is not None
+            or call_id in executing
+            or len(executing) >= self._limits.max_unknown_calls
         ):
             return 0
+        executing[call_id] = _Executing(context_id, None)
         stub = data[offset + PLAIN_SIZE : offset + length]
-        self._executing[call_id] = _Executing(context_id, None)
-        self._events.append(CallArrived(call_id, self._contexts[context_id], opnum, None, stub, None))
+        self._events.append(CallArrived(call_id, context, opnum, None, stub, None))
         return length
 
     def _request(self, fragment: Fragment) -> None:
@@ -503,6 +505,8 @@ class ServerConnection(Channel):
             return
         self._partial_bytes -= len(incoming.stub)
         head = incoming.head
+        if incoming.security is None:
+            self._open[head.p_cont_id] = self._contexts[head.p_cont_id]
         self._executing[call_id] = _Executing(head.p_cont_id, incoming.security)
         self._events.append(
             CallArrived(

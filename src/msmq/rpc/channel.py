@@ -11,8 +11,11 @@ from typing import Final
 
 from msmq.errors import DecodeError
 from msmq.rpc.pdu import (
+    LITTLE_ENDIAN,
     MIN_FRAGMENT,
     PLAIN_SIZE,
+    VERSION,
+    WHOLE,
     CommonHeader,
     Fragment,
     PduFlags,
@@ -20,8 +23,8 @@ from msmq.rpc.pdu import (
     Response,
     SecTrailer,
     plain_beginning,
-    plain_pdu,
     read_fragment,
+    write_plain,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 
@@ -93,10 +96,16 @@ class Channel:
         raise NotImplementedError
 
     def _send_plain(self, ptype: PduType, call_id: int, context_id: int, last: int, stub: bytes) -> bool:
-        """Queue a request or response that needs no protection, if one PDU can hold it."""
-        if len(stub) > self._max_xmit - PLAIN_SIZE:
+        """Queue a request or response that needs no protection, if one PDU can hold it; for ``last`` see
+        `write_plain`."""
+        size = len(stub)
+        length = PLAIN_SIZE + size
+        if length > self._max_xmit:
             return False
-        self._out.append(plain_pdu(ptype, call_id, context_id, last, stub))
+        self._out += (
+            write_plain(VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last),
+            stub,
+        )
         return True
 
     def _send_stub(

@@ -455,6 +455,7 @@ class Fixed:
             if kind.code.endswith("s"):
                 self._octets.append((index, code.size))
         self._struct = struct.Struct(layout)
+        self._size = self._struct.size
 
     @staticmethod
     def of(members: Sequence[tuple[str, NdrType]]) -> Fixed | None:
@@ -462,13 +463,13 @@ class Fixed:
         return Fixed(members) if kinds and all(kind.code is not None for kind in kinds) else None
 
     def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
-        if len(stub) < self._struct.size:
+        if len(stub) < self._size:
             return None
         values = self._struct.unpack_from(stub)
         for index, low, high in self._ranges:
             if not low <= values[index] <= high:
                 return None
-        return values, self._struct.size
+        return values, self._size
 
     def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
         for index, size in self._octets:
@@ -495,7 +496,8 @@ class Parameters:
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
         """The parameters and where in ``stub`` they end."""
-        if cls.SHORTCUT is not None and (found := cls.SHORTCUT.unpack(stub, ndr64)) is not None:
+        shortcut = cls.SHORTCUT
+        if shortcut is not None and (found := shortcut.unpack(stub, ndr64)) is not None:
             return cls(*found[0]), found[1]
         return cls.decode_declared(stub, ndr64)
 

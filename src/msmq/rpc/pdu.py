@@ -4,7 +4,7 @@ Every PDU is the same three things: a common header, a body that depends on its 
 authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `Fragment` is a PDU
 taken apart that far; the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
 `read_fragment` cuts one off a stream. Nearly every request and response is one PDU without verifier and object;
-`plain_pdu` and `read_plain` write and read such a one in a single step.
+`write_plain` and `read_plain` write and read such a one in a single step.
 
 Integers are little-endian. A peer may announce another representation in its header; nobody who speaks these
 interfaces does, and we refuse it: the alternative is a second reader that only fuzzers would ever run.
@@ -64,7 +64,7 @@ class PduFlags(IntEnum):
     OBJECT_UUID = 0x80
 
 
-WHOLE: Final = PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG
+WHOLE: Final = int(PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG)
 
 
 class AuthType(IntEnum):
@@ -437,15 +437,9 @@ def plain_beginning(ptype: PduType) -> bytes:
     return bytes((VERSION, 0, ptype, WHOLE)) + LITTLE_ENDIAN
 
 
-def plain_pdu(ptype: PduType, call_id: int, context_id: int, last: int, stub: bytes) -> bytes:
-    """A request or a response; ``last`` is the opnum of one, and how often the other was cancelled."""
-    size = len(stub)
-    length = PLAIN_SIZE + size
-    return (
-        _PLAIN_FRONT.pack(VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last)
-        + stub
-    )
-
-
-read_plain: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = _PLAIN_REST.unpack_from  # type: ignore[assignment]
+write_plain: Final = _PLAIN_FRONT.pack
+"""Everything in front of the stub: version (two numbers), type, flags, representation, frag_length, auth_length,
+call_id, alloc_hint, p_cont_id, and ``last``: the opnum of a request, and how often the call of a response was
+cancelled."""
+read_plain: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = _PLAIN_REST.unpack_from
 """frag_length, auth_length, call_id, alloc_hint, p_cont_id and ``last`` of a PDU with a `plain_beginning`."""

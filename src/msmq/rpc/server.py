@@ -370,16 +370,17 @@ class _Connection(asyncio.Protocol):
         """Have a call served, and answer it if its handler can."""
         self._server.statistics.calls_in += 1
         self._last_call_s = self._loop.time()
+        machine = self._machine
+        assert machine is not None
         try:
             method, call, request = self._read(arrived)
             answer = method.handler(call, request)
+            if isinstance(answer, Parameters):
+                machine.respond(arrived.call_id, answer.encode(call.ndr64))
+            else:
+                self._wait(arrived, call, answer)
         except Exception as error:
-            self._answer(arrived, error)
-            return
-        if isinstance(answer, Parameters):
-            self._answer(arrived, answer)
-        else:
-            self._wait(arrived, call, answer)
+            self._fail(arrived, error)
 
     def _wait(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
         call_id = arrived.call_id
@@ -408,20 +409,27 @@ class _Connection(asyncio.Protocol):
             self._flush_soon()
 
     def _answer(self, arrived: CallArrived, answer: Parameters | Exception) -> None:
-        machine, call_id = self._machine, arrived.call_id
+        machine = self._machine
         assert machine is not None
         try:
             if isinstance(answer, Exception):
                 raise answer
-            machine.respond(call_id, answer.encode(arrived.context.ndr64))
-        except RpcFault as fault:
-            machine.fault(call_id, fault.status, executed=not fault.did_not_execute)
-        except MQError as error:
+            machine.respond(arrived.call_id, answer.encode(arrived.context.ndr64))
+        except Exception as error:
+            self._fail(arrived, error)
+
+    def _fail(self, arrived: CallArrived, error: Exception) -> None:
+        """Tell the caller what a handler raised, or why its answer cannot be sent."""
+        machine, call_id = self._machine, arrived.call_id
+        assert machine is not None
+        if isinstance(error, RpcFault):
+            machine.fault(call_id, error.status, executed=not error.did_not_execute)
+        elif isinstance(error, MQError):
             machine.fault(call_id, error.code)
-        except AuthenticationError as error:
+        elif isinstance(error, AuthenticationError):
             machine.close(f"an answer cannot be protected: {error}")
-        except Exception:
-            _log.exception("operation %d of %s failed", arrived.opnum, arrived.context.interface)
+        else:
+            _log.error("operation %d of %s failed", arrived.opnum, arrived.context.interface, exc_info=error)
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
 
     def _read(self, arrived: CallArrived) -> tuple[_Method, Call, Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmq.errors import (
     BufferOverflowError,
@@ -24,6 +24,7 @@ from msmq.errors import (
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action
 from msmq.remote_read.calling import call, check_status
+from msmq.wire.headers import USER_TH
 from msmq.wire.message import UserMessage
 from msmq.wire.queue_format import QueueFormat
 from msmq.wire.sections import join_sections
@@ -166,17 +167,17 @@ class RemoteQueue:
 
     # --- peek and receive -------------------------------------------------------------------------------
 
-    async def peek(
+    def peek(
         self,
         lookup_id: int = 0,
         action: Action = Action.PEEK_CURRENT,
         *,
         timeout_s: float | None = 0,
         max_body: int = WHOLE,
-    ) -> RemoteMessage:
+    ) -> Coroutine[Any, Any, RemoteMessage]:
         """The first message, or with ``lookup_id`` the one that ``action`` says from there. ``timeout_s`` of None waits
         without limit."""
-        return await self.read(action, lookup_id=lookup_id, timeout_s=timeout_s, max_body=max_body)
+        return self.read(action, lookup_id=lookup_id, timeout_s=timeout_s, max_body=max_body)
 
     async def receive(
         self,
@@ -191,19 +192,19 @@ class RemoteQueue:
         """Receive and acknowledge. A body larger than ``max_body`` is not received: BodyTooLargeError, and the message
         is back in its place. An acknowledgment that fails is logged and the message returned, as Windows does: it
         may come again. In a transaction the failure is the caller's."""
-        pending = await self.begin_receive(
-            lookup_id, action, cursor=cursor, timeout_s=timeout_s, max_body=max_body, transaction=transaction
-        )
-        if pending.message.body_read < pending.message.packet.properties.message_size:
-            await pending.give_back()
-            raise BodyTooLargeError(pending.message)
+        request_id = self._next_request()
+        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
+        message = await self._locked(start, cursor, transaction)
+        if message.body_read < message.packet.properties.message_size:
+            await self.end(request_id, idl.RR_NACK, transactional=transaction is not None)
+            raise BodyTooLargeError(message)
         try:
-            await pending.acknowledge()
+            await self.end(request_id, idl.RR_ACK, transactional=transaction is not None)
         except MQError as error:
             if transaction is not None:
                 raise
             _log.warning("a message was received and its acknowledgment failed: %s", error)
-        return pending.message
+        return message
 
     async def begin_receive(
         self,
@@ -221,13 +222,19 @@ class RemoteQueue:
         if started is not None:
             started(request_id)
         start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
+        message = await self._locked(start, cursor, transaction)
+        return PendingMessage(message, self, request_id, transaction)
+
+    async def _locked(
+        self, start: idl.StartReceive, cursor: RemoteCursor | None, transaction: bytes | None
+    ) -> RemoteMessage:
+        """The first half of a receive. What makes no sense goes back."""
         reply = await self._begin(start, cursor, transaction)
         try:
-            message = read_message(reply, max_body)
+            return read_message(reply, start.dw_max_body_size)
         except DecodeError as error:
-            await self.end(request_id, idl.RR_NACK, transactional=transaction is not None)
+            await self.end(start.dw_request_id, idl.RR_NACK, transactional=transaction is not None)
             raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
-        return PendingMessage(message, self, request_id, transaction)
 
     async def read(
         self,
@@ -301,14 +308,16 @@ class RemoteQueue:
                 self.waiting.discard(request_id)
                 if cursor is not None:
                     cursor.requests.discard(request_id)
-        check_status(reply.status)
+        if reply.status:
+            check_status(reply.status)
         return reply
 
     async def end(self, request_id: int, ack: int, *, transactional: bool = False) -> None:
         """R_EndReceive, or its counterpart of transactions."""
         operation = idl.R_END_TRANSACTIONAL_RECEIVE if transactional else idl.R_END_RECEIVE
         reply = await call(self.host.client, operation, idl.EndReceive(self.handle, ack, request_id))
-        check_status(reply.status)
+        if reply.status:
+            check_status(reply.status)
 
     async def cancel(self, request_id: int) -> None:
         """End a read that waits (3.2.4.11); it answers MQ_ERROR_OPERATION_CANCELLED."""
@@ -388,11 +397,14 @@ class RemoteQueue:
 
 def read_message(reply: idl.StartReceiveReply, max_body: int = WHOLE) -> RemoteMessage:
     """Put a message together from its sections; DecodeError if that cannot be done."""
-    data = join_sections(reply.pp_packet_sections or [])
+    data = join_sections(reply.pp_packet_sections or ())
     packet = UserMessage.decode(data, trailing=True)
-    if len(data) > packet.size:
-        _check_trailers(data[packet.size :])
-    body_read = min(packet.properties.message_size, max_body)
+    size = packet.size
+    if len(data) > size:
+        _check_trailers(data[size:])
+    body_read = packet.properties.message_size
+    if body_read > max_body:
+        body_read = max_body
     lookup_id = full_lookup_id(packet, reply.p_sequence_id)
     return RemoteMessage(packet, reply.pdw_arrive_time, lookup_id, body_read, data)
 
@@ -408,5 +420,5 @@ def _check_trailers(trailers: bytes) -> None:
 def full_lookup_id(packet: UserMessage, sequence_id: int) -> int:
     """The whole lookup identifier. Its highest byte is not sent: 7 less the priority, and 0 for a message of a
     transaction (MS-MQDMPR 3.1.7.1.9, ruling RR5)."""
-    lane = 0 if packet.transactional else 7 - packet.priority
+    lane = 0 if packet.user.flags & USER_TH else 7 - (packet.base.flags & 7)
     return lane << 56 | sequence_id & SEQUENCE_MASK

@@ -119,14 +119,8 @@ class ConnectionClosed:
     reason: str
 
 
+_NONE: Final = bytearray()
 Event = Bound | BindRefused | ResponseArrived | FaultArrived | ShutdownAsked | ConnectionClosed
-
-
-class _Waiting:
-    __slots__ = ("stub",)
-
-    def __init__(self) -> None:
-        self.stub: bytearray | None = None
 
 
 class ClientConnection(Channel):
@@ -135,7 +129,8 @@ class ClientConnection(Channel):
     def __init__(self, limits: Limits, security: SecurityContext | None = None) -> None:
         super().__init__(limits, PduType.RESPONSE)
         self._mine = security
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, bytearray | None] = {}
+        """Calls, and what has come of the answers that come in fragments."""
         self._received = 0
         self._offered: ContextElement | None = None
         self._next_context_id = 0
@@ -198,8 +193,8 @@ class ClientConnection(Channel):
     def call(self, context_id: int, opnum: int, stub: bytes, object_uuid: bytes | None = None) -> int:
         """Send a request; its number is what the answer will carry."""
         assert self.state in (State.BOUND, State.ALTERING)
-        call_id = self._take_call_id()
-        self._waiting[call_id] = _Waiting()
+        self._last_call_id = call_id = self._last_call_id + 1 & 0xFFFFFFFF
+        self._waiting[call_id] = None
         security = self._mine
         signs = security is not None and security.signs
         plain = object_uuid is None and not signs
@@ -225,10 +220,10 @@ class ClientConnection(Channel):
             self._out.append(build(PduType.ORPHANED, call_id, b""))
 
     def _forget(self, call_id: int) -> bool:
-        waiting = self._waiting.pop(call_id, None)
-        if waiting is not None and waiting.stub is not None:
-            self._received -= len(waiting.stub)
-        return waiting is not None
+        if call_id not in self._waiting:
+            return False
+        self._received -= len(self._waiting.pop(call_id) or b"")
+        return True
 
     # --- input ------------------------------------------------------------------------------------------
 
@@ -254,7 +249,7 @@ class ClientConnection(Channel):
     def _take_plain(self, data: bytes, offset: int) -> int:
         """An answer in one PDU where nothing is signed. Whatever is amiss goes the long way."""
         length, auth_length, call_id, _, _, _ = read_plain(data, offset)
-        waiting, limits = self._waiting.get(call_id), self._limits
+        limits = self._limits
         if (
             auth_length
             or not PLAIN_SIZE <= length <= limits.max_fragment
@@ -262,8 +257,7 @@ class ClientConnection(Channel):
             or length > limits.max_stub
             or self._received + length > limits.max_partial
             or (self._mine is not None and self._mine.signs)
-            or waiting is None
-            or waiting.stub is not None
+            or self._waiting.get(call_id, _NONE) is not None
             or self.state is not State.BOUND
         ):
             return 0
@@ -351,20 +345,20 @@ class ClientConnection(Channel):
             raise AuthenticationError("an answer that nobody signed")
         stub = self._stub_of(fragment, Response.SIZE, security)
         call_id = fragment.header.call_id
-        waiting = self._waiting.get(call_id)
-        if waiting is None:
+        if call_id not in self._waiting:
             return  # given up meanwhile
+        gathered = self._waiting[call_id]
         first = bool(fragment.flags & PduFlags.FIRST_FRAG)
-        if first is not (waiting.stub is None):
+        if first is not (gathered is None):
             raise DecodeError(f"the fragments of call {call_id} are out of order")
-        if waiting.stub is None:
-            waiting.stub = bytearray()
+        if gathered is None:
+            gathered = self._waiting[call_id] = bytearray()
         self._received += len(stub)
-        if len(waiting.stub) + len(stub) > self._limits.max_stub or self._received > self._limits.max_partial:
+        if len(gathered) + len(stub) > self._limits.max_stub or self._received > self._limits.max_partial:
             raise DecodeError("the server's answers are longer than we take")
-        waiting.stub += stub
+        gathered += stub
         if fragment.flags & PduFlags.LAST_FRAG:
-            whole = bytes(waiting.stub)
+            whole = bytes(gathered)
             self._forget(call_id)
             self._events.append(ResponseArrived(call_id, whole))
 

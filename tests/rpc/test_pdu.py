@@ -9,6 +9,9 @@ from impacket.dcerpc.v5.rpcrt import MSRPCBind, MSRPCBindAck, MSRPCHeader
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.rpc.pdu import (
+    LITTLE_ENDIAN,
+    PLAIN_SIZE,
+    WHOLE,
     Bind,
     BindAck,
     BindNak,
@@ -24,6 +27,9 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
+    plain_beginning,
+    read_plain,
+    write_plain,
 )
 from msmq.rpc.syntaxes import NDR, NDR64
 from tests.rpc.machines import take_fragments
@@ -152,3 +158,16 @@ def test_too_many_contexts_and_too_long_pdus() -> None:
         Bind.read_body(Bind(contexts=(ContextElement(1, ECHO, (NDR64,) * 17),)).write_body())
     with pytest.raises(EncodeError):
         build(PduType.REQUEST, 1, bytes(65_535))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 0xFFFF), st.integers(0, 0xFFFF), st.binary(max_size=40))
+def test_plain_pdus_are_like_all_others(call_id: int, context_id: int, opnum: int, stub: bytes) -> None:
+    length = PLAIN_SIZE + len(stub)
+    head = Request(len(stub), context_id, opnum).write_body()
+    written = build(PduType.REQUEST, call_id, head + stub)
+    front = write_plain(
+        5, 0, PduType.REQUEST, WHOLE, LITTLE_ENDIAN, length, 0, call_id, len(stub), context_id, opnum
+    )
+    assert front + stub == written
+    assert written.startswith(plain_beginning(PduType.REQUEST))
+    assert read_plain(b"in front" + written, 8) == (length, 0, call_id, len(stub), context_id, opnum)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import tracemalloc
+from array import array
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from msmq.manager.positions import END, START, Entry, PositionList, PositionState
+from msmq.manager.positions import END, START, Entry, PositionList, PositionMark, PositionState
 
 AVAILABLE, LOCKED, PENDING = PositionState.AVAILABLE, PositionState.LOCKED, PositionState.PURGE_PENDING
+
+OWES_NOTHING = int(PositionMark.OWES_NOTHING)
 
 
 def lookup_id(priority: int, number: int) -> int:
     return (7 - priority) << 56 | number
+
+
+def _is_plain(entry: Entry) -> bool:
+    return entry.marks == OWES_NOTHING and entry.address != 0
 
 
 class PositionMachine(RuleBasedStateMachine):
@@ -27,11 +34,18 @@ class PositionMachine(RuleBasedStateMachine):
         self.number = 0
         self.taken: list[Entry] = []
 
-    @rule(priority=st.integers(0, 7), size=st.integers(1, 5000), count=st.integers(1, 300))
-    def arrive(self, priority: int, size: int, count: int) -> None:
+    @rule(
+        priority=st.integers(0, 7),
+        size=st.integers(1, 5000),
+        count=st.integers(1, 300),
+        marks=st.sampled_from([0, OWES_NOTHING, OWES_NOTHING, OWES_NOTHING]),
+        on_disk=st.sampled_from([True, True, True, False]),
+    )
+    def arrive(self, priority: int, size: int, count: int, marks: int, on_disk: bool) -> None:
         for _ in range(count):
             self.number += 1
-            entry = Entry(lookup_id(priority, self.number), self.number * 8, size, AVAILABLE)
+            address = self.number * 8 if on_disk else 0
+            entry = Entry(lookup_id(priority, self.number), address, size, AVAILABLE, marks)
             self.list.add(*entry)
             self.model[entry.lookup_id] = entry
 
@@ -50,6 +64,41 @@ class PositionMachine(RuleBasedStateMachine):
         for chosen in places[start : start + count]:
             assert self.list.remove(chosen) == self.model[chosen]
             self.taken.append(self.model.pop(chosen))
+
+    @rule(most=st.integers(1, 600), most_bytes=st.sampled_from([1, 5000, 1 << 40]), lock=st.booleans())
+    def look_at_plain_ones(self, most: int, most_bytes: int, lock: bool) -> None:
+        """Those from the front, until one is not plain or it is enough."""
+        expected: list[Entry] = []
+        for entry in (self.model[key] for key in sorted(self.model) if self.model[key].state is AVAILABLE):
+            enough = len(expected) == most or sum(each.size for each in expected) >= most_bytes
+            if enough or not _is_plain(entry):
+                break
+            expected.append(entry)
+        run = self.list.plain_run(most, most_bytes)
+        assert list(zip(run.lookup_ids, run.addresses, run.sizes, strict=True)) == [
+            entry[:3] for entry in expected
+        ]
+        if lock:
+            self.list.lock_run(run)
+            for entry in expected:
+                self.model[entry.lookup_id] = entry._replace(state=LOCKED)
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), count=st.integers(1, 600), step=st.integers(1, 3))
+    def take_locked_ones(self, data: st.DataObject, count: int, step: int) -> None:
+        """Neighbours, or every second or third one."""
+        places = sorted(self.model)
+        start = data.draw(st.integers(0, len(places) - 1))
+        chosen = places[start::step][:count]
+        run = self.list.locked_run(array("Q", chosen))
+        expected = [self.model[key] for key in chosen]
+        if not all(_is_plain(entry) and entry.state is LOCKED for entry in expected):
+            assert run is None
+            return
+        assert run is not None
+        assert list(run.lookup_ids) == chosen
+        assert self.list.remove_run(run) == sum(entry.size for entry in expected)
+        self.taken += [self.model.pop(key) for key in chosen]
 
     @precondition(lambda self: self.taken)
     @rule(data=st.data())
@@ -106,6 +155,16 @@ def test_order_is_priority_then_arrival_between_start_and_end() -> None:
     assert [entry.lookup_id for entry in places] == [ids[1], ids[0], ids[2], ids[3]]
     assert list(places.after(END)) == []
     assert list(places.before(START)) == []
+
+
+def test_places_that_are_gone_are_no_run() -> None:
+    places = PositionList()
+    for number in (1, 2):
+        places.add(lookup_id(3, number), 8 * number, 10, LOCKED, OWES_NOTHING)
+    places.remove(lookup_id(3, 1))
+    assert places.locked_run(array("Q", [lookup_id(3, 1)])) is None
+    assert places.locked_run(array("Q", [lookup_id(3, 2), lookup_id(5, 9)])) is None
+    assert places.locked_run(array("Q", [lookup_id(3, 2)])) is not None
 
 
 def test_a_million_places_take_little_room() -> None:

@@ -38,8 +38,8 @@ class Host(Protocol):
     @property
     def manager(self) -> QueueManager: ...
 
-    def when_durable(self, action: Callable[[], None]) -> None:
-        """Call ``action`` once everything done so far will survive."""
+    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
+        """Call ``action`` once everything done so far will survive; who is ``patient`` lets others go on meanwhile."""
 
     async def ask(self, call: Callable[[], _T]) -> _T:
         """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""

@@ -267,7 +267,9 @@ class Receiver:
             return False  # it fails again, and then the reader is told
         for lookup_id in ids:
             del held[lookup_id]
-        self._put(pb.ReceiveReply(settled=pb.Settled(messages=len(ids))))
+        reply = pb.ReceiveReply(settled=pb.Settled(messages=len(ids)))
+        # The reader has other messages to go on with, as a rule, and wants the next ones.
+        self._desk.host.when_durable(lambda: self._outbox.put(reply), patient=len(ids) > 1)
         return True
 
     def _end(self, ids: list[int]) -> None:

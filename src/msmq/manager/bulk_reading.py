@@ -82,7 +82,7 @@ class BulkReading:
         with core.event(0, len(lookup_ids), freeing=True):
             core.ledger.delete_messages(lookup_ids, _ACK_RECEIVE)
             core.total_bytes -= queue.positions.remove_run(run)
-            core.ledger.store.release_many(run.addresses, [ENVELOPE_SIZE + size for size in run.sizes])
+            core.ledger.store.release_all(run.addresses, [ENVELOPE_SIZE + size for size in run.sizes])
             self._forget(queue, lookup_ids)
             descriptor.begun.difference_update(lookup_ids)
             for tell in core.told_received:

@@ -245,8 +245,8 @@ class Daemon:
     async def change(self, call: Callable[[], _T]) -> _T:
         return call() if self.membership is None else await self.membership.change(call)
 
-    def when_durable(self, action: Callable[[], None]) -> None:
-        self.commit.when_durable(action)
+    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
+        self.commit.when_durable(action, patient=patient)
 
     def sessions(self) -> list[PeerSession]:
         return [

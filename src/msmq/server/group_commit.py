@@ -4,8 +4,8 @@ Nothing leaves this process before the records of its cause are durable. Whoever
 with :meth:`GroupCommit.when_durable` and is called when everything appended until then will survive, in the order
 in which they asked. With nothing to wait for the call is immediate, so that express messages cost no commit.
 
-A batch with one waiter is written in place, which is the quickest for it; as soon as others wait too, writing
-moves to a thread, and the loop goes on gathering.
+A batch with one waiter is written in place, which is the quickest for it; as soon as others wait too, or if the one
+has patience, writing moves to a thread, and the loop goes on gathering.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class GroupCommit:
         self._store = store
         self._failed = failed
         self._waiting: deque[tuple[int, Action]] = deque()
+        self._patient = False
+        """Whether the last one who waits is."""
         self._scheduled = False
         self._writing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -47,13 +49,15 @@ class GroupCommit:
         """Whether a batch is being written or about to be."""
         return self._scheduled or self._writing is not None
 
-    def when_durable(self, action: Action) -> None:
-        """Call ``action`` once everything appended so far is durable."""
+    def when_durable(self, action: Action, *, patient: bool = False) -> None:
+        """Call ``action`` once everything appended so far is durable. Who is ``patient`` would rather have the loop do
+        other things meanwhile than hear of it as soon as possible."""
         mark = self._store.appended
         if not self._waiting and mark <= self._store.durable and not self._broken:
             action()
             return
         self._waiting.append((mark, action))
+        self._patient = patient
         self._schedule()
 
     def request(self) -> None:
@@ -95,7 +99,7 @@ class GroupCommit:
             return
         if batch is None:
             self._call_back()
-        elif len(self._waiting) <= 1:
+        elif len(self._waiting) <= 1 and not self._patient:
             self._write_here(batch)
         else:
             self._writing = self._loop.create_task(self._write_in_thread(batch))

@@ -255,14 +255,21 @@ class Store:
         segment.released_bytes += footprint(payload_size)
         segment.barrier = self._next_sequence
 
-    def release_many(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
-        """The same for many records."""
-        segments, sequence = self._space.segments, self._next_sequence
+    def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
+        """As :meth:`release`, for many records."""
+        segments, barrier = self._space.segments, self._next_sequence
+        of: dict[int, list[int]] = {}
         for address, size in zip(addresses, payload_sizes, strict=True):
-            segment = segments[address >> OFFSET_BITS]
-            segment.released_records += 1
-            segment.released_bytes += footprint(size)
-            segment.barrier = sequence
+            number = address >> OFFSET_BITS
+            if number in of:
+                of[number].append(size)
+            else:
+                of[number] = [size]
+        for number, sizes in of.items():
+            segment = segments[number]
+            segment.released_records += len(sizes)
+            segment.released_bytes += sum(map(footprint, sizes))
+            segment.barrier = barrier
 
     # --- committing -----------------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ from msmq.testing.manager_model import (
 from msmq.wire.headers import (
     INFINITE,
 )
+from msmq.wire.message import UserMessage
 
 MQ_OK: Final = 0
 MOST_QUEUES: Final = 5
@@ -231,6 +232,34 @@ class ManagerSimulation(SimulatedHost):
                 self.held[lookup_id] = Held(descriptor=descriptor)
             else:
                 self._happened(self._received(lookup_id))
+
+    def hold_many(self) -> None:
+        """Several plain messages at once, with one step for all."""
+        path = self._any_place()
+        if path is None:
+            return
+        descriptor = self._descriptor(path)
+        found = self.manager.bulk_reading.hold(descriptor, self.rng.randint(1, 8), 1 << 20)
+        if found is None:
+            return
+        ids = list(found.lookup_ids)
+        assert ids == self._readable(path)[: len(ids)], "not the first messages"
+        for lookup_id, data in zip(ids, found.packets, strict=True):
+            assert UserMessage.decode(data).body == self._message(lookup_id).text
+            self.held[lookup_id] = Held(descriptor=descriptor)
+
+    def keep_many(self) -> None:
+        """Some of what a reader holds is done, with one step for all if they are plain."""
+        descriptors = [held.descriptor for held in self.held.values() if held.descriptor is not None]
+        if not descriptors:
+            return
+        descriptor = self.rng.choice(descriptors)
+        begun = [lookup_id for lookup_id, held in self.held.items() if held.descriptor is descriptor]
+        chosen = sorted(self.rng.sample(begun, self.rng.randint(1, len(begun))))
+        with self._perhaps_full():
+            if self.manager.bulk_reading.keep(descriptor, chosen):
+                for lookup_id in chosen:
+                    self._happened(self._received(lookup_id))
 
     def end_reads(self) -> None:
         """Whatever a reader holds is its own."""
@@ -532,6 +561,10 @@ WEIGHTS: Final = {
     "purge": 1,
     "send": 25,
     "receive": 14,
+    "receive_many": 5,
+    "hold_many": 5,
+    "keep_many": 6,
+    "end_reads": 3,
     "peek": 3,
     "begin_read": 5,
     "end_read": 7,

@@ -1,4 +1,4 @@
-"""Copies of one object of a Samba database, very many and quickly: ``/usr/bin/python3 samba_copies.py DATABASE DN``.
+"""Copies of one object of a Samba database, very many and quickly: ``/usr/bin/python3 samba_copies.py CONFIG DATABASE DN``.
 
 Standard input is JSON: a list of ``{"cn": ..., "guid": hex, "attributes": {name: text}}``. Adding an object through
 Samba takes some milliseconds, and every index that names all of them makes the next one slower. So they are written
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import ldb
+from samba.param import LoadParm
+from samba.samdb import SamDB
 
 _INDICES = ("@IDXATTR", "@IDXONE")
 _OWN = ("dn", "distinguishedName", "cn", "name", "objectGUID")
@@ -20,10 +22,14 @@ def _element(name: str, *values: bytes) -> ldb.MessageElement:
     return ldb.MessageElement(list(values), ldb.FLAG_MOD_REPLACE, name)
 
 
-def main(database: str, pattern_dn: str) -> None:
+def main(config: str, database: str, pattern_dn: str) -> None:
     partitions = Path(database).parent / f"{Path(database).name}.d"
     (path,) = partitions.glob("DC=*.ldb")
-    domain = ldb.Ldb(str(path), flags=ldb.FLG_NOSYNC)
+    # Indices are built with the matching rules of the schema, which a database knows only from Samba's modules.
+    samba = SamDB(database, lp=LoadParm(filename_for_non_global_lp=config))
+    domain = SamDB(lp=samba.lp, auto_connect=False, global_schema=False)
+    domain.connect(str(path), ldb.FLG_NOSYNC)
+    domain.set_schema_from_ldb(samba, write_indices_and_attributes=False)
     (pattern,) = domain.search(pattern_dn, ldb.SCOPE_BASE)
     (kept,) = domain.search("@INDEXLIST", ldb.SCOPE_BASE)
     parent = pattern.dn.parent()

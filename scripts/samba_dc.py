@@ -136,7 +136,8 @@ class DomainController:
         given = [{"cn": copy.cn, "guid": copy.guid.hex(), "attributes": copy.attributes} for copy in copies]
         script = str(Path(__file__).with_name("samba_copies.py"))
         database = str(self.directory / "private" / "sam.ldb")
-        _run("/usr/bin/python3", script, database, dn, stdin=json.dumps(given))
+        config = str(self.directory / "etc" / "smb.conf")
+        _run("/usr/bin/python3", script, config, database, dn, stdin=json.dumps(given))
 
     def export_keytab(self, principal: str, path: Path) -> Path:
         """The keys of an account, as a service or a client without a password uses them."""

@@ -86,7 +86,9 @@ def test_the_account_of_the_computer_is_made_on_request(domain: Domain, tmp_path
     assert f"WRONG computer account: no CN={name}" in run("status", file)[1]
     status, told = run("join", file, "--create-computer", admin=True)
     assert status == 0, told
-    assert domain.exists(domain.directory.objects.names.computer(name))
+    seen = domain.look(domain.directory.objects.names.computer(name))
+    assert seen["dNSHostName"] == [f"{name}.msmq.test".encode()]
+    assert "ok    queue manager: " in run("status", file)[1]
 
 
 def test_an_ordinary_user_is_told_about_rights(domain: Domain, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """An LDAP server as strict as Active Directory is where Samba is lax: size limits, ranges of values, long names.
 
-It knows search, add and bind, and just enough of their encoding (RFC 4511). Objects are a dictionary.
+It knows search with simple filters, add and bind, and just enough of their encoding (RFC 4511). Objects are a
+dictionary.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from msmq.directory.settings import Password, Protection, Server, Settings
 from tests.directory.support import parts_of
@@ -65,13 +67,14 @@ class FakeServer:
         return SUCCESS
 
     def _search(self, number: bytes, body: bytes, controls: dict[str, bytes]) -> bytes:
-        (_, base), (_, scope), *_, (_, wanted) = parts_of(body)
+        (_, base), (_, scope), *_, conditions, (_, wanted) = parts_of(body)
         names = [name.decode() for _, name in parts_of(wanted)]
-        dn = base.decode()
+        dn = self._by_guid(base.decode())
         if not scope[0]:
             found = [dn] if dn in self.objects else []
         else:
-            found = [known for known in self.objects if known.endswith("," + dn)]
+            below = [known for known in self.objects if known and (not dn or known.endswith("," + dn))]
+            found = [known for known in below if self._matches(known, *conditions)]
         end, code, after = len(found), SUCCESS, b""
         start = 0
         if _PAGED in controls:
@@ -94,6 +97,24 @@ class FakeServer:
             value = _tlv(0x30, _tlv(2, b"\0") + _tlv(4, after))
             control = _tlv(0xA0, _tlv(0x30, _tlv(4, _PAGED.encode()) + _tlv(4, value)))
         return entries + _message(number, _tlv(0x65, _result(code)) + control)
+
+    def _by_guid(self, base: str) -> str:
+        if not base.startswith("<GUID="):
+            return base
+        guid = UUID(base.removeprefix("<GUID=").removesuffix(">")).bytes_le
+        return next((dn for dn, values in self.objects.items() if values.get("objectGUID") == [guid]), base)
+
+    def _matches(self, dn: str, tag: int, body: bytes) -> bool:
+        """And, or, equality; of an object that does not say its class every class is true."""
+        if tag in (0xA0, 0xA1):
+            each = (self._matches(dn, *part) for part in parts_of(body))
+            return all(each) if tag == 0xA0 else any(each)
+        if tag != 0xA3:
+            return True
+        (_, name), (_, value) = parts_of(body)
+        given = self.objects[dn] | {"distinguishedName": [dn.encode()]}
+        values = given.get(name.decode(), [value] if name == b"objectClass" else [])
+        return value.lower() in [each.lower() for each in values]
 
     def _attributes(self, dn: str, names: list[str]) -> bytes:
         encoded = b""

@@ -174,6 +174,7 @@ class Domain:
         self.controller = controller
         self.trace = Trace()
         self.directory = self.directory_as(ADMINISTRATOR, self.trace)
+        self.trace.clear()
         self.hand = self.directory_as(ADMINISTRATOR).connection
         """What an administrator does by hand, which is not traced."""
 
@@ -187,6 +188,7 @@ class Domain:
             user = f"{user}@{REALM}"
         directory = ActiveDirectory(self.settings(user), trace)
         assert directory.initialize()
+        assert directory.objects.domains == [ROOT_DN]  # asked now, it is in nobody's trace
         return directory
 
     # --- going around us ------------------------------------------------------------------------------------

@@ -18,15 +18,17 @@ from msmq.directory.troubles import remedy
         ("Cannot find KDC for realm \"X\"", "/etc/krb5.conf"),
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "certificate_authority"),
         ("strongerAuthRequired (8)", "directory.protection"),
-        ("noSuchObject (32) 0000208D", "CN=Computers"),
+        ("noSuchObject (32) 0000208D", "the account of this computer"),
         ("dc1: socket connection error while opening: [Errno 111] Connection refused", "port 389"),
         ("session terminated by server", "No domain controller can be reached"),
         ("[Errno -2] Name or service not known", "do they resolve"),
+        ("the DNS has no controllers of corp.example: NXDOMAIN", "directory.domain"),
+        ("no global catalog answers: [Errno 111] Connection refused", "port 3268"),
         ("something else", ""),
     ],
     ids=[
         "skew", "rights", "password", "name", "kdc", "realm", "tls", "strong", "missing", "refused", "gone", "dns",
-        "unknown",
+        "records", "catalog", "unknown",
     ],
 )  # fmt: skip
 def test_each_trouble_has_its_remedy(reason: str, told: str) -> None:

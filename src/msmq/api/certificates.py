@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import AccessDeniedError, InvalidCertificateError, InvalidParameterError
+from msmq.errors import AccessDeniedError, DecodeError, InvalidCertificateError, InvalidParameterError
 from msmq.manager.certificates import INTERNAL_KEY_BITS, make_internal_certificate, register_certificate
 from msmq.manager.directory import DirectoryObject, DirectoryResult, Expression, ObjectClass, Relation
 from msmq.manager.model import InternalCertificate, User
@@ -107,7 +107,7 @@ class CertificateCalls:
             raise InvalidParameterError(f"A user has {_MOST_CERTIFICATES} certificates at most; remove one.")
         register_certificate(user, request.certificate, self._core.environment.random_bytes(16))
         self._write(user)
-        self._publish(user, caller, request.certificate)
+        await self._publish(user, caller, request.certificate)
         await self._desk.durable()
         return described
 
@@ -123,7 +123,7 @@ class CertificateCalls:
         user.certificates = UserSignCerts(kept).encode()
         user.certificate_digest_list = tuple(entry.digest for entry in kept)
         self._write(user)
-        self._publish(user, caller, without=request.digest)
+        await self._publish(user, caller, without=request.digest)
         await self._desk.durable()
         return pb.Done()
 
@@ -137,31 +137,42 @@ class CertificateCalls:
         self._desk.signers[caller.user] = Signer(made.certificate, key)
         self._write(user)
         without = certificate_digest(old.certificate) if old is not None else b""
-        self._publish(user, caller, made.certificate, without=without)
+        await self._publish(user, caller, made.certificate, without=without)
         await self._desk.durable()
         return pb.InternalCertificate(
             certificate=_describe(made.certificate, str(caller.user), internal=True),
             private_key=_private_bytes(key),
         )
 
-    def _publish(self, user: User, caller: Token, certificate: bytes = b"", *, without: bytes = b"") -> None:
+    async def _publish(
+        self, user: User, caller: Token, certificate: bytes = b"", *, without: bytes = b""
+    ) -> None:
         """Add a certificate to those that the directory has of a user, or take the one with a digest away. Where there
         is no directory, or it does not know the user, the certificates are good on this host only."""
         directory = self._desk.manager.directory
         wanted = (Expression("security_identifier", Relation.EQUALS, user.security_identifier),)
-        result, found = directory.read(ObjectClass.USER, wanted, None)
-        if result is not DirectoryResult.SUCCESS or found is None:
-            return
-        published = UserSignCerts.decode(found.attributes["certificates"] or UserSignCerts().encode())
-        kept = UserSignCerts(tuple(entry for entry in published.certificates if entry.digest != without))
-        if certificate:
-            kept = kept.register(certificate, self._core.environment.random_bytes(16))
-        digests = tuple(entry.digest for entry in kept.certificates)
-        changed = {"certificates": kept.encode(), "certificate_digest_list": digests}
-        item = DirectoryObject(ObjectClass.USER, {**found.attributes, **changed})
-        if directory.write(item, tuple(changed), caller=caller) is not DirectoryResult.SUCCESS:
+
+        def publish() -> bool:
+            result, found = directory.read(ObjectClass.USER, wanted, None)
+            if result is not DirectoryResult.SUCCESS or found is None:
+                return False
+            try:
+                published = UserSignCerts.decode(found.attributes["certificates"] or UserSignCerts().encode())
+            except DecodeError:  # what others have put there is not ours to overwrite
+                return False
+            kept = UserSignCerts(tuple(entry for entry in published.certificates if entry.digest != without))
+            if certificate:
+                kept = kept.register(certificate, self._core.environment.random_bytes(16))
+            digests = tuple(entry.digest for entry in kept.certificates)
+            changed = {"certificates": kept.encode(), "certificate_digest_list": digests}
+            item = DirectoryObject(ObjectClass.USER, {**found.attributes, **changed})
+            return directory.write(item, tuple(changed), caller=caller) is DirectoryResult.SUCCESS
+
+        # Others may have added theirs since we last looked.
+        if not await self._desk.host.change(publish, anew=True) and self._core.directory_integrated:
             _log.warning(
-                "The directory did not take the certificates of %s; other hosts will refuse what they sign.",
+                "The directory did not take the certificates of %s; other hosts will not know what they sign. The "
+                "account of this host needs the right to write mSMQSignCertificates and mSMQDigests of the user.",
                 caller.user,
             )
 

@@ -44,8 +44,9 @@ class Host(Protocol):
     async def ask(self, call: Callable[[], _T]) -> _T:
         """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""
 
-    async def change(self, call: Callable[[], _T]) -> _T:
-        """The same for a call that changes the directory; it is carried through even if its caller is gone."""
+    async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        """The same for a call that changes the directory; it is carried through even if its caller is gone. With
+        ``anew`` it finds in the directory what is there now, and not what was there a while ago."""
 
     def sessions(self) -> list[Session]:
         """Sessions that are open."""

@@ -200,7 +200,8 @@ def _joining(file: Path, user: str) -> Iterator[Joining]:
     config = load(file)
     if config.directory.wanted != "ldap":
         raise ConfigError(
-            f'{file}: there is no domain in it: [directory] needs servers = ["dc1.corp.example"].'
+            f'{file}: there is no domain in it: [directory] needs domain = "corp.example", or '
+            'servers = ["dc1.corp.example"].'
         )
     directory = reach(config.directory)
     if user:

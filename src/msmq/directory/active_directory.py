@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from msmq.directory.connection import CachedConnection
-from msmq.directory.converting import Converter
+from msmq.directory.converting import Converter, computer_of
 from msmq.directory.creating import Creating
 from msmq.directory.objects import Objects
 from msmq.directory.reading import Reading
@@ -50,7 +50,7 @@ class ActiveDirectory:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep the connection between operations. Who runs for long does; a single command need not."""
-        with self.connection.hold():
+        with self.objects.held():
             yield
 
     def attempt(self, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
@@ -64,6 +64,20 @@ class ActiveDirectory:
             self.last_failure = str(error)
             return DirectoryResult.GENERIC_ERROR, None
 
+    def _about(self, computer: str, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
+        """The same for something of a computer, whose account may be elsewhere than it is looked for."""
+
+        def perform() -> _T:
+            try:
+                return operation()
+            except DirectoryFailure as failure:
+                missing = failure.referred or failure.result is DirectoryResult.OBJECT_NOT_FOUND
+                if not missing or not computer or not self.objects.look_elsewhere(computer):
+                    raise
+            return operation()
+
+        return self.attempt(perform)
+
     # --- changing -------------------------------------------------------------------------------------------
 
     def create(
@@ -71,17 +85,19 @@ class ActiveDirectory:
     ) -> tuple[DirectoryResult, bytes | None]:
         """Create Directory Object. It is made in the name the connection was bound with; ``caller`` is whom it
         will belong to."""
-        return self.attempt(lambda: self.creating.create(item, attributes, caller))
+        return self._about(
+            computer_of(item.attributes), lambda: self.creating.create(item, attributes, caller)
+        )
 
     def delete(self, item: DirectoryObject, caller: Token | None) -> DirectoryResult:
         """Delete Directory Object."""
-        return self.attempt(lambda: self.creating.delete(item))[0]
+        return self._about(computer_of(item.attributes), lambda: self.creating.delete(item))[0]
 
     def write(
         self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
     ) -> DirectoryResult:
         """Write Directory."""
-        return self.attempt(lambda: self.writing.write(item, attributes))[0]
+        return self._about(computer_of(item.attributes), lambda: self.writing.write(item, attributes))[0]
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -111,13 +127,14 @@ class ActiveDirectory:
 
     def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
         """All public queues of a computer, in one paged search below its queue manager."""
-        result, found = self.attempt(lambda: self.reading.queues_of(computer))
+        result, found = self._about(computer, lambda: self.reading.queues_of(computer))
         return result, found or ()
 
     def computer_sid(self, computer: str) -> Sid | None:
         """The account of a computer; None when it cannot be had."""
-        found = self.attempt(
-            lambda: self.objects.get(self.objects.names.computer(computer), b"", ["objectSid"])["objectSid"]
+        found = self._about(
+            computer,
+            lambda: self.objects.get(self.objects.names.computer(computer), b"", ["objectSid"])["objectSid"],
         )[1]
         return Sid.decode(found[0]) if found else None
 

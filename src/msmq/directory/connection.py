@@ -22,7 +22,8 @@ from ldap3.protocol.microsoft import security_descriptor_control
 from ldap3.protocol.sasl.sasl import send_sasl_negotiation
 from spnego.exceptions import SpnegoError
 
-from msmq.directory.results import NO_SUCH_OBJECT, SUCCESS, DirectoryFailure, generic, result_of
+from msmq.directory import discovery
+from msmq.directory.results import NO_SUCH_OBJECT, REFERRAL, SUCCESS, DirectoryFailure, generic, result_of
 from msmq.directory.sealing import Channel, Observer
 from msmq.directory.settings import CredentialCache, Keytab, Password, Protection, Server, Settings
 from msmq.manager.directory import DirectoryResult
@@ -122,13 +123,22 @@ class CachedConnection:
 
     def _connect(self) -> ldap3.Connection:
         troubles = []
-        for server in self.settings.servers:
+        for server in self.settings.servers or self._discover():
             try:
                 return self._connect_to(server)
             except (LDAPException, SpnegoError, OSError) as error:
                 troubles.append(f"{server.name}: {error}")
         self.last_trouble = "; ".join(troubles) or "no domain controller is configured"
         raise generic(self.last_trouble)
+
+    def _discover(self) -> Sequence[Server]:
+        if not self.settings.domain:
+            return ()
+        try:
+            return discovery.servers_of(self.settings)
+        except OSError as error:
+            self.last_trouble = str(error)
+            raise generic(self.last_trouble) from error
 
     def _connect_to(self, server: Server) -> ldap3.Connection:
         settings = self.settings
@@ -306,7 +316,8 @@ class CachedConnection:
                 self.last_trouble = str(error)
                 raise DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, str(error)) from error
         if result["result"] != SUCCESS:
-            raise DirectoryFailure(result_of(result["result"]), _reason(result))
+            code = result["result"]
+            raise DirectoryFailure(result_of(code), _reason(result), referred=code == REFERRAL)
         return result
 
 

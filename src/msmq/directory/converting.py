@@ -290,3 +290,9 @@ def queue_manager_path(places: Names, item: DirectoryObject) -> str:
     if populated(item, "full_path"):
         return str(item.attributes["full_path"])
     return places.queue_manager(item.attributes["computer_name"]) if populated(item, "computer_name") else ""
+
+
+def computer_of(attributes: Mapping[str, Any]) -> str:
+    """The computer that an object, or a condition on it, is about by name; empty if it is none."""
+    computer = attributes.get("computer_name") or str(attributes.get("pathname") or "").partition("\\")[0]
+    return str(computer)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from msmq.directory.active_directory import ActiveDirectory
+from msmq.directory.names import child, dns_name
 from msmq.directory.threads import find_all
 from msmq.directory.troubles import explain, remedy
 from msmq.errors import MQError, MsmqError
@@ -205,9 +206,14 @@ class Joining:
         raise JoiningError(f"There are {len(sites)} sites: name one in directory.site, or with --site.")
 
     def _make_computer(self) -> None:
-        """An account without a password: it gets one, or a keytab, by other means."""
-        dn = self.directory.objects.names.computer(self.computer)
-        account = {"sAMAccountName": f"{self.computer[:15].upper()}$", "userAccountControl": "4128"}
+        """An account in our domain without a password: it gets one, or a keytab, by other means."""
+        domain = self.directory.objects.default_naming_context
+        dn = child(self.computer, f"CN=Computers,{domain}")
+        account = {
+            "sAMAccountName": f"{self.computer[:15].upper()}$",
+            "userAccountControl": "4128",
+            "dNSHostName": f"{self.computer}.{dns_name(domain)}",
+        }
         values = {name: [text.encode()] for name, text in account.items()}
         result, _ = self.directory.attempt(lambda: self._add(dn, values))
         if result is not DirectoryResult.SUCCESS:

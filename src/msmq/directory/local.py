@@ -81,6 +81,14 @@ class LocalDirectory(ListedDirectory):
         except (OSError, tomllib.TOMLDecodeError, DirectoryFileError) as error:
             raise DirectoryFileError(f"{path}: {error}") from error
 
+    def take_over(self, fresh: LocalDirectory) -> None:
+        """Say from now on what another one says; whoever holds this one, or its tables, need not know."""
+        self.objects[:] = fresh.objects
+        self.lists.clear()
+        self.lists.update(fresh.lists)
+        self.addresses.clear()
+        self.addresses.update(fresh.addresses)
+
     # The file
 
     def _read_document(self, table: Entry) -> None:

@@ -11,7 +11,8 @@ units, as Windows counts them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from msmq.errors import DecodeError, EncodeError
@@ -175,13 +176,16 @@ def _unescape(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where everything is (2.2.1), below the root of the forest's first domain."""
+    """Where everything is (2.2.1), below the root of the domain."""
 
     root: str
     configuration_root: str
+    moved: Mapping[str, str] = field(default_factory=dict)
+    """Distinguished names of computers that are elsewhere, by their names in lower case."""
 
     def computer(self, computer: str) -> str:
-        return child(computer, f"CN=Computers,{self.root}")
+        moved = self.moved.get(computer.lower())
+        return moved or child(computer, f"CN=Computers,{self.root}")
 
     def queue_manager(self, computer: str) -> str:
         return child("msmq", self.computer(computer))
@@ -218,3 +222,12 @@ class Names:
 def routing_link_name(site1: bytes, site2: bytes) -> str:
     """The common name of a link (3.1.6.1.4.2): the digits of both sites' identifiers."""
     return (guid_text(site1) + guid_text(site2)).replace("-", "")
+
+
+def dns_name(dn: str) -> str:
+    """The DNS name of a domain: ``corp.example`` of ``DC=corp,DC=example``."""
+    labels = []
+    while dn:
+        labels.append(first_value(dn))
+        dn = parent(dn)
+    return ".".join(labels)

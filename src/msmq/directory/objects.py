@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Final
 from uuid import UUID
 
 from msmq.directory import filters, names
-from msmq.directory.connection import OWNER_GROUP_DACL, SEARCH_TIME_LIMIT_S, CachedConnection, Entry
+from msmq.directory.connection import (
+    OWNER_GROUP_DACL,
+    SEARCH_TIME_LIMIT_S,
+    CachedConnection,
+    Entry,
+    is_missing,
+)
+from msmq.directory.filters import condition
 from msmq.directory.names import Names
 from msmq.directory.results import DirectoryFailure, generic
 from msmq.errors import DecodeError
-from msmq.manager.directory import DirectoryResult
+from msmq.manager.directory import DirectoryResult, Relation
 from msmq.security.descriptor import SecurityDescriptor
 from msmq.wire.access_masks import SecurityInformation
 
@@ -21,6 +29,9 @@ _RANGE: Final = re.compile(r"(?P<name>[^;]+);range=\d+-(?P<last>\d+|\*)")
 _OWNER: Final = int(SecurityInformation.OWNER)
 _GROUP: Final = int(SecurityInformation.GROUP)
 _DACL: Final = int(SecurityInformation.DACL)
+_DOMAIN_FLAGS: Final = 3
+"""systemFlags of the reference to a domain (MS-ADTS 2.2.10): a naming context, and one of a domain."""
+_LONGEST_ACCOUNT: Final = 15
 
 Attributes = Mapping[str, Sequence[bytes]]
 
@@ -30,6 +41,10 @@ class Objects:
 
     def __init__(self, connection: CachedConnection) -> None:
         self.connection = connection
+        self._catalog: CachedConnection | None = None
+        self._domains: list[str] | None = None
+        self._moved: dict[str, str] = {}
+        self._kept: ExitStack | None = None
         self.configuration_naming_context = ""
         """CachedConfigurationNamingContext: empty until the directory was reached once."""
         self.root_domain_naming_context = ""
@@ -59,7 +74,100 @@ class Objects:
     @property
     def names(self) -> Names:
         self.check()
-        return Names(self.root_domain_naming_context, self.configuration_naming_context)
+        return Names(self.root_domain_naming_context, self.configuration_naming_context, self._moved)
+
+    # --- forests --------------------------------------------------------------------------------------------
+
+    @property
+    def domains(self) -> list[str]:
+        """The naming contexts of all domains of the forest; asked for once."""
+        if self._domains is None:
+            self.check()
+            domain = condition("systemFlags", Relation.EQUALS, b"%d" % _DOMAIN_FLAGS)
+            try:
+                with self.connection.use():
+                    found = self.connection.search(
+                        f"CN=Partitions,{self.configuration_naming_context}",
+                        attributes=["nCName"],
+                        subtree=True,
+                        conditions=filters.conjunction([filters.of_class("crossRef"), domain]),
+                    )
+            except DirectoryFailure as failure:
+                if failure.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+                    raise
+                found = []  # nobody says that there are more
+            self._domains = [_only(entry, "nCName") for entry in found if entry.get("nCName")]
+        return self._domains
+
+    @property
+    def catalog(self) -> CachedConnection | None:
+        """The global catalog of a forest with more than one domain; a single domain needs none."""
+        if self._catalog is None and len(self.domains) > 1:
+            forest = names.dns_name(self.root_domain_naming_context)
+            self._catalog = CachedConnection(self.connection.settings.of_catalog(forest))
+            if self._kept is not None:
+                self._kept.enter_context(self._catalog.hold())
+        return self._catalog
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep connections between operations."""
+        with self.connection.hold(), ExitStack() as kept:
+            if self._catalog is not None:
+                kept.enter_context(self._catalog.hold())
+            before, self._kept = self._kept, kept
+            try:
+                yield
+            finally:
+                self._kept = before
+
+    @contextmanager
+    def _everywhere(self) -> Iterator[CachedConnection]:
+        """Where objects of all domains are found."""
+        catalog = self.catalog
+        if catalog is None:
+            with self._here() as connection:
+                yield connection
+            return
+        try:
+            catalog.prepare()
+        except DirectoryFailure as failure:  # which does not mean that the directory is away
+            raise generic(f"no global catalog answers: {failure.reason}") from failure
+        try:
+            yield catalog
+        finally:
+            catalog.shut_down()
+
+    @contextmanager
+    def _here(self) -> Iterator[CachedConnection]:
+        with self.connection.use():
+            yield self.connection
+
+    def look_elsewhere(self, computer: str) -> bool:
+        """Look for the account of a computer that is not where 2.2.1 has it; whether it was found in another place
+        than the one we knew. Administrators move computers into units of their own."""
+        account = f"{computer[:_LONGEST_ACCOUNT]}$"
+        either = [("sAMAccountName", account), ("dNSHostName", computer), ("cn", computer)]
+        named = "".join(condition(name, Relation.EQUALS, text.encode()) for name, text in either)
+        with self._everywhere() as connection:
+            found = connection.search(
+                "" if connection.settings.catalog else self.names.root,
+                attributes=["sAMAccountName"],
+                subtree=True,
+                conditions=filters.conjunction([filters.of_class("computer"), f"(|{named})"]),
+                time_limit_s=SEARCH_TIME_LIMIT_S,
+            )
+        home = self.default_naming_context.lower()
+        found.sort(
+            key=lambda entry: (
+                not entry.dn.lower().endswith(f",{home}"),
+                _only(entry, "sAMAccountName").lower() != account.lower(),
+            )
+        )
+        if not found or found[0].dn.lower() == self.names.computer(computer).lower():
+            return False
+        self._moved[computer.lower()] = found[0].dn
+        return True
 
     # --- the events -----------------------------------------------------------------------------------------
 
@@ -86,9 +194,17 @@ class Objects:
         objectGUID and distinguishedName are always among them."""
         self.check()
         wanted = _with_keys(attributes)
+        base = by_guid(guid) if guid else dn
         with self.connection.use():
-            found = _readable(self.connection.search(by_guid(guid) if guid else dn, attributes=wanted))
-            return {name: self._all_values(found, name) for name in wanted}
+            try:
+                found = _readable(self.connection.search(base, attributes=wanted))
+                return {name: self._all_values(self.connection, found, name) for name in wanted}
+            except DirectoryFailure as failure:
+                if not (is_missing(failure) or failure.referred) or self.catalog is None:
+                    raise
+        with self._everywhere() as catalog:
+            found = _readable(catalog.search(base, attributes=wanted))
+            return {name: self._all_values(catalog, found, name) for name in wanted}
 
     def search(
         self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
@@ -96,11 +212,13 @@ class Objects:
         """Search Using LDAP, in everything there is or below ``base``."""
         self.check()
         wanted = _with_keys(attributes)
-        base = base or self.search_base(ldap_class)
-        with self.connection.use():
-            self.connection.search(base, attributes=_EXISTS)
-            found = self.connection.search(
-                base,
+        place = base or self.search_base(ldap_class)
+        of_domains = not base and place == self.names.root
+        with self._everywhere() if of_domains else self._here() as connection:
+            place = "" if connection.settings.catalog else place
+            connection.search(place, attributes=_EXISTS)
+            found = connection.search(
+                place,
                 attributes=wanted,
                 subtree=True,
                 conditions=filters.conjunction([filters.of_class(ldap_class), *conditions]),
@@ -156,7 +274,7 @@ class Objects:
             (root,) = self.connection.search("", attributes=["tokenGroups"])
         return next(iter(root.get("tokenGroups")), b"")
 
-    def _all_values(self, entry: Entry, name: str) -> list[bytes]:
+    def _all_values(self, connection: CachedConnection, entry: Entry, name: str) -> list[bytes]:
         """The values of an attribute; a server that gives only a range of them is asked for the rest."""
         values = entry.get(name)
         while not values or name.lower() not in entry.attributes:
@@ -167,7 +285,7 @@ class Objects:
             values += given
             if last == "*":
                 return values
-            more = self.connection.search(entry.dn, attributes=[f"{name};range={int(last) + 1}-*"])
+            more = connection.search(entry.dn, attributes=[f"{name};range={int(last) + 1}-*"])
             if not more:
                 raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
             entry = more[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from msmq.directory.converting import Converter, Known, default
+from msmq.directory.converting import Converter, Known, computer_of, default
 from msmq.directory.creating import check_list
 from msmq.directory.filters import condition
 from msmq.directory.objects import Objects
@@ -91,15 +91,25 @@ class Reading:
         kind = _kind(object_class)
         wanted = _with_implied(kind, check_list(kind, listed))
         iterator = ReadIterator(next(self._handles), kind, wanted, ldap_names(kind, wanted))
-        asked = [clause for expression in conditions or () for clause in self._clauses(kind, expression)]
-        try:
-            iterator.ldap_state = self.objects.search(kind.ldap_class, asked, iterator.ldap_attribute_list)
-        except DirectoryFailure as failure:
-            if failure.result is not DirectoryResult.OBJECT_NOT_FOUND:
-                raise
+        iterator.ldap_state = self._search(iterator, conditions or ())
+        if not iterator.ldap_state:
+            named = {one.attribute: one.value for one in conditions or () if one.relation is Relation.EQUALS}
+            computer = computer_of(named)
+            if computer and self.objects.look_elsewhere(computer):
+                iterator.ldap_state = self._search(iterator, conditions or ())
         _sort(kind, iterator.ldap_state, sort_order or {})
         self.iterators[iterator.handle] = iterator
         return iterator.handle
+
+    def _search(self, iterator: ReadIterator, conditions: Filter) -> list[dict[str, list[bytes]]]:
+        kind = iterator.kind
+        asked = [clause for expression in conditions for clause in self._clauses(kind, expression)]
+        try:
+            return self.objects.search(kind.ldap_class, asked, iterator.ldap_attribute_list)
+        except DirectoryFailure as failure:
+            if failure.result is not DirectoryResult.OBJECT_NOT_FOUND:
+                raise
+            return []
 
     def next(self, handle: int) -> DirectoryObject:
         """Read Directory Next; an object that cannot be read is passed over by the next call."""

@@ -7,6 +7,7 @@ from typing import Final
 from msmq.manager.directory import DirectoryResult
 
 SUCCESS: Final = 0
+REFERRAL: Final = 10
 NO_SUCH_ATTRIBUTE: Final = 16
 NO_SUCH_OBJECT: Final = 32
 ENTRY_ALREADY_EXISTS: Final = 68
@@ -26,9 +27,11 @@ def result_of(code: int) -> DirectoryResult:
 class DirectoryFailure(Exception):  # noqa: N818 - it is a result on its way to the caller of an event
     """An event ends with this result. It never leaves the room."""
 
-    def __init__(self, result: DirectoryResult, reason: str = "") -> None:
+    def __init__(self, result: DirectoryResult, reason: str = "", *, referred: bool = False) -> None:
         super().__init__(reason or result.value)
         self.result = result
+        self.referred = referred
+        """Whether the server says that others might know."""
         self.reason = reason or result.value
 
 

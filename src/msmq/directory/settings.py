@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
 LDAP_PORT: Final = 389
 LDAPS_PORT: Final = 636
+CATALOG_PORT: Final = 3268
+CATALOG_TLS_PORT: Final = 3269
 
 
 class Protection(Enum):
@@ -57,11 +59,14 @@ class Server:
     name: str
     address: str | None = None
     port: int | None = None
+    catalog_port: int | None = None
+    """Where its global catalog is, if not where all others have theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything a connection needs. Servers are tried in their order."""
+    """Everything a connection needs. Servers are tried in their order; without any, those that the DNS has for
+    ``domain``."""
 
     servers: tuple[Server, ...]
     credential: Credential
@@ -75,6 +80,21 @@ class Settings:
     """Longer than the 120 seconds the server is given for a search."""
     page_size: int = 500
     """Objects per answer; a domain controller gives at most 1,000 unless told otherwise."""
+    domain: str = ""
+    """DNS name of the domain, to find its controllers by."""
+    site: str = ""
+    """Name of the site whose controllers are asked first."""
+    name_servers: tuple[tuple[str, int], ...] = ()
+    """Whom to ask; none for those of the system."""
+    catalog: bool = False
+    """The global catalog is meant: what all domains of a forest have, and not all of it."""
 
     def port_of(self, server: Server) -> int:
+        if self.catalog:
+            usual = CATALOG_TLS_PORT if self.protection is Protection.TLS else CATALOG_PORT
+            return server.catalog_port or usual
         return server.port or (LDAPS_PORT if self.protection is Protection.TLS else LDAP_PORT)
+
+    def of_catalog(self, forest: str) -> Settings:
+        """The same for the global catalog; ``forest`` is the DNS name of its first domain."""
+        return replace(self, catalog=True, domain=forest if self.domain else "")

@@ -47,9 +47,19 @@ REMEDIES: Final = (
     ),
     (
         r"noSuchObject|NO_OBJECT",
-        "An object is missing: the account of this computer in CN=Computers, or CN=MsmqServices below CN=Services in "
+        "An object is missing: the account of this computer, or CN=MsmqServices below CN=Services in "
         "the configuration. An administrator makes the first with `samba-tool computer create NAME` or by joining the "
         "host to the domain, the second with the setup of Message Queuing.",
+    ),
+    (
+        r"the DNS has no controllers",
+        "Nobody says where the domain controllers are: is directory.domain right, and does this host ask a DNS server "
+        "that knows the domain (`dig SRV _ldap._tcp.dc._msdcs.DOMAIN`)? Or name them in directory.servers.",
+    ),
+    (
+        r"no global catalog",
+        "The forest has several domains, and what belongs to others is in the global catalog: does one of the servers "
+        "have it, and is port 3268 (3269 for tls) open?",
     ),
     (
         r"refused|timed out|terminated|reset by peer|unreachable|[Nn]ame or service not known|getaddrinfo|socket",

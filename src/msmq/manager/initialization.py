@@ -182,6 +182,11 @@ class Initialization:
         named = (Expression("computer_name", Relation.EQUALS, self.core.record.computer_name),)
         return self.directory.read(ObjectClass.QUEUE_MANAGER, named)[1]
 
+    def join_again(self) -> None:
+        """The directory of a workgroup says something new."""
+        self._join()
+        save(self.core)
+
     def _join(self) -> None:
         """A workgroup with a directory of its own: take over what it says about us, if it knows us."""
         own, record = self._read_by_name(), self.core.record

@@ -134,6 +134,14 @@ class QueueManager:
             subscriber.queue_manager_started()
         return found
 
+    def read_directory_again(self) -> None:
+        """Take over what the directory of a workgroup says now.
+
+        Raises:
+            DsError: it knows this host as another one.
+        """
+        Initialization(self.core, self.directory, self._identity, self.settings).join_again()
+
     def stop(self) -> None:
         """Queue Manager Stopped: protocols close down, then everything written is made durable."""
         core = self.core

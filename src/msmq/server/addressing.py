@@ -141,6 +141,12 @@ class Addressing:
         """Whether a moment is at most so long ago. A clock that was set back does not make it last."""
         return then_s is not None and 0 <= self._core.now_s - then_s < seconds
 
+    def forget(self) -> None:
+        """The directory says something else than before."""
+        self._read_at = self._tried_at = None
+        self._unknown.clear()
+        self._carriers.clear()
+
     # What the directory says
 
     def machine(self, guid: bytes) -> QueueManagerRecord | None:

@@ -22,7 +22,7 @@ from msmq.directory.local import LocalDirectory
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
-from msmq.manager.directory import Directory
+from msmq.manager.directory import Directory, Expression, ObjectClass, Relation
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
 from msmq.remote_read.door import RemoteReadDoor
@@ -30,7 +30,7 @@ from msmq.server.addressing import Addressing, Resolve, check_way, resolve, reso
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.arrivals import Arrivals
 from msmq.server.complaints import Complaints
-from msmq.server.config import Config
+from msmq.server.config import Config, ConfigError
 from msmq.server.connection import Backlog, Connection, TransferEvent
 from msmq.server.group_commit import GroupCommit
 from msmq.server.incidental import Incidental
@@ -242,8 +242,8 @@ class Daemon:
     async def ask(self, call: Callable[[], _T]) -> _T:
         return call() if self.membership is None else await self.membership.ask(call)
 
-    async def change(self, call: Callable[[], _T]) -> _T:
-        return call() if self.membership is None else await self.membership.change(call)
+    async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        return call() if self.membership is None else await self.membership.change(call, anew=anew)
 
     def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
         self.commit.when_durable(action, patient=patient)
@@ -287,11 +287,33 @@ class Daemon:
         self.store.close()
 
     def reload(self, wanted: Config) -> list[str]:
-        """Take over what can change while running; gives the options that need a restart."""
+        """Take over what can change while running; gives the options that need a restart.
+
+        Raises:
+            MsmqError: the directory of the workgroup cannot be used; nothing has changed.
+        """
+        fresh = self._read_workgroup()
         self.config, left = self.config.reloaded(wanted)
         self.listener.config = self._surroundings.config = self.config
         self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
+        if fresh is not None and self._directory is not None:
+            self._directory.take_over(fresh)
+            self.manager.read_directory_again()
+            self.addressing.forget()
+            self.outgoing.wake_everything()
         return left
+
+    def _read_workgroup(self) -> LocalDirectory | None:
+        """What the file of the directory says now, if there is one."""
+        if self.config.directory.wanted != "file":
+            return None
+        fresh = LocalDirectory.load(Path(self.config.directory.file))
+        record = self.manager.core.record
+        named = (Expression("computer_name", Relation.EQUALS, record.computer_name),)
+        own = fresh.read(ObjectClass.QUEUE_MANAGER, named, ("identifier",))[1]
+        if own is not None and own.identifier != record.identifier:
+            raise ConfigError(f"{self.config.directory.file} gives {record.computer_name} another GUID.")
+        return fresh
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk: only a restart tells."""

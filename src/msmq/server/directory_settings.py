@@ -33,13 +33,18 @@ class DirectorySettings:
     file: Annotated[str, "The directory of a workgroup, for kind file."] = ""
     kind: Annotated[
         str,
-        "none, file or ldap (Active Directory). Empty: file if one is given, else ldap if there are servers.",
+        "none, file or ldap (Active Directory). Empty: file if one is given, else ldap if there are servers or a "
+        "domain.",
     ] = ""
     servers: Annotated[
         tuple[str, ...],
         "Domain controllers in the order they are tried: NAME, NAME:PORT, or NAME@ADDRESS:PORT where the name cannot "
         "be resolved. The name is the one that tickets and certificates are made out to.",
     ] = ()
+    domain: Annotated[
+        str,
+        "DNS name of the domain, instead of servers: its controllers are asked of the DNS, those of site first.",
+    ] = ""
     principal: Annotated[
         str,
         "Who this host is in the domain: an account like QM1$@CORP.EXAMPLE, whose keys are in the keytab.",
@@ -79,8 +84,10 @@ class DirectorySettings:
             self._check_domain()
 
     def _check_domain(self) -> None:
-        if not self.servers:
-            raise ConfigError('directory: kind ldap needs servers = ["dc1.corp.example"].')
+        if not self.servers and not self.domain:
+            raise ConfigError(
+                'directory: kind ldap needs servers = ["dc1.corp.example"] or domain = "corp.example".'
+            )
         for text in self.servers:
             _server(text)
         given = [name for name in ("keytab", "password_file", "ticket_cache") if getattr(self, name)]
@@ -94,7 +101,7 @@ class DirectorySettings:
     @property
     def wanted(self) -> str:
         """Which of the kinds it is."""
-        return self.kind or ("file" if self.file else "ldap" if self.servers else "none")
+        return self.kind or ("file" if self.file else "ldap" if self.servers or self.domain else "none")
 
     def relative_to(self, directory: Path) -> DirectorySettings:
         """The same with paths that do not depend on where the process runs."""
@@ -114,6 +121,8 @@ class DirectorySettings:
             protection=Protection(self.protection),
             mechanism=self.mechanism,
             certificate_authority=Path(self.certificate_authority) if self.certificate_authority else None,
+            domain=self.domain,
+            site=self.site,
         )
 
     def _credential(self) -> Credential:

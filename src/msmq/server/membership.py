@@ -155,8 +155,8 @@ class Membership:
     async def ask(self, call: Callable[[], _T]) -> _T:
         return await self.directory.ask(call)
 
-    async def change(self, call: Callable[[], _T]) -> _T:
-        return await self.directory.change(call)
+    async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        return await self.directory.change(call, anew=anew)
 
     def holds_up(self, connection: Connection, event: MessagesReceived) -> bool:
         """Whether messages must wait until the directory has told who their senders are, or for others that do."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.support import Server
+from tests.spark.support import QUICK, Server
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +21,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("msmq tests")
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")

@@ -6,23 +6,26 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from tests.spark.support import LEDGER, ORDERS
+from tests.spark.halting import HaltingSource
+from tests.spark.support import LEDGER, ORDERS, QUICK
 
 
 def main(server: str, checkpoint: str) -> None:
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2,4]")  # a task may fail three times
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")
-    read = spark.readStream.format("msmq").option("server", server).option("queue", ORDERS)
-    read = read.option("mode", "consume").option("checkpointLocation", checkpoint)
-    read = read.option("maxMessagesPerTrigger", "25").option("partitions", "2")
-    write = read.load().select("body", "body_type").writeStream.format("msmq")
-    write = write.option("server", server).option("queue", LEDGER).option("checkpointLocation", checkpoint)
+    spark.sparkContext.setLogLevel("OFF")
+    spark.dataSource.register(HaltingSource)
+    options = {"server": server, "timeout": "120", "checkpointLocation": checkpoint}
+    read = spark.readStream.format("halting").options(**options).option("queue", ORDERS)
+    read = read.option("mode", "consume").option("maxMessagesPerTrigger", "20").option("partitions", "2")
+    write = read.load().select("body", "body_type").writeStream.format("halting")
+    write = write.options(**options).option("queue", LEDGER)
     write.trigger(availableNow=True).start().awaitTermination()
 
 

@@ -7,12 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msmq
 
+ROOT = Path(__file__).parents[2]
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that begins to work sooner, and would be slower in the long run."""
 ORDERS = ".\\private$\\orders"
 LEDGER = ".\\private$\\ledger"
 
@@ -72,6 +76,11 @@ class Server:
         with self.connect() as mq:
             return [message.text for message in mq.queue(name).browse()]
 
+    def numbered(self, name: str = ORDERS) -> dict[int, str]:
+        """Lookup identifiers and bodies."""
+        with self.connect() as mq:
+            return {message.lookup_id: message.text for message in mq.queue(name).browse()}
+
     def queues(self) -> dict[str, int]:
         with self.connect() as mq:
             return {info.path: info.messages for info in mq.queues()}
@@ -85,5 +94,20 @@ def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
         time.sleep(0.05)
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+def environment(**more: str) -> dict[str, str]:
+    """What a Spark that a test starts finds in its environment."""
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **python, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+
+
+@contextmanager
+def program(module: str, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of Spark that is killed at the end of the block, with its JVM: it has a process group of its own."""
+    command = [sys.executable, "-m", module, *arguments]
+    run = subprocess.Popen(command, env=environment(**variables), cwd=ROOT, start_new_session=True)
+    try:
+        yield run
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()

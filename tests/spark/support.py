@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msmq
 
@@ -101,10 +101,14 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def program(module: str, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+def program(
+    module: str, *arguments: str, output: IO[bytes] | None = None, **variables: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A program of Spark that is killed at the end of the block, with its JVM: it has a process group of its own."""
     command = [sys.executable, "-m", module, *arguments]
-    run = subprocess.Popen(command, env=environment(**variables), cwd=ROOT, start_new_session=True)
+    run = subprocess.Popen(
+        command, env=environment(**variables), cwd=ROOT, start_new_session=True, stdout=output, stderr=output
+    )
     try:
         yield run
     finally:

@@ -17,6 +17,7 @@ from msmq.store.browse import segments
 from tests.spark.support import LEDGER, ORDERS, Server, eventually
 
 DEAD = ".\\deadletter$"
+NOWHERE = "DIRECT=TCP:127.0.0.9\\private$\\gone"
 JOURNALED = ".\\private$\\journaled"
 
 
@@ -38,7 +39,7 @@ def fill(server: Server) -> None:
         with suppress(LookupError), mq.transaction() as transaction:
             transaction.send(LEDGER, "undone")
             raise LookupError
-        mq.queue(ORDERS).send("late", time_to_be_received=1, dead_letter=True, **recoverable)
+        mq.queue(NOWHERE).send("late", time_to_reach_queue=1, **recoverable)
     eventually(lambda: server.bodies(DEAD))
 
 

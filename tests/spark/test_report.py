@@ -1,4 +1,4 @@
-"""The report: its figures against the data they were made from, and a page that is safe to open."""
+"""The report: its figures against the data they were made from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from msmq.spark.report import Report, page, report
+from msmq.spark.report import TOP_REASONS, Report, is_dead_letter_queue, report
 from msmq.spark.schema import Table
 
 NOON = datetime(2026, 3, 1, 12, 5, tzinfo=UTC)
@@ -31,42 +31,58 @@ MESSAGES = [
 ]
 
 
-def made(spark: SparkSession) -> Report:
+def made(spark: SparkSession, messages: list[dict[str, Any]] = MESSAGES) -> Report:
     names = [name for name, _ in Table().types]
-    rows = [tuple(values.get(name) for name in names) for values in MESSAGES]
+    rows = [tuple(values.get(name) for name in names) for values in messages]
     return report(spark.createDataFrame(rows, Table().ddl), now=lambda: MADE)
 
 
 def test_the_figures_are_those_of_the_data(spark: SparkSession) -> None:
     found = made(spark)
-    traffic = {(row["queue"], row["hour"].hour): (row["messages"], row["bytes"]) for row in found.traffic}
-    assert traffic[("orders", 12)] == (10, 5_500)
-    assert traffic[("orders", 13)] == (1, 5)
-    assert traffic[("replies", 12)] == (1, 7), "by the time it was sent, where no arrival is known"
+    traffic = {(row["queue"], row["hour"].hour): row for row in found.traffic}
+    noon, one = traffic[("orders", 12)], traffic[("orders", 13)]
+    assert (noon["messages"], noon["failures"], noon["bytes"]) == (10, 0, 5_500)
+    assert (noon["median_size"], noon["largest"], noon["latency_p50"]) == (500, 1_000, 5)
+    assert (one["messages"], one["bytes"], one["latency_p99"]) == (1, 5, 0)
+    assert traffic[("replies", 12)]["bytes"] == 7, "by the time it was sent, where no arrival is known"
     orders = next(row for row in found.queues if row["queue"] == "orders")
     assert (orders["messages"], orders["bytes"], orders["largest"]) == (11, 5_505, 1_000)
-    assert (orders["latency_p50"], orders["median_size"]) == (5, 500)
-    assert orders["latency_p99"] > orders["latency_p95"] > 9
+    assert (orders["latency_p50"], orders["latency_p95"], orders["latency_p99"]) == (5, 10, 10)
+    assert (orders["first_hour"].hour, orders["last_hour"].hour) == (12, 13)
     assert next(row for row in found.queues if row["queue"] == "replies")["latency_p50"] is None
-    failures = {(row["queue"], row["reason"]): row["messages"] for row in found.failures}
+    failures = {(row["queue"], row["hour"].hour, row["reason"]): row["messages"] for row in found.failures}
     assert failures == {
-        ("admin", "the destination queue does not exist"): 1,
-        (DEAD, "the message did not reach its queue in time"): 2,
+        ("admin", 12, "the destination queue does not exist"): 1,
+        (DEAD, 12, "the message did not reach its queue in time"): 2,
     }
     (dead,) = found.dead_letters
     assert (dead["messages"], dead["destination_queue"]) == (2, "DIRECT=OS:gone\\q")
+    (why,) = found.dead_reasons
+    assert (why["queue"], why["hour"].hour, why["messages"], why["class"]) == (DEAD, 12, 2, 0x8002)
 
 
-def test_the_page_is_whole_and_safe(spark: SparkSession) -> None:
-    text = page(made(spark))
-    assert "<b>late</b>" not in text
-    assert "&lt;b&gt;late&lt;/b&gt;" in text
-    assert "http" not in text, "nothing is fetched"
-    assert text.count("<rect") == 5
-    assert "5,505" in text
+def test_the_most_frequent_reasons_of_each_hour(spark: SparkSession) -> None:
+    """Seven reasons in each of two hours, the later ones more often."""
+    messages = [
+        message(DEAD, 1, hours=hours, **{"class": 0x8000 + kind})
+        for hours in range(2)
+        for kind in range(7)
+        for _ in range(kind + 1 + hours)
+    ]
+    found = made(spark, messages).dead_reasons
+    for hours in range(2):
+        said = [(row["class"], row["messages"]) for row in found if row["hour"].hour == 12 + hours]
+        assert said == [(0x8000 + kind, kind + 1 + hours) for kind in (6, 5, 4, 3, 2)]
+        assert len(said) == TOP_REASONS
 
 
 def test_an_empty_report(spark: SparkSession) -> None:
-    empty = report(spark.createDataFrame([], Table().ddl), now=lambda: MADE)
-    assert empty.queues == []
-    assert page(empty).count("None.") == 4
+    empty = made(spark, [])
+    assert (empty.queues, empty.traffic, empty.dead_reasons) == ([], [], [])
+
+
+def test_dead_letter_queues_by_any_name(spark: SparkSession) -> None:
+    names = [DEAD, ".\\deadletter$", ".\\xactdeadletter$", "DIRECT=OS:h\\SYSTEM$;DeadXact", "orders"]
+    found = made(spark, [message(name, 1, **{"class": 0x8000}) for name in names])
+    assert {row["queue"] for row in found.dead_reasons} == set(filter(is_dead_letter_queue, names))
+    assert set(filter(is_dead_letter_queue, names)) == set(names[:-1])

@@ -1,0 +1,297 @@
+"""A report as one HTML file that needs nothing else: no script, no font, no reference to elsewhere.
+
+Charts are drawings in the page (SVG), with a title on each mark for whoever points at it; tables hold every figure that
+a chart shows for a queue. Long times are drawn in steps of several hours, so that a bar is never too thin to see.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from msmq.spark.report import Report, is_dead_letter_queue
+
+MOST_CHARTS: Final = 40
+"""Queues with charts; tables have all."""
+MOST_STEPS: Final = 120
+_STEPS_H: Final = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)
+_WIDTH, _HEIGHT = 640, 150
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 10, 22
+_PLOT_W, _PLOT_H = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+_HOUR: Final = timedelta(hours=1)
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: light-dark(#16202b, #e8ecf1); --soft: light-dark(#5c6875, #9aa6b2);
+  --line: light-dark(#e2e6eb, #2d353e); --paper: light-dark(#f6f7f9, #12161b); --card: light-dark(#fff, #1a2027);
+  --bar: light-dark(#2a78d6, #5b9fe6); --bad: light-dark(#c9372c, #f0736a); --late: light-dark(#b45309, #e5a34d); }
+* { box-sizing: border-box; }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 0 auto;
+  max-width: 84rem; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .75rem; }
+h3 { font-size: .95rem; margin: 0 0 .5rem; overflow-wrap: anywhere; } p { color: var(--soft); margin: .2rem 0 1rem; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem; margin: 1.5rem 0; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1rem; }
+.tiles .card { display: flex; flex-direction: column; } .tiles span { color: var(--soft); font-size: .85rem; }
+.tiles strong { font-size: 1.45rem; font-weight: 600; } .bad strong { color: var(--bad); }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1rem; }
+.scroll { overflow-x: auto; padding: 0 .25rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .45rem .75rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+tr:last-child td { border-bottom: 0; }
+th { color: var(--soft); font-weight: 500; font-size: .85rem; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; } td { overflow-wrap: anywhere; }
+details { margin-top: .75rem; } summary { cursor: pointer; color: var(--soft); padding: .25rem 0; }
+svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
+.grid { stroke: var(--line); } .bar { fill: var(--bar); } .bar.failed { fill: var(--bad); }
+.line { fill: none; stroke-width: 2; stroke: var(--bar); } .line.p95 { stroke: var(--late); }
+.dot { fill: var(--bar); } .dot.p95 { fill: var(--late); }
+.key { display: flex; gap: 1rem; color: var(--soft); font-size: .8rem; margin: .5rem 0 .15rem; }
+.key i { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem; margin-right: .35rem;
+  background: var(--bar); } .key i.failed { background: var(--bad); } .key i.p95 { background: var(--late); }
+"""
+_FIGURES: Final = (
+    ("Messages", "messages"), ("Failures", "failures"), ("Bytes", "bytes"), ("Median size", "median_size"),
+    ("Largest", "largest"), ("Latency p50, s", "latency_p50"), ("p95", "latency_p95"), ("p99", "latency_p99"),
+)  # fmt: skip
+_QUEUES: Final = (("Queue", "queue"), *_FIGURES)
+_TRAFFIC: Final = (("Queue", "queue"), ("Hour", "hour"), *_FIGURES)
+_FAILURES: Final = (("Queue", "queue"), ("Hour", "hour"), ("Reason", "reason"), ("Messages", "messages"))
+_LETTERS: Final = (
+    ("Sent to", "destination_queue"), ("Label", "label"), ("Reason", "reason"), ("Messages", "messages"),
+)  # fmt: skip
+_NONE: Final = '<p class="none">None.</p>'
+_NUMBERS: Final = {key for _, key in _FIGURES}
+
+
+def page(found: Report) -> str:
+    """The report as a page."""
+    hours = [row["hour"] for row in found.traffic if row["hour"] is not None]
+    axis = _Axis(hours) if hours else None  # one for all, so that charts can be compared
+    charts = "".join(_charts(row["queue"], found.traffic, axis) for row in found.queues[:MOST_CHARTS])
+    more = len(found.queues) - MOST_CHARTS
+    left_out = f"<p>{more:,} quieter queues are in the tables.</p>" if more > 0 else ""
+    grid = f'<div class="charts">{charts}</div>{left_out}' if charts else _NONE
+    by_hour = f"<details><summary>By hour</summary>{_table('traffic', found.traffic, _TRAFFIC)}</details>"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Queues</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>
+<h1>Queues</h1><p>{_period(found)} Made {found.made:%Y-%m-%d %H:%M} UTC; all times are UTC.</p>
+{_tiles(found)}
+<h2>Traffic and latency</h2>{_table("queues", found.queues, _QUEUES)}{by_hour if found.traffic else ""}
+<h2>By queue and hour</h2>{grid}
+<h2>Failures</h2>{_table("failures", found.failures, _FAILURES)}
+<h2>Why messages are dead letters</h2>{_table("dead-reasons", found.dead_reasons, _FAILURES)}
+<h2>Most frequent dead letters</h2>{_table("dead-letters", found.dead_letters, _LETTERS)}
+</body></html>
+"""
+
+
+def _period(found: Report) -> str:
+    hours = [row["hour"] for row in found.traffic if row["hour"] is not None]
+    if not hours:
+        return ""
+    return f"{min(hours):%Y-%m-%d %H:%M} to {max(hours) + _HOUR:%Y-%m-%d %H:%M}."
+
+
+def _tiles(found: Report) -> str:
+    failures = sum(row["failures"] for row in found.queues)
+    dead = sum(row["messages"] for row in found.queues if is_dead_letter_queue(row["queue"]))
+    tiles = (
+        ("Messages", f"{sum(row['messages'] for row in found.queues):,}", False),
+        ("Volume", _volume(sum(row["bytes"] or 0 for row in found.queues)), False),
+        ("Queues", f"{len(found.queues):,}", False),
+        ("Failures", f"{failures:,}", failures > 0),
+        ("Dead letters", f"{dead:,}", dead > 0),
+    )
+    cards = "".join(
+        f'<div class="card{" bad" if bad else ""}"><span>{name}</span><strong>{value}</strong></div>'
+        for name, value, bad in tiles
+    )
+    return f'<div class="tiles">{cards}</div>'
+
+
+def _volume(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1_000 or unit == "TB":
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1_000
+    raise AssertionError
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> str:
+    if not rows:
+        return _NONE
+    head = "".join(f"<th{_class(key)}>{html.escape(title)}</th>" for title, key in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{_class(key)}>{html.escape(_shown(row[key]))}</td>" for _, key in columns)
+        + "</tr>"
+        for row in rows
+    )
+    table = f'<table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="card scroll">{table}</div>'
+
+
+def _class(key: str) -> str:
+    return ' class="number"' if key in _NUMBERS else ""
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+class _Axis:
+    """Time from left to right, in steps of some hours."""
+
+    def __init__(self, hours: Sequence[datetime]) -> None:
+        first, last = min(hours), max(hours)
+        count = (last - first) // _HOUR + 1
+        self.step_h = next(
+            step for step in _STEPS_H if -(-count // step) <= MOST_STEPS or step == _STEPS_H[-1]
+        )
+        self.count = -(-count // self.step_h)
+        self.first = first
+        self.width = _PLOT_W / self.count
+
+    def number(self, hour: datetime) -> int:
+        return (hour - self.first) // (_HOUR * self.step_h)
+
+    def x(self, number: float) -> float:
+        return _LEFT + number * self.width
+
+    def time(self, number: int) -> datetime:
+        return self.first + _HOUR * self.step_h * number
+
+    def labels(self) -> str:
+        """A few times under the axis, none beyond its end."""
+        apart = max(1, -(-self.count // 5))
+        form = "%m-%d %H:00" if self.step_h < 24 else "%Y-%m-%d"
+        return "".join(
+            f'<text x="{self.x(number):.1f}" y="{_HEIGHT - 6}">{self.time(number):{form}}</text>'
+            for number in range(0, self.count, apart)
+            if self.x(number) < _WIDTH - 80 or number == 0
+        )
+
+
+def _charts(queue: str, traffic: Sequence[dict[str, Any]], axis: _Axis | None) -> str:
+    rows = [row for row in traffic if row["queue"] == queue and row["hour"] is not None]
+    title = f"<h3>{html.escape(queue)}</h3>"
+    if axis is None or not rows:
+        return f'<div class="card">{title}<p>No times are known.</p></div>'
+    every = "hour" if axis.step_h == 1 else f"{axis.step_h} hours"
+    bars = f'<div class="key"><span><i></i>Messages per {every}</span>'
+    if any(row["failures"] for row in rows):
+        bars += '<span><i class="failed"></i>Failures among them</span>'
+    lines = ""
+    if any(row["latency_p50"] is not None for row in rows):
+        lines = '<div class="key"><span><i></i>Latency p50, s</span><span><i class="p95"></i>p95</span></div>'
+        lines += _lines(rows, axis)
+    return f'<div class="card">{title}{bars}</div>{_bars(rows, axis)}{lines}</div>'
+
+
+def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
+    """Messages of each step, failures in front of them."""
+    sums = [[0, 0] for _ in range(axis.count)]
+    for row in rows:
+        bar = sums[axis.number(row["hour"])]
+        bar[0] += row["messages"]
+        bar[1] += row["failures"]
+    top = _nice(max(bar[0] for bar in sums))
+    gap = min(2.0, axis.width / 5)
+    width = min(axis.width - gap, 24.0)  # a single hour is no wall
+    marks = ""
+    for number, values in enumerate(sums):
+        said = f"{axis.time(number):%Y-%m-%d %H:%M}: {values[0]:,} messages"
+        said += f", {values[1]:,} failures" if values[1] else ""
+        for value, kind in zip(values, ("bar", "bar failed"), strict=True):
+            height = _PLOT_H * value / top
+            if value:
+                marks += (
+                    f'<rect class="{kind}" x="{axis.x(number) + gap / 2:.1f}" y="{_TOP + _PLOT_H - height:.1f}" '
+                    f'width="{width:.1f}" height="{max(height, 1):.1f}" rx="{min(2, width / 4):.1f}">'
+                    f"<title>{said}</title></rect>"
+                )
+    return _svg("messages", _grid(top) + marks + axis.labels())
+
+
+def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
+    """Latencies; of a step of several hours the highest."""
+    found: dict[str, dict[int, int]] = {"latency_p95": {}, "latency_p50": {}}
+    for row in rows:
+        for key, values in found.items():
+            if row[key] is not None:
+                number = axis.number(row["hour"])
+                values[number] = max(values.get(number, 0), row[key])
+    top = _nice(max(max(values.values()) for values in found.values()))
+    radius = 2.5 if axis.count <= 48 else 1.6
+    marks = ""
+    for key, values in found.items():
+        short = key.removeprefix("latency_")
+        points = [
+            (axis.x(number) + min(axis.width, 24) / 2, _TOP + _PLOT_H * (1 - value / top), number, value)
+            for number, value in sorted(values.items())
+        ]
+        for run in _runs(points):
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in run)
+            marks += f'<polyline class="line {short}" points="{path}"/>'
+        marks += "".join(
+            f'<circle class="dot {short}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
+            f"<title>{axis.time(number):%Y-%m-%d %H:%M}: {short} {value:,} s</title></circle>"
+            for x, y, number, value in points
+        )
+    return _svg("latency", _grid(top) + marks + axis.labels())
+
+
+_Point = tuple[float, float, int, int]
+
+
+def _runs(points: Iterable[_Point]) -> list[list[_Point]]:
+    """Points of steps that follow one another: over hours without messages there is no line."""
+    runs: list[list[_Point]] = []
+    for point in points:
+        if runs and point[2] == runs[-1][-1][2] + 1:
+            runs[-1].append(point)
+        else:
+            runs.append([point])
+    return [run for run in runs if len(run) > 1]
+
+
+def _nice(highest: int) -> int:
+    """The end of an axis: the next number of one digit and zeros, or one in between where that leaves much empty."""
+    power = 1
+    while highest > 10 * power:
+        power *= 10
+    steps = (*range(1, 11),) if power == 1 else (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
+    return int(next(step * power for step in steps if step * power >= highest))
+
+
+def _grid(top: int) -> str:
+    marks = ""
+    for value in sorted({0, top} if top % 2 else {0, top // 2, top}):
+        y = _TOP + _PLOT_H * (1 - value / top)
+        marks += f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        marks += f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(value)}</text>'
+    return marks
+
+
+def _short(value: int) -> str:
+    for limit, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if value >= limit:
+            return f"{value / limit:g}{unit}"
+    return str(value)
+
+
+def _svg(kind: str, marks: str) -> str:
+    return f'<svg class="{kind}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{marks}</svg>'

@@ -316,6 +316,14 @@ class Core:
         self._sequential_id = number = number + 1
         return number & NUMBER_MASK
 
+    def next_sequential_ids(self, messages: int) -> range:
+        """The numbers of so many messages, one behind the other."""
+        first = self._sequential_id + 1
+        if first + messages > self._sequential_limit:
+            self._write_limits(first + messages + _RESERVED_NUMBERS, self._ordinal_limit)
+        self._sequential_id = first + messages - 1
+        return range(first & NUMBER_MASK, (first & NUMBER_MASK) + messages)
+
     def next_message_ordinal(self) -> int:
         """The Uniquifier of the next message this host sends; the 32-bit field wraps."""
         if self._ordinal >= self._ordinal_limit:
@@ -340,7 +348,7 @@ class Core:
         """The message at a place, from memory or from the store. Raises MessageStorageFailedError when the disk has
         damaged it; see :meth:`msmq.manager.placing.Placing.fetch`."""
         if not entry.address:
-            return queue.volatile[entry.lookup_id]
+            return queue.express(entry.lookup_id)
         return self.unpack(entry, self.ledger.store.read(entry.address))
 
     def unpack(self, entry: Entry, payload: bytes) -> StoredMessage:

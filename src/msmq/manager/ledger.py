@@ -88,6 +88,8 @@ class RecordStore(Protocol):
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
     ) -> int: ...
 
+    def append_run(self, kind: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[int]: ...
+
     def append_passing(self, kind: int, heads: Sequence[bytes]) -> None: ...
 
     def release(self, address: int, payload_size: int) -> None: ...
@@ -233,6 +235,23 @@ class Ledger:
         """Write a message that never expires, outside of a transaction and without local attributes."""
         head = _pack_head(queue, lookup_id, arrival_time, NEVER, marks << MARKS_SHIFT, NO_TRANSACTION)
         return self.store.append(_MESSAGE, head, envelope + packet)
+
+    def put_packets(
+        self,
+        queue: int,
+        lookup_ids: Iterable[int],
+        arrival_time: int,
+        envelope: bytes,
+        packets: Iterable[bytes],
+        marks: int,
+    ) -> list[int]:
+        """Write many such messages; gives their addresses."""
+        flags = marks << MARKS_SHIFT
+        heads = [
+            _pack_head(queue, lookup_id, arrival_time, NEVER, flags, NO_TRANSACTION)
+            for lookup_id in lookup_ids
+        ]
+        return self.store.append_run(_MESSAGE, heads, [envelope + packet for packet in packets])
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)

@@ -322,12 +322,15 @@ class Placing:
     def fetch_all(self, queue: Queue, entries: Sequence[Entry]) -> list[tuple[Entry, StoredMessage]]:
         """The messages at several places that the caller may empty, read together; those that the disk has damaged are
         left out, as in :meth:`fetch`."""
-        core, volatile = self.core, queue.volatile
+        core = self.core
         stored = [(entry.address, ENVELOPE_SIZE + entry.size) for entry in entries if entry.address]
         try:
             payloads = iter(core.ledger.store.read_many(stored))
             return [
-                (entry, core.unpack(entry, next(payloads)) if entry.address else volatile[entry.lookup_id])
+                (
+                    entry,
+                    core.unpack(entry, next(payloads)) if entry.address else queue.express(entry.lookup_id),
+                )
                 for entry in entries
             ]
         except MessageStorageFailedError:  # damaged, or with local attributes in front of the packet

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import accumulate
@@ -143,7 +143,7 @@ class _Lane:
     def add(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
         """Where the last chunk does not simply go on."""
         if not self.chunks or lookup_id > self.chunks[-1].ids[-1]:
-            chunk = self._extend(lookup_id)
+            chunk = self.extend(lookup_id)
             chunk.insert(0, lookup_id, address, size, state, marks)
         else:
             chunk = self._insert(lookup_id, address, size, state, marks)
@@ -151,7 +151,7 @@ class _Lane:
         if not state:
             chunk.available += 1
 
-    def _extend(self, lookup_id: int) -> _Chunk:
+    def extend(self, lookup_id: int) -> _Chunk:
         chunk = _Chunk()
         self.chunks.append(chunk)
         self.firsts.append(lookup_id)
@@ -299,6 +299,27 @@ class PositionList:
             lane.add(lookup_id, address, size, state, marks)
         self.count += 1
         self.total_bytes += size
+
+    def add_run(self, ids: Sequence[int], addresses: Sequence[int], sizes: Sequence[int], marks: int) -> None:
+        """Enter available places of one priority behind all that are there, in ascending order."""
+        top = ids[0] >> 56
+        lane = self._lanes.get(top) or self._lane(top)
+        done, count = 0, len(ids)
+        while done < count:
+            chunk = lane.chunks[-1] if lane.chunks else None
+            if chunk is None or len(chunk.ids) >= CHUNK:
+                chunk = lane.extend(ids[done])
+            upto = min(done + CHUNK - len(chunk.ids), count)
+            chunk.ids.extend(ids[done:upto])
+            chunk.addresses.extend(addresses[done:upto])
+            chunk.sizes.extend(sizes[done:upto])
+            chunk.states.extend(bytes(upto - done))
+            chunk.marks.extend(bytes((marks,)) * (upto - done))
+            chunk.live += upto - done
+            chunk.available += upto - done
+            done = upto
+        self.count += count
+        self.total_bytes += sum(sizes)
 
     def load(self, ids: array[int], addresses: array[int], sizes: array[int], marks: bytearray) -> int:
         """Enter available places of one priority, which had none yet, in ascending order. Gives the bytes they

@@ -23,12 +23,13 @@ from msmq.manager.model import (
     RemoteReadState,
 )
 from msmq.manager.positions import PositionList, PositionState
+from msmq.manager.stored import NO_ATTRIBUTES, StoredMessage
 from msmq.wire.guid import NULL_GUID
+from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
     from msmq.manager.core import Timer
     from msmq.manager.cursor import Cursor
-    from msmq.manager.stored import StoredMessage
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -62,7 +63,8 @@ class Queue(DirectoryElement):
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
     positions: PositionList = field(default_factory=PositionList)
-    volatile: dict[int, StoredMessage] = field(default_factory=dict)
+    volatile: dict[int, StoredMessage | tuple[int, bytes]] = field(default_factory=dict)
+    """Express messages; of those that nobody has looked at, second of arrival and packet."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
     aborts: dict[int, int] = field(default_factory=dict)
@@ -82,6 +84,15 @@ class Queue(DirectoryElement):
     @property
     def total_bytes(self) -> int:
         return self.positions.total_bytes
+
+    def express(self, lookup_id: int) -> StoredMessage:
+        """The express message at a place."""
+        kept = self.volatile[lookup_id]
+        if isinstance(kept, tuple):
+            arrival_time, packet = kept
+            kept = StoredMessage(UserMessage.route(packet), NO_ATTRIBUTES, lookup_id, arrival_time)
+            self.volatile[lookup_id] = kept
+        return kept
 
     @property
     def active(self) -> bool:

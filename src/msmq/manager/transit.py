@@ -7,7 +7,8 @@ not plain is handed to it. Everything is part of the event of the caller, who ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -19,6 +20,8 @@ from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, StoredMessage, envelope, envelope_at
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
+from msmq.wire.properties.queue import within_quota
+from msmq.wire.runs import Run
 
 INTAKE_BYTES: Final = 64
 """What to reserve for a message beside its packet."""
@@ -87,6 +90,42 @@ class Transit:
 
         return insert
 
+    def takes(self, queue: Queue, run: Run) -> bool:
+        """Whether messages that look alike may come into a queue by :meth:`take_in`: nothing would follow from it,
+        and there is room for all."""
+        core, user, size = self._core, run.sample.user, run.size
+        return (
+            not queue.waiting
+            and user.time_to_be_received_s == INFINITE
+            and not core.told_of(queue)
+            and not core.throttled
+            and within_quota(core.record.queue_manager_quota_kb, core.total_bytes, size)
+            and within_quota(queue.quota_kb, queue.positions.total_bytes, size)
+            and (user.flags & _RECOVERABLE != 0 or core.express_bytes + size <= core.express_limit_bytes)
+        )
+
+    def take_in(self, queue: Queue, run: Run) -> Sequence[int]:
+        """Put messages that look alike into a queue that :meth:`takes` them; gives their lookup identifiers."""
+        core, positions = self._core, queue.positions
+        user, base_flags, size = run.sample.user, run.sample.base.flags, run.size
+        now_s, packets = core.now_s, run.packets
+        lookup_ids = core.next_sequential_ids(len(run))
+        if not (queue.transactional or user.flags & USER_TH):
+            top = (7 - (base_flags & 7)) << 56
+            lookup_ids = range(lookup_ids[0] | top, (lookup_ids[0] | top) + len(run))
+        marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
+        if user.flags & _RECOVERABLE:
+            addresses = core.ledger.put_packets(
+                queue.number, lookup_ids, now_s, envelope_at(now_s), packets, marks
+            )
+        else:
+            addresses = [0] * len(run)
+            queue.volatile.update(zip(lookup_ids, zip(repeat(now_s), packets), strict=False))
+            core.express_bytes += size
+        positions.add_run(lookup_ids, addresses, list(map(len, packets)), marks)
+        core.total_bytes += size
+        return lookup_ids
+
     def waiting(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Waiting]:
         """The next available messages of a queue behind a place, read together; none when there are no more. Those
         that the disk has damaged leave the queue."""
@@ -120,7 +159,7 @@ class Transit:
             if address:
                 found.append(Waiting(lookup_id, next(read)[ENVELOPE_SIZE:], marks, True))
             else:
-                message = queue.volatile[lookup_id]
+                message = queue.express(lookup_id)
                 found.append(Waiting(lookup_id, message.packet.data, marks, not message.local.has_any))
         return found
 
@@ -137,7 +176,7 @@ class Transit:
     def packet(self, queue: Queue, entry: Entry) -> bytes:
         """The packet at a place, as it was put there."""
         if not entry.address:
-            return queue.volatile[entry.lookup_id].packet.data
+            return queue.express(entry.lookup_id).packet.data
         payload = self._core.ledger.store.read(entry.address)
         return payload[ENVELOPE_SIZE + int.from_bytes(payload[:4], "little") :]
 

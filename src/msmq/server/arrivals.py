@@ -11,8 +11,8 @@ One that cannot be taken for want of room costs the session: the sender comes ba
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any, Final
@@ -28,7 +28,6 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.sending import REFUSAL
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.manager.transit import INTAKE_BYTES
-from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.addressing import Addressing
 from msmq.server.alarm import Alarm, now_ms
@@ -37,6 +36,7 @@ from msmq.server.forwarding import Forwarding, NoRoomError
 from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
 from msmq.server.remembered import RememberedIds
+from msmq.server.runs import JOURNALED, STRANGER, Batch, RunTaking, Way
 from msmq.server.streams import RememberedStreams, stream_of
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
@@ -53,7 +53,7 @@ from msmq.transfer.order_receiver import (
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name as name_in_packet
-from msmq.wire.headers import USER_SH, USER_TH, QueueName
+from msmq.wire.headers import USER_SH, USER_TH
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
 from msmq.wire.names.direct import DIRECT_PREFIX
@@ -63,12 +63,11 @@ from msmq.wire.packets import (
     build_order_message,
     is_for_order_queue,
 )
+from msmq.wire.runs import Run
 
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
-_STRANGER: Final = Token.anonymous()
 _REFUSED_BYTES: Final = 1_024
-_JOURNALED: Final = 0x300
 _WAY_FLAGS: Final = USER_TH | 7 << 10
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
 _OWN_ATTRIBUTES: Final = USER_TH | USER_SH
@@ -76,61 +75,26 @@ _OWN_ATTRIBUTES: Final = USER_TH | USER_SH
 _log = logging.getLogger(__name__)
 
 
-def _nowhere(message: StoredMessage) -> None:
-    raise AssertionError("there is no queue to put this message into")
-
-
-@dataclass(eq=False, slots=True)
-class _Way:
-    """What is the same for all messages of a batch that go to one queue."""
-
-    queue: Queue | None
-    name: str
-    """What the sender calls the queue."""
-    order_queue: bool
-    """Whether it is the one for acknowledgments of orders."""
-    source_address: str
-    """Where a FinalAck goes if the session has no name."""
-    insert: Callable[[StoredMessage], None] = _nowhere
-    tell: list[Callable[..., None]] = field(default_factory=list)
-    """Who wants to hear what became of a message."""
-    judged: bool = False
-    verdict: MessageClass | None = None
-    """Why messages without a SecurityHeader are refused."""
-
-
-_Arrival = tuple[UserMessage, _Way]
-
-
-class _Batch:
-    """What one read of a connection has brought, and how far it was taken."""
-
-    __slots__ = ("connection", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways")
-
-    def __init__(self, connection: Connection, now_s: int) -> None:
-        self.connection = connection
-        self.now_ms = now_ms()
-        self.now_s = now_s
-        self.taken = 0
-        self.ways: dict[tuple[int, QueueName, bytes, bool], _Way] = {}
-        self.touched: dict[Stream, _Way] = {}
-        self.unwritten: dict[Stream, Progress] = {}
-        self.progress: dict[Stream, Progress] = {}
-        """Streams that came further, and those of them whose new place is still to be written."""
+_Arrival = tuple[Run, Way]
 
 
 def _room_for(arrivals: list[_Arrival]) -> tuple[int, int]:
     """Bytes and records to reserve: the messages, acknowledgments of them (which may bring the body back) and the
     places of their streams."""
     size, records = _SLACK_BYTES, _RECORDS
-    for message, _ in arrivals:
-        if message.properties.flags or message.user.flags & _JOURNALED:
-            size += 3 * message.size + _SLACK_BYTES
-            records += _RECORDS
+    for run, _ in arrivals:
+        sample, count = run.sample, len(run)
+        if sample.properties.flags or sample.user.flags & JOURNALED:
+            size += 3 * run.size + count * _SLACK_BYTES
+            records += count * _RECORDS
         else:
-            size += message.size + (_REFUSED_BYTES if message.transactional else INTAKE_BYTES)
-            records += 3
+            size += run.size + count * (_REFUSED_BYTES if sample.transactional else INTAKE_BYTES)
+            records += 3 * count
     return size, records
+
+
+def _one_by_one(arrivals: list[_Arrival]) -> list[_Arrival]:
+    return [(Run.of(message), way) for run, way in arrivals for message in run.messages]
 
 
 class Arrivals(Subscriber):
@@ -162,6 +126,7 @@ class Arrivals(Subscriber):
         self._receiver: OrderReceiver[Connection] = OrderReceiver(
             timers, self._streams.restore(values), now_ms()
         )
+        self._runs = RunTaking(manager, self._history, self._receiver)
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
         self._routed: dict[Stream, MessagePosition] = {}
         """OrderAcks that wait for their way back, the last one of each stream."""
@@ -174,15 +139,15 @@ class Arrivals(Subscriber):
 
     def receive(self, connection: Connection, event: MessagesReceived) -> None:
         """Take what a session has brought: as one event if there is room for all of it, else one by one."""
-        batch = _Batch(connection, self._core.now_s)
-        size = sum(message.size for message in event.messages)
+        batch = Batch(connection, self._core.now_s)
+        size = event.size
         try:
-            ordinary = self._acknowledgments(batch, event.messages)
+            ordinary = self._acknowledgments(batch, event.runs)
             try:
                 with self._core.event(*_room_for(ordinary)):
                     self._take_all(batch, ordinary)
             except MessageStorageFailedError:
-                for arrival in ordinary[batch.taken :]:
+                for arrival in _one_by_one(ordinary)[batch.taken :]:
                     with self._core.event(*_room_for([arrival])):
                         self._take_all(batch, [arrival])
         except DecodeError as error:
@@ -211,33 +176,41 @@ class Arrivals(Subscriber):
             connection.flush()
         self._set_alarm()
 
-    def _acknowledgments(self, batch: _Batch, messages: list[UserMessage]) -> list[_Arrival]:
+    def _acknowledgments(self, batch: Batch, runs: Sequence[Run]) -> list[_Arrival]:
         """Take what is for other hosts and what queue managers tell each other about orders; gives the rest, with
         where they go."""
         ordinary: list[_Arrival] = []
-        for message in messages:
-            if self.forwarding.concerns(message):
-                self.forwarding.take(message)
+        for run in runs:
+            if self.forwarding.concerns(run.sample):
+                for message in run.messages:
+                    self.forwarding.take(message)
                 continue
-            way = self._way(batch, message)
-            acknowledgment = order_acknowledgment(message) if way.order_queue else None
-            if acknowledgment is None:
-                ordinary.append((message, way))
-            elif isinstance(acknowledgment, OrderAckBody):
-                self._outgoing.order_ack(acknowledgment)
-            else:
-                self._outgoing.final_ack(acknowledgment, message.properties.message_class)
+            way = self._way(batch, run.sample)
+            if not way.order_queue:
+                ordinary.append((run, way))
+                continue
+            for message in run.messages:
+                acknowledgment = order_acknowledgment(message)
+                if acknowledgment is None:
+                    ordinary.append((Run.of(message), way))
+                elif isinstance(acknowledgment, OrderAckBody):
+                    self._outgoing.order_ack(acknowledgment)
+                else:
+                    self._outgoing.final_ack(acknowledgment, message.properties.message_class)
         return ordinary
 
-    def _take_all(self, batch: _Batch, arrivals: list[_Arrival]) -> None:
+    def _take_all(self, batch: Batch, arrivals: list[_Arrival]) -> None:
         """Take messages within one event, which also has the new places of their streams."""
         try:
-            for message, way in arrivals:
-                if message.transactional:
-                    self._take_transactional(batch, message, way)
+            for run, way in arrivals:
+                rest = run
+                if way.queue is not None and 0 < (readers := len(way.queue.waiting)) < len(run):
+                    first, rest = run.split(readers)  # of which each reader gets one
+                    self._take_each(batch, first, way)
+                if self._runs.take(batch, rest, way):
+                    batch.taken += len(rest)
                 else:
-                    self._take_plain(batch, message, way)
-                batch.taken += 1
+                    self._take_each(batch, rest, way)
         finally:
             for stream, reached in batch.unwritten.items():
                 way = batch.touched[stream]
@@ -246,13 +219,21 @@ class Arrivals(Subscriber):
             batch.progress.update(batch.unwritten)
             batch.unwritten.clear()
 
-    def _take_plain(self, batch: _Batch, message: UserMessage, way: _Way) -> None:
+    def _take_each(self, batch: Batch, run: Run, way: Way) -> None:
+        for message in run.messages:
+            if message.transactional:
+                self._take_transactional(batch, message, way)
+            else:
+                self._take_plain(batch, message, way)
+            batch.taken += 1
+
+    def _take_plain(self, batch: Batch, message: UserMessage, way: Way) -> None:
         identifier = message_identifier(message)
         if not self._history.seen(identifier, batch.now_s):
             self._deliver(way, self._arrived(way, message))
             self._history.record(identifier, batch.now_s, recoverable=message.recoverable)
 
-    def _take_transactional(self, batch: _Batch, message: UserMessage, way: _Way) -> None:
+    def _take_transactional(self, batch: Batch, message: UserMessage, way: Way) -> None:
         header = message.transaction
         assert header is not None
         connection, queue = batch.connection, way.queue
@@ -274,7 +255,7 @@ class Arrivals(Subscriber):
 
     # Delivery
 
-    def _arrived(self, way: _Way, message: UserMessage) -> StoredMessage:
+    def _arrived(self, way: Way, message: UserMessage) -> StoredMessage:
         """Where it came from matters only for a FinalAck."""
         if not message.user.flags & _OWN_ATTRIBUTES:
             return StoredMessage(message)
@@ -283,7 +264,7 @@ class Arrivals(Subscriber):
             local.source_address = way.source_address
         return StoredMessage(message, local)
 
-    def _way(self, batch: _Batch, message: UserMessage) -> _Way:
+    def _way(self, batch: Batch, message: UserMessage) -> Way:
         """Where a message goes; the messages of a batch that name the same queue in the same way share one."""
         user = message.user
         session = batch.connection.session
@@ -293,7 +274,7 @@ class Arrivals(Subscriber):
         if way is None:
             from_where = batch.connection.peer if session.direct and own else ""
             queue, name = self._destination(message)
-            way = _Way(queue, name, is_for_order_queue(message), from_where)
+            way = Way(queue, name, is_for_order_queue(message), from_where)
             batch.ways[key] = way
             if way.queue is not None:
                 way.insert = self._manager.transit.intake(way.queue)
@@ -310,7 +291,7 @@ class Arrivals(Subscriber):
             return None, text
         return queue, text
 
-    def _deliver(self, way: _Way, message: StoredMessage) -> None:
+    def _deliver(self, way: Way, message: StoredMessage) -> None:
         """Put a message into its queue, or refuse it for good.
 
         Raises:
@@ -330,11 +311,11 @@ class Arrivals(Subscriber):
             message.local = message.local.changed(dead_letter_class=int(fate))
             self._manager.placing.insert(dead_letters, message)
 
-    def _fate(self, way: _Way, message: StoredMessage) -> MessageClass:
+    def _fate(self, way: Way, message: StoredMessage) -> MessageClass:
         packet = message.packet
         queue = way.queue
         refusal = None
-        sender = _STRANGER
+        sender = STRANGER
         if queue is None:
             refusal = MessageClass.NACK_BAD_DST_Q
         elif packet.user.flags & USER_SH and queue.transactional == packet.transactional:
@@ -349,14 +330,10 @@ class Arrivals(Subscriber):
         status = self._manager.placing.admit(queue, message)
         if status is EnqueueStatus.QUEUE_MANAGER_QUOTA:
             raise NoRoomError("the quota of the queue manager is used up")
-        # Messages that say nothing about their sender are all alike.
         if packet.user.flags & USER_SH:
             fate = self._manager.sending.judge(queue, message, sender)
         else:
-            if not way.judged:
-                way.verdict = self._manager.sending.judge(queue, message, sender)
-                way.judged = True
-            fate = way.verdict
+            fate = self._runs.verdict(queue, way, message)
         if fate is None:
             if status is EnqueueStatus.OK:
                 way.insert(message)

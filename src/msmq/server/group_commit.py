@@ -4,8 +4,8 @@ Nothing leaves this process before the records of its cause are durable. Whoever
 with :meth:`GroupCommit.when_durable` and is called when everything appended until then will survive, in the order
 in which they asked. With nothing to wait for the call is immediate, so that express messages cost no commit.
 
-A batch with one waiter is written in place, which is the quickest for it; as soon as others wait too, or if the one
-has patience, writing moves to a thread, and the loop goes on gathering.
+A small batch with one waiter is written in place, which is the quickest for it. When others wait too, or nobody, or the
+one has patience, or much is to be written, writing is left to a thread, and the loop goes on gathering.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from msmq.store import Batch, Store, StoreError, StoreFullError
 
 _RETRY_FULL_S: Final = 1.0
 _LAZY_S: Final = 0.02
+_SMALL_BYTES: Final = 1 << 15
+"""What the disk takes so quickly that a thread would cost more than it saves."""
 _log = logging.getLogger(__name__)
 
 Action = Callable[[], None]
@@ -99,7 +101,7 @@ class GroupCommit:
             return
         if batch is None:
             self._call_back()
-        elif len(self._waiting) <= 1 and not self._patient:
+        elif len(self._waiting) == 1 and not self._patient and batch.size <= _SMALL_BYTES:
             self._write_here(batch)
         else:
             self._writing = self._loop.create_task(self._write_in_thread(batch))

@@ -164,7 +164,7 @@ class Membership:
         needed = [] if waiting is not None else self._unknown_senders(event)
         if waiting is None and not needed:
             return False
-        connection.hold(_size(event))
+        connection.hold(event.size)
         if waiting is not None:
             waiting.append(event)
         else:
@@ -176,7 +176,7 @@ class Membership:
         assert self._manager is not None
         if self._manager.core.directory_offline:
             return []
-        needed = map(self._manager.credentials.needed_for, event.messages)
+        needed = [self._manager.credentials.needed_for(run.sample) for run in event.runs]
         questions = {reading(*question) for question in needed if question is not None}
         return [question for question in questions if not self.directory.knows(question)]
 
@@ -188,7 +188,7 @@ class Membership:
             more = self._unknown_senders(event)
             if more:  # of messages that came behind
                 await self.directory.load(*more)
-            connection.let_go(_size(event))
+            connection.let_go(event.size)
             self.take(connection, event)
         del self._parked[connection]
 
@@ -211,7 +211,3 @@ class Membership:
 
     def _reason(self, result: DirectoryResult) -> str:
         return self._active.last_failure if self._active is not None else result.value
-
-
-def _size(event: MessagesReceived) -> int:
-    return sum(message.size for message in event.messages)

@@ -9,7 +9,7 @@ have been forgotten anyway. Express messages do not survive a crash, and neither
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msmq.errors import MessageStorageFailedError
@@ -33,7 +33,7 @@ class RememberedIds:
         self._ledger = ledger
         self._size = size
         self._cleanup_s = cleanup_ms // 1_000
-        self._fresh: list[bytes] = []
+        self._fresh: dict[bytes, list[int]] = {}
         self._groups: deque[tuple[str, int, int]] = deque()  # key, time, how many
         self._written = 0
         stored = self._restore(values)
@@ -69,26 +69,43 @@ class RememberedIds:
         """A message was taken."""
         self._history.record(identifier, now_s)
         if recoverable:
-            self._fresh.append(identifier)
+            number = int.from_bytes(identifier[_GUID_BYTES:], "little")
+            self._fresh.setdefault(identifier[:_GUID_BYTES], []).append(number)
+
+    def all_new(self, identifiers: Sequence[bytes]) -> bool:
+        """Whether none of several messages is a duplicate, not even of another one among them."""
+        return self._history.all_new(identifiers)
+
+    def record_all(
+        self,
+        source: bytes,
+        numbers: Sequence[int],
+        identifiers: Sequence[bytes],
+        now_s: int,
+        *,
+        recoverable: bool,
+    ) -> None:
+        """Messages of one source were taken that are :meth:`all_new`."""
+        self._history.record_all(identifiers, now_s)
+        if recoverable:
+            self._fresh.setdefault(source, []).extend(numbers)
 
     def write(self, now_s: int) -> None:
         """Everything of one read was taken: remember it with the messages, unless there is no room."""
         if not self._fresh:
             return
-        fresh, self._fresh = self._fresh, []
+        fresh, self._fresh = self._fresh, {}
+        count = sum(map(len, fresh.values()))
         try:
-            self._ledger.reserve(_RECORD_BYTES + _IDENTIFIER_BYTES * len(fresh))
+            self._ledger.reserve(_RECORD_BYTES + _IDENTIFIER_BYTES * (count + len(fresh)))
         except MessageStorageFailedError:
             return
-        sources: dict[str, list[int]] = {}
-        for identifier in fresh:
-            numbers = sources.setdefault(identifier[:_GUID_BYTES].hex(), [])
-            numbers.append(int.from_bytes(identifier[_GUID_BYTES:], "little"))
+        sources = {source.hex(): numbers for source, numbers in fresh.items()}
         key = f"{_PREFIX}/{self._next}"
         self._next += 1
         self._ledger.put_value(key, [now_s, sources])
-        self._groups.append((key, now_s, len(fresh)))
-        self._written += len(fresh)
+        self._groups.append((key, now_s, count))
+        self._written += count
         self._trim(now_s)
 
     def handle_timer(self, now_s: int) -> None:

@@ -152,5 +152,10 @@ class Batch:
     """``Store.durable`` after this batch."""
 
     @property
+    def size(self) -> int:
+        """Bytes to write."""
+        return sum(len(chunk.data) for chunk in self.chunks)
+
+    @property
     def records(self) -> int:
         return sum(len(chunk.addresses) for chunk in self.chunks)

@@ -210,6 +210,33 @@ class Store:
         self._tail = offset + length
         return address
 
+    def append_run(self, kind: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[int]:
+        """Put many records into the open batch, as ``append(kind, head, payload)`` for each of them; gives their
+        addresses."""
+        addresses: list[int] = []
+        offset, limit, parts = self._tail, self._limit, self._parts
+        base, seed = self._base, self._seed ^ kind
+        for head, payload in zip(heads, payloads, strict=True):
+            size = len(payload)
+            length = size + (RECORD_SIZE + 7) & ~7
+            if offset + length > limit or len(head) != HEAD_SIZE:
+                self._tail = offset
+                addresses.append(
+                    self.append(kind, head, payload)
+                )  # which goes on in the next segment, if anywhere
+                offset, limit, parts = self._tail, self._limit, self._parts
+                base, seed = self._base, self._seed ^ kind
+                continue
+            checksum = crc32(payload, crc32(head, seed ^ offset))
+            header = _pack_record(size, checksum, kind, 0, 0, head)
+            parts += (header, payload, _PADDING[length - size - RECORD_SIZE])
+            address = base | offset
+            self._addresses.append(address)
+            addresses.append(address)
+            offset += length
+            self._tail = offset
+        return addresses
+
     def append_passing(self, kind: int, heads: Sequence[bytes]) -> None:
         """Put many records without payload that need not be released into the open batch, as ``append(kind, head,
         live=False)`` for each of them."""

@@ -109,12 +109,12 @@ class Receipts:
         """RecoverableMsgAckFlags: what the next header will say is stored."""
         return self._stored & _U32 if self._stored & 1 else 0
 
-    def count(self, recoverable: int, now_ms: int) -> None:
-        """One more user message has arrived."""
-        self.received += 1
-        self.unacked += 1
+    def count(self, recoverable: int, now_ms: int, messages: int = 1) -> None:
+        """One more user message has arrived, or several of a kind."""
+        self.received += messages
+        self.unacked += messages
         if recoverable:
-            self.recoverable_received += 1
+            self.recoverable_received += messages
             self._hurry(now_ms)
         elif self.deadline_ms is None:
             self._start(now_ms, self._express_ms)

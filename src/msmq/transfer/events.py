@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from msmq.transfer.states import CloseReason
 from msmq.wire.message import UserMessage
+from msmq.wire.runs import Run
 
 T = TypeVar("T")
 
@@ -31,16 +33,26 @@ class Established:
 
 @dataclass(frozen=True, slots=True)
 class MessagesReceived:
-    """Messages in the order in which they arrived.
+    """Messages in the order in which they arrived, those that look alike in one run.
 
     Their recoverable ones have the numbers from ``first_recoverable`` on, ``recoverables`` of them: what
     :meth:`msmq.transfer.session.Session.stored` wants to hear once they are safe, or known to be duplicates
     or refused for good. The numbers go on growing when an initiator connects again.
     """
 
-    messages: list[UserMessage]
+    runs: Sequence[Run]
     first_recoverable: int
     recoverables: int
+
+    @property
+    def messages(self) -> list[UserMessage]:
+        """All of them, decoded."""
+        return [message for run in self.runs for message in run.messages]
+
+    @property
+    def size(self) -> int:
+        """Bytes that came."""
+        return sum(run.size for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ Times are seconds since 1970, because entries outlive the process.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from msmq.wire.message import UserMessage
@@ -75,6 +75,19 @@ class MessageIdHistory:
         elif len(self._entries) >= self._size:
             self._entries.popitem(last=False)
         self._entries[identifier] = now_s
+
+    def all_new(self, identifiers: Sequence[bytes]) -> bool:
+        """Whether none of several messages is a duplicate, not even of another one among them."""
+        return len(set(identifiers)) == len(identifiers) and self._entries.keys().isdisjoint(identifiers)
+
+    def record_all(self, identifiers: Sequence[bytes], now_s: int) -> None:
+        """As :meth:`record`, for many messages that are :meth:`all_new`."""
+        entries = self._entries
+        if not entries:
+            self.deadline_s = now_s + self._cleanup_s
+        entries.update(dict.fromkeys(identifiers, now_s))
+        for _ in range(len(entries) - self._size):
+            entries.popitem(last=False)
 
     def handle_timer(self, now_s: int) -> None:
         """Forget what is too old (3.1.6.7); the timer runs while anything is left."""

@@ -137,15 +137,17 @@ class OrderReceiver(Generic[L]):
         return verdict
 
     def advance(
-        self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int
+        self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int, messages: int = 1
     ) -> Progress:
-        """An accepted message is taken or refused for good: what has to be made durable with it."""
+        """An accepted message is taken or refused for good: what has to be made durable with it. Of several that
+        follow each other, ``header`` is that of the first."""
         known = self._streams.get(stream)
         if known is None:
             known = self._streams[stream] = _Stream(Progress(), now_ms)
             self._schedule(stream, known, link, now_ms)
-        known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, 0, time_s)
-        known.taken += 1
+        number = header.tx_sequence_number + messages - 1
+        known.progress = Progress(header.tx_sequence_id, number, 0, time_s)
+        known.taken += messages
         return known.progress
 
     def durable(self, stream: Stream, progress: Progress) -> None:

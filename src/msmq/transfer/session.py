@@ -46,6 +46,7 @@ from msmq.wire.packets import (
     EstablishConnection,
     SessionAck,
 )
+from msmq.wire.runs import Run, Shape
 
 T = TypeVar("T")
 
@@ -134,7 +135,8 @@ class Session(Generic[T]):
         self._reader = StreamReader()
         self._output: list[bytes] = []
         self._events: list[Event[T]] = []
-        self._messages: list[UserMessage] = []
+        self._runs: list[Run] = []
+        self._shape: Shape | None = None
         self._settled: list[T] = []
         self._announced = Window(self._config.window_size, timers.window_growth_ms)
         self._start_counting()
@@ -294,11 +296,8 @@ class Session(Generic[T]):
             packets = self._reader.feed(data)
             if packets:
                 self._outbox.heard = True
-            for packet in packets:
-                self._receive(packet, now_ms)
-                if self.state is _CLOSED:
-                    break
-            else:
+            self._receive_all(packets, now_ms)
+            if self.state is not _CLOSED:
                 self._look_ahead(now_ms)
         except DecodeError as error:
             self._step(Input.MALFORMED, None, now_ms, str(error))
@@ -350,6 +349,22 @@ class Session(Generic[T]):
 
     # Following the table
 
+    def _receive_all(self, packets: list[bytes], now_ms: int) -> None:
+        """Take packets, until one of them closes the session."""
+        taken = 0
+        while taken < len(packets) and self.state is not _CLOSED:
+            # Of messages that look like the one before, all that is left to do is to count them.
+            shape = self._shape if self.state is _OPEN else None
+            run = None if shape is None else shape.run(packets, taken)
+            if run is None:
+                self._receive(packets[taken], now_ms)
+                taken += 1
+            else:
+                self.active = True
+                self._receipts.count(run.sample.user.flags & _DM_RECOVERABLE, now_ms, len(run))
+                self._runs.append(run)
+                taken += len(run)
+
     def _receive(self, data: bytes, now_ms: int) -> None:
         if not data[_BASE_FLAGS] & BASE_IN:
             # The reader has looked at what decode_packet would look at again.
@@ -396,17 +411,17 @@ class Session(Generic[T]):
 
     def _drain(self, first: int = 0) -> list[Event[T]]:
         """The events since the last call; a closing comes last, after the messages that arrived before it."""
-        if not self._messages and not self._settled:
+        if not self._runs and not self._settled:
             events, self._events = self._events, []
             return events
         closing = [event for event in self._events if isinstance(event, Closed)]
         events = [event for event in self._events if not isinstance(event, Closed)]
-        if self._messages:
+        if self._runs:
             count = self._receipts.recoverable_received + 1 - first
-            events.append(MessagesReceived(self._messages, self._earlier + first, count))
+            events.append(MessagesReceived(self._runs, self._earlier + first, count))
         if self._settled:
             events.append(MessagesAcknowledged(self._settled))
-        self._events, self._messages, self._settled = [], [], []
+        self._events, self._runs, self._settled = [], [], []
         return events + closing
 
     def _suits(self, packet: EstablishConnection) -> bool:
@@ -495,7 +510,8 @@ class Session(Generic[T]):
         assert isinstance(packet, UserMessage)
         self.active = True
         self._receipts.count(packet.user.flags & _DM_RECOVERABLE, now_ms)
-        self._messages.append(packet)
+        self._runs.append(Run.of(packet))
+        self._shape = Shape.of(packet)
         if packet.base.flags & BASE_SH:
             header = packet.session
             assert header is not None

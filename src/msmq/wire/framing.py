@@ -149,7 +149,12 @@ class StreamReader:
                     self._wanted = end - start
                     return packets, start
                 packets.append(bytes(view[start:end]))
+                # What follows often begins with the same twelve bytes, and then there is nothing more to ask.
+                head, length = data[start : start + _HEAD], end - start
                 start = end
+                while start + length <= available and data.startswith(head, start):
+                    packets.append(bytes(view[start : start + length]))
+                    start += length
             self._wanted = _HEAD
         except DecodeError as error:
             self._error = error

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime
 import secrets
 import subprocess
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from impacket.dcerpc.v5 import transport
+from impacket.dcerpc.v5.rpcrt import RPC_C_AUTHN_GSS_NEGOTIATE, DCERPCException
+from impacket.krb5 import kerberosv5
 
 from msmq.directory.principals import DirectoryPrincipals
 from msmq.directory.settings import Password, Server, Settings
@@ -17,10 +25,20 @@ from msmq.remote_read.policy import Policy
 from msmq.remote_read.session import Access, RemoteHost
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.security import Authentication, Credentials
+from msmq.security.access import Token
 from msmq.security.sddl import parse_sddl
 from scripts.samba_dc import ADMINISTRATOR, PASSWORD, REALM, DomainController
 from scripts.samba_dc import HOST as CONTROLLER
-from tests.remote_read.support import Served, direct, on_loop, serving, serving_in_a_thread
+from tests.remote_read import impacket_peer as peer
+from tests.remote_read.support import (
+    PATIENCE_S,
+    Served,
+    direct,
+    eventually,
+    on_loop,
+    serving,
+    serving_in_a_thread,
+)
 from tests.rpc.support import ALICE, HOST, Known
 from tests.rpc.support import PASSWORD as LOCAL_PASSWORD
 
@@ -33,17 +51,20 @@ class Kingdom:
 
     controller: DomainController
     target: str
+    keytab: Path
     group: str
-    log_on: Callable[[str], None]
+    log_on: Callable[[str], dict[str, str]]
     reader: str
     stranger: str
+    told: list[str] = field(default_factory=list)
 
     @property
     def authentication(self) -> Authentication:
         controller = self.controller
         server = Server(CONTROLLER, controller.address, controller.ports["ldap"])
         settings = Settings((server,), Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm")
-        return Authentication(principals=DirectoryPrincipals(settings, REALM), hostname=self.target)
+        principals = DirectoryPrincipals(settings, REALM)
+        return Authentication(principals=principals, keytab=self.keytab, tell=self.told.append)
 
     def queue(self, served: Served, *bodies: bytes, reader: str = "") -> None:
         """A queue that only the group may read, or only the given reader."""
@@ -75,16 +96,16 @@ def kingdom(
     target = f"{service}.msmq.test"
     keytab = domain_controller.export_keytab(f"host/{target}", tmp_path / "keytab")
     monkeypatch.setenv("KRB5_CONFIG", str(domain_controller.krb5_config))
-    monkeypatch.setenv("KRB5_KTNAME", f"FILE:{keytab}")
 
-    def log_on(user: str) -> None:
+    def log_on(user: str) -> dict[str, str]:
         cache = tmp_path / f"{user}.cache"
-        domain_controller.ticket(user, cache)
+        environment = domain_controller.ticket(user, cache)
         monkeypatch.setenv("KRB5CCNAME", str(cache))
+        return environment
 
     shown = domain_controller.tool("group", "show", group, "--attributes=objectSid")
     (sid,) = (line.split(": ")[1] for line in shown.splitlines() if line.startswith("objectSid"))
-    return Kingdom(domain_controller, target, sid, log_on, reader, stranger)
+    return Kingdom(domain_controller, target, keytab, sid, log_on, reader, stranger)
 
 
 @pytest.mark.parametrize(
@@ -139,13 +160,45 @@ def test_who_the_directory_does_not_know_is_not_let_in(kingdom: Kingdom) -> None
 
     @on_loop
     async def test() -> None:
-        authentication = Authentication(principals=Nobody(), hostname=kingdom.target)
+        authentication = replace(kingdom.authentication, principals=Nobody())
         async with serving(Policy(), authentication=authentication) as served:
             kingdom.queue(served, b"one")
             with pytest.raises(AccessDeniedError):
                 await RemoteHost.connect(HOST, served.port, Credentials(), target_name=kingdom.target)
 
     test()
+    assert kingdom.told == [f"LookupError: {kingdom.reader}@{REALM} is not known here"]
+
+
+def test_a_directory_that_takes_its_time_keeps_nobody_else_waiting(kingdom: Kingdom) -> None:
+    kingdom.log_on(kingdom.reader)
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow:
+        def identify(self, principal: str) -> Token:
+            asked.set()
+            assert answer.wait(PATIENCE_S)
+            return Token.authenticated(ALICE)
+
+    @on_loop
+    async def test() -> None:
+        authentication = replace(kingdom.authentication, accounts=Known(), principals=Slow())
+        async with serving(Policy(), authentication=authentication) as served:
+            kingdom.queue(served, b"one", b"two", reader=str(ALICE))
+            connect = RemoteHost.connect(HOST, served.port, Credentials(), target_name=kingdom.target)
+            waiting = asyncio.create_task(connect)
+            await eventually(asked.is_set)
+            async with await served.connect("alice") as peer:
+                assert await peer.read(await peer.open()) == b"one"
+            assert not waiting.done()
+            answer.set()
+            async with await waiting as host:
+                assert (await (await host.open(direct())).receive()).body in (b"one", b"two")
+
+    try:
+        test()
+    finally:
+        answer.set()
 
 
 @pytest.mark.parametrize("level", ["sign", "seal"])
@@ -177,3 +230,65 @@ def test_samba(kingdom: Kingdom, level: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         assert not served.host.contents(served.host.find())
         assert not served.service.handles.open
+
+
+class Behind(datetime.datetime):
+    """The time of a computer whose clock is an hour behind."""
+
+    @classmethod
+    def now(cls, zone: datetime.tzinfo | None = None) -> datetime.datetime:
+        return super().now(zone) - datetime.timedelta(hours=1)
+
+
+def impacket(kingdom: Kingdom, port: int, level: str, user: str) -> Any:
+    """A connection of impacket, with a ticket of the user."""
+    command = ["kvno", f"host/{kingdom.target}"]
+    subprocess.run(command, env=kingdom.log_on(user), check=True, capture_output=True, timeout=60)
+    rpc = transport.DCERPCTransportFactory(f"ncacn_ip_tcp:{HOST}[{port}]")
+    rpc.set_credentials(user, "", REALM)
+    rpc.setRemoteName(kingdom.target)
+    rpc.setRemoteHost(HOST)
+    rpc.set_kerberos(True)
+    rpc.set_connect_timeout(60)
+    dce = rpc.get_dce_rpc()
+    dce.set_auth_type(RPC_C_AUTHN_GSS_NEGOTIATE)
+    dce.set_auth_level(peer.LEVELS[level])
+    dce.connect()
+    return dce
+
+
+@pytest.mark.parametrize("level", ["connect", "integrity", "privacy"])
+def test_impacket(kingdom: Kingdom, level: str) -> None:
+    """impacket's RPC client, whose Kerberos is its own from the first byte to the last."""
+    policy = Policy(AuthLevel[level.upper()])
+    with serving_in_a_thread(policy, authentication=kingdom.authentication) as served:
+        kingdom.queue(served, b"one", b"2" * 10_000)
+        for user, status in ((kingdom.stranger, 0xC00E0025), (kingdom.reader, 0)):
+            dce = impacket(kingdom, served.port, level, user)
+            try:
+                dce.bind(peer.MSRPC_UUID_REMOTE_READ)
+                request = peer.open_request(peer.R_OpenQueue(), "OS:HOST\\private$\\orders", 1)
+                if status:
+                    with pytest.raises(DCERPCException, match=f"{status:x}"):
+                        dce.request(request, checkError=False)
+                    continue
+                handle = dce.request(request, checkError=False)["pphContext"]
+                for number, body in enumerate((b"one", b"2" * 10_000), 1):
+                    start = peer.start_request(peer.R_StartReceive(), handle, 0, dwRequestId=number)
+                    assert body in b"".join(peer.sections(dce.request(start, checkError=False)))
+            finally:
+                dce.disconnect()
+
+
+def test_a_clock_that_is_wrong(kingdom: Kingdom, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving_in_a_thread(Policy(), authentication=kingdom.authentication) as served:
+        dce = impacket(kingdom, served.port, "privacy", kingdom.reader)
+        try:
+            with monkeypatch.context() as patch:
+                behind = SimpleNamespace(datetime=Behind, timezone=datetime.timezone)
+                patch.setattr(kerberosv5, "datetime", behind)
+                with pytest.raises(DCERPCException):
+                    dce.bind(peer.MSRPC_UUID_REMOTE_READ)
+        finally:
+            dce.disconnect()
+    assert "Clock skew too great" in kingdom.told[0]

@@ -32,11 +32,11 @@ def show(
     defaults: Annotated[bool, typer.Option("--defaults", help="Show the defaults.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    from msmq.server.config import Config, ConfigError, load
+    from msmq.server.config import ConfigError, load, served
     from msmq.server.config import show as text
 
     try:
-        chosen = Config() if config is None or defaults else load(config)
+        chosen = served() if config is None or defaults else load(config)
     except ConfigError as error:
         print(f"msmq config: {error}", file=sys.stderr)
         raise typer.Exit(UNUSABLE) from error

@@ -106,7 +106,8 @@ async def queue_manager(
     config, door = directory / f"{name}.toml", f"unix:{directory / name}.sock"
     config.write_text(_QUICK)
     command = [sys.executable, "-m", "msmq", "serve", "--name", name, "--data", str(directory / name)]
-    command += ["--listen", address, "--port", str(port), "--api", door, "--config", str(config)]
+    command += ["--listen", address, "--port", str(port), "--rpc-port", "0"]
+    command += ["--api", door, "--config", str(config)]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -46,7 +46,8 @@ def serve(
         ),
     ] = None,
     rpc_port: Annotated[
-        int | None, typer.Option(help="TCP port of remote read, 2103 as a rule; 0 for none.")
+        int | None,
+        typer.Option(help="TCP port of remote read, 2103, or the next free one in steps of 11; 0 for none."),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
 ) -> None:
@@ -88,7 +89,7 @@ def _settings(
     """The file, and on top of it what the command line says."""
     from dataclasses import replace
 
-    from msmq.server.config import Config, load
+    from msmq.server.config import load, served
 
     given = {
         "data": data,
@@ -97,7 +98,7 @@ def _settings(
         "port": port,
         "ping_port": ping_port,
     }
-    base = load(file) if file is not None else Config()
+    base = load(file) if file is not None else served()
     base = replace(base, api=_channel(base.api, api))
     if rpc_port is not None:
         base = replace(base, rpc=replace(base.rpc, port=rpc_port))

@@ -33,11 +33,13 @@ async def reading(
     levels: Sequence[AuthLevel] = (),
     peek_too: bool = False,
     caller: Caller | None = None,
+    target_name: str | None = None,
 ) -> AsyncIterator[RemoteQueue]:
     """Open a queue by its format name. Without ``host`` it is the one in the name, without ``port`` the endpoint mapper
-    of the host is asked; see `RemoteHost.connect` and `RemoteHost.open` for the rest."""
+    of the host is asked. ``target_name`` is the host as its Kerberos principal names it, for one that is reached by its
+    address. See `RemoteHost.connect` and `RemoteHost.open` for the rest."""
     async with await RemoteHost.connect(
-        host or host_of(name), port, credentials, levels=levels, caller=caller
+        host or host_of(name), port, credentials, levels=levels, caller=caller, target_name=target_name
     ) as remote:
         queue = await remote.open(name, access, share, peek_too=peek_too)
         try:

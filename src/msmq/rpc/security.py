@@ -7,6 +7,9 @@ header signing.
 
 On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
 extra is installed, SPNEGO over either. On the client `Credentials` do.
+
+A local account is known when the handshake ends. A ticket proves a principal only, and who that is may have to be asked
+of a directory: nobody waits for it in the handshake, `SecurityContext.look_up` waits when the first call comes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Protocol
 
 import spnego
@@ -23,6 +27,7 @@ from spnego._negotiate import NegotiateProxy
 from spnego.iov import BufferType
 
 from msmq.errors import MsmqError
+from msmq.rpc.kerberos import KerberosAcceptor
 from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.security.access import Token
@@ -61,10 +66,11 @@ class SecurityContext:
         auth_type: int,
         level: int,
         context_id: int,
-        identify: Callable[[ContextProxy], Identity] | None = None,
+        authentication: Authentication | None = None,
     ) -> None:
+        """``authentication`` knows the callers, on a server."""
         self._context = context
-        self._identify = identify
+        self._authentication = authentication
         self._legs = 0
         self.auth_type = auth_type
         self.level = AuthLevel(level)
@@ -72,6 +78,9 @@ class SecurityContext:
         self.header_signing = False
         self.failed = False
         self.identity: Identity | None = None
+        """Who was proven, once that is known."""
+        self.principal: str | None = None
+        """A Kerberos principal that was proven, for `look_up`."""
 
     @property
     def established(self) -> bool:
@@ -101,9 +110,15 @@ class SecurityContext:
             if self._context.complete:
                 self._finish()
         except Exception as error:  # the parsers of tokens raise whatever their libraries do
-            self.failed = True
-            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
+            raise self._failed(error) from error
         return answer
+
+    def _failed(self, error: Exception) -> AuthenticationError:
+        self.failed = True
+        reason = f"{type(error).__name__}: {error}"
+        if self._authentication is not None:
+            self._authentication.tell(reason)
+        return AuthenticationError(reason)
 
     def _finish(self) -> None:
         attributes = self._context.context_attr
@@ -111,8 +126,27 @@ class SecurityContext:
             raise AuthenticationError("the peer asked for signatures and cannot make them")
         if self.seals and not attributes & ContextReq.confidentiality:
             raise AuthenticationError("the peer asked for secrecy and cannot keep it")
-        if self._identify is not None:
-            self.identity = self._identify(self._context)
+        if self._authentication is None:
+            return
+        inner = self._context._context if isinstance(self._context, NegotiateProxy) else self._context
+        if isinstance(inner, NtlmAcceptor):
+            assert inner.account is not None
+            self.identity = Identity(inner.account.name, inner.account.token)
+        else:
+            self.principal = self._context.client_principal or ""
+
+    def look_up(self) -> None:
+        """Find out who the principal is. This may wait for a directory, so it is not for the loop.
+
+        Raises:
+            AuthenticationError: it is nobody we know, and stays so on this connection.
+        """
+        assert self._authentication is not None
+        principals = self._authentication.principals
+        token = principals.identify(self.principal or "") if principals is not None else None
+        if token is None:
+            raise self._failed(LookupError(f"{self.principal} is not known here"))
+        self.identity = Identity(self.principal or "", token)
 
     @property
     def _is_ntlm(self) -> bool:
@@ -166,7 +200,11 @@ class PrincipalSource(Protocol):
     """Who a Kerberos principal is."""
 
     def identify(self, principal: str) -> Token | None:
-        """The token of ``name@REALM``, or None for someone we do not know."""
+        """The token of ``name@REALM``, or None for someone we do not know. It may wait, and comes from any thread."""
+
+
+def _say_nothing(reason: str) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +213,11 @@ class Authentication:
 
     accounts: AccountSource | None = None
     principals: PrincipalSource | None = None
-    """Tokens of domain users, whom the keytab (KRB5_KTNAME) lets us recognise."""
-    hostname: str = "unspecified"
-    service: str = "host"
+    """Tokens of domain users, whom the keytab lets us recognise."""
+    keytab: Path | None = None
+    """None for the one that Kerberos finds by itself (KRB5_KTNAME)."""
+    tell: Callable[[str], None] = _say_nothing
+    """Hears why somebody was not let in. Anybody can cause that, as often as they like."""
 
     @property
     def auth_types(self) -> frozenset[AuthType]:
@@ -192,41 +232,27 @@ class Authentication:
             raise AuthenticationError(f"authentication level {level} cannot be had")
         if auth_type not in self.auth_types:
             raise AuthenticationError(f"security provider {auth_type} is not available")
-        return SecurityContext(
-            self._context(AuthType(auth_type)), auth_type, level, context_id, self._identify
-        )
+        try:
+            context = self._context(AuthType(auth_type))
+        except MsmqError as error:  # no keys
+            self.tell(str(error))
+            raise AuthenticationError(str(error)) from error
+        return SecurityContext(context, auth_type, level, context_id, self)
 
     def _context(self, auth_type: AuthType) -> ContextProxy:
         if auth_type is AuthType.NTLM:
             assert self.accounts is not None
             return NtlmAcceptor(self.accounts)
         if auth_type is AuthType.KERBEROS:
-            return self._kerberos()
+            return KerberosAcceptor(self.keytab)
         inner: dict[GSSMech, ContextProxy] = {}
         if AuthType.KERBEROS in self.auth_types:
-            inner[GSSMech.kerberos] = self._kerberos()
+            inner[GSSMech.kerberos] = KerberosAcceptor(self.keytab)
         if self.accounts is not None:
             inner[GSSMech.ntlm] = NtlmAcceptor(self.accounts)
         for context in inner.values():
             context._is_wrapped = True
         return NegotiateProxy(usage="accept", _negotiate_contexts=inner)
-
-    def _kerberos(self) -> ContextProxy:
-        wanted = ContextReq.dce_style | ContextReq.integrity | ContextReq.confidentiality
-        return spnego.server(
-            hostname=self.hostname, service=self.service, protocol="kerberos", context_req=wanted
-        )
-
-    def _identify(self, context: ContextProxy) -> Identity:
-        inner = context._context if isinstance(context, NegotiateProxy) else context
-        if isinstance(inner, NtlmAcceptor):
-            assert inner.account is not None
-            return Identity(inner.account.name, inner.account.token)
-        principal = context.client_principal or ""
-        token = self.principals.identify(principal) if self.principals is not None else None
-        if token is None:
-            raise AuthenticationError(f"{principal} is not known here")
-        return Identity(principal, token)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
@@ -35,13 +36,15 @@ from msmq.rpc.channel import Limits
 from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
-from msmq.rpc.security import Authentication, AuthenticationError
+from msmq.rpc.security import Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus, RpcFault
 from msmq.rpc.verification import Meant, check_trailer
 from msmq.security.access import Token
 
 _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
+_LOOK_UPS: Final = 2
+"""Questions to a directory at a time."""
 _TOGETHER: Final = 8
 """So many answers share a write: its price is divided, and the client is at work on them while we go on."""
 
@@ -106,6 +109,8 @@ class RpcServer:
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.waiting_room = ThreadPoolExecutor(_LOOK_UPS, "msmq-principals")
+        """Where a directory is asked who somebody is: one that is slow keeps nobody else waiting."""
 
     # --- interfaces -------------------------------------------------------------------------------------
 
@@ -168,6 +173,7 @@ class RpcServer:
             connection.abort("the server stops")
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self.waiting_room.shutdown(wait=False, cancel_futures=True)
 
     @property
     def connections(self) -> int:
@@ -237,6 +243,9 @@ class _Connection(asyncio.Protocol):
         self._machine: ServerConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: dict[int, _Waiting] = {}
+        self._held: dict[SecurityContext, list[CallArrived]] = {}
+        """Calls of a principal of whom it is not known yet who it is."""
+        self._looking: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._last_call_s = 0.0
         self._flushing = False
@@ -294,6 +303,9 @@ class _Connection(asyncio.Protocol):
         waiting, self._waiting = self._waiting, {}
         for call in waiting.values():
             call.give_up()
+        self._held.clear()
+        for task in self._looking:
+            task.cancel()
         self._server.left(self)
 
     def pause_writing(self) -> None:
@@ -363,11 +375,17 @@ class _Connection(asyncio.Protocol):
             case CallOrphaned(call_id):
                 if call_id in self._waiting:
                     self._waiting.pop(call_id).give_up()
+                for held in self._held.values():
+                    held[:] = [arrived for arrived in held if arrived.call_id != call_id]
             case ConnectionClosed(reason):
                 _log.debug("RPC connection of %s closes: %s", self.peer, reason)
 
     def _begin(self, arrived: CallArrived) -> None:
         """Have a call served, and answer it if its handler can."""
+        security = arrived.security
+        if security is not None and security.identity is None and not security.failed:
+            self._hold(security, arrived)
+            return
         self._server.statistics.calls_in += 1
         self._last_call_s = self._loop.time()
         machine = self._machine
@@ -381,6 +399,24 @@ class _Connection(asyncio.Protocol):
                 self._wait(arrived, call, answer)
         except Exception as error:
             self._fail(arrived, error)
+
+    def _hold(self, security: SecurityContext, arrived: CallArrived) -> None:
+        """Have a call wait until it is known who calls."""
+        held = self._held.setdefault(security, [])
+        held.append(arrived)
+        if len(held) == 1:
+            task: asyncio.Task[None] = self._server.spawn(self._look_up(security))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+
+    async def _look_up(self, security: SecurityContext) -> None:
+        try:
+            await self._loop.run_in_executor(self._server.waiting_room, security.look_up)
+        except AuthenticationError as error:
+            _log.debug("RPC caller at %s: %s", self.peer, error)
+        for arrived in self._held.pop(security, ()):
+            self._begin(arrived)
+        self._flush_soon()
 
     def _wait(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
         call_id = arrived.call_id
@@ -448,6 +484,8 @@ class _Connection(asyncio.Protocol):
             self._check_trailer(arrived, end)
         assert self.group is not None
         identity = security.identity if security is not None else None
+        if identity is None and security is not None:  # a principal that nobody knows
+            raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
         call = Call(
             method.interface,
             method.operation,

@@ -11,12 +11,13 @@ _MOST: Final = 64
 class Complaints:
     """A log that is told each thing once at level warning, and again at level debug only."""
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, about: str = "a message is refused") -> None:
         self._log = log
+        self._about = about
         self._heard: set[str] = set()
 
     def hear(self, reason: str) -> None:
         new = reason not in self._heard and len(self._heard) < _MOST
         if new:
             self._heard.add(reason)
-        self._log.log(logging.WARNING if new else logging.DEBUG, "a message is refused: %s", reason)
+        self._log.log(logging.WARNING if new else logging.DEBUG, "%s: %s", self._about, reason)

@@ -23,7 +23,7 @@ from msmq.security.signing import HashPolicy
 from msmq.server.directory_settings import ConfigError as ConfigError
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
-from msmq.server.remote_reading import RpcSettings
+from msmq.server.remote_reading import SERVED, RpcSettings
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.packets import UNLIMITED_SESSIONS
@@ -299,23 +299,27 @@ def _algorithm(kind: type[Algorithm], option: str, name: str) -> Algorithm:
         raise ConfigError(f"{option}: {name} is none of {known}.") from None
 
 
+def served() -> Config:
+    """What `msmq serve` does when nobody says anything: like any other daemon, and remote read is open."""
+    return replace(Config(), rpc=SERVED)
+
+
 def load(path: Path) -> Config:
-    """Read a configuration file."""
+    """Read a configuration file, for what it does not say with the defaults of `msmq serve`."""
     try:
         with path.open("rb") as file:
-            config = from_table(tomllib.load(file))
+            config = from_table(tomllib.load(file), served())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    if config.rpc.accounts:
-        config = replace(config, rpc=replace(config.rpc, accounts=str(path.parent / config.rpc.accounts)))
-    return replace(config, directory=config.directory.relative_to(path.parent))
+    rpc, directory = config.rpc.relative_to(path.parent), config.directory.relative_to(path.parent)
+    return replace(config, rpc=rpc, directory=directory)
 
 
-def from_table(table: dict[str, Any]) -> Config:
+def from_table(table: dict[str, Any], defaults: Config | None = None) -> Config:
     """A configuration from a TOML document; unknown keys and wrong types are refused."""
-    config: Config = _read_table(Config(), table)
+    config: Config = _read_table(defaults or Config(), table)
     return config
 
 

@@ -39,7 +39,7 @@ from msmq.server.listener import Listener
 from msmq.server.membership import Membership
 from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
-from msmq.server.remote_reading import build_door
+from msmq.server.remote_reading import authentication, build_door, open_door
 from msmq.server.tracing import Tracing
 from msmq.store import Disk, RealDisk, Store, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
@@ -233,9 +233,12 @@ class Daemon:
 
     async def _open_remote_read(self) -> None:
         config = self.config
-        if config.rpc.port:
-            self.remote_read = build_door(config.rpc, config.listen, self, self.coordinator, config.name)
-            await self.remote_read.open()
+        if not config.rpc.port:
+            return
+        callers = await asyncio.to_thread(authentication, config.rpc, config.directory, config.dns_domain)
+        door = build_door(config.rpc, config.listen, self, self.coordinator, callers)
+        if await open_door(door):
+            self.remote_read = door
 
     # What the channel of applications and remote read ask for
 

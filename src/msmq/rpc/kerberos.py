@@ -72,7 +72,12 @@ class KerberosAcceptor(GSSAPIProxy):
 
     def step(self, in_token: bytes | None = None, **options: Any) -> bytes | None:
         first = self._context is None and in_token is not None
-        return super().step(bare(in_token) if first and in_token else in_token, **options)
+        try:
+            return super().step(bare(in_token) if first and in_token else in_token, **options)
+        except AttributeError as error:
+            # The library had an error to send to the client, and keeps the reason for later.
+            reason = getattr(self._context, "_last_err", None)
+            raise (reason if isinstance(reason, Exception) else error) from None
 
 
 def bare(token: bytes) -> bytes:

@@ -1,12 +1,14 @@
 """No message is lost and none is read twice, wherever a reader, its connection or the server ends.
 
-``MSMQ_CUTS`` multiplies the cuts (`make cuts`): more runs over all of them, and more kills of a real process.
+``MSMQ_CUTS`` multiplies the cuts (`make cuts`): more rounds over all of them, each with a server of its own and another
+chance, and more kills of a real process, of which ``MSMQ_KILLS`` says the number. Progress is printed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable
 from copy import copy, deepcopy
 from pathlib import Path
@@ -17,7 +19,8 @@ import pytest
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.rpc.pdu import AuthLevel
-from tests.remote_read.cutting import Books, Cut, Proxy, Script, Scripts, cuts_of, read
+from tests.remote_read.cutting import SHARES, Books, Cut, Proxy, Script, Scripts, cuts_of, read
+from tests.remote_read.nursery import Nursery, QuickProcess
 from tests.remote_read.support import (
     EVERYBODY,
     OK,
@@ -28,16 +31,20 @@ from tests.remote_read.support import (
     packet_of,
 )
 from tests.server.support import ALICE, free_port
-from tests.server.test_daemon_processes import Process
 
 TIMES = int(os.environ.get("MSMQ_CUTS", "1"))
 SEED = int(os.environ.get("MSMQ_CUTS_SEED", "2103"))
-KILLS = 12
+KILLS = int(os.environ.get("MSMQ_KILLS", "0")) or 40 * TIMES
 """Kills of a real process, in all."""
+KILLS_EACH = 40
+"""Kills of one process's store, before the next one begins: a store that grows takes its time to be looked through."""
 LOW = 6
 """So many messages are in the queue at least when a reader comes."""
 LONG = 9_000
 """A body that takes an answer of several fragments."""
+
+FINE = (0.0, *(step / 16 for step in range(1, 16)), 0.999, 1.0)
+"""Where a PDU is cut, for the conversation that is looked at most closely."""
 
 SCRIPTS = list(Scripts("").all)
 
@@ -45,11 +52,12 @@ SCRIPTS = list(Scripts("").all)
 class Bench:
     """A server that can die and come back, the books of its readers, and a queue that does not run dry."""
 
-    def __init__(self, level: AuthLevel = AuthLevel.NONE) -> None:
+    def __init__(self, level: AuthLevel = AuthLevel.NONE, number: int = 0) -> None:
         self.served = Served()
         self.served.queue()
         self.books = Books()
-        self.random = Random(SEED)
+        self.random = Random(SEED + number)
+        self.cuts = 0
         self.scripts = Scripts(direct(), level)
         self.numbers = 0
         self.name = "orders"
@@ -131,17 +139,28 @@ class Bench:
 
 
 def on_bench(test: Callable[[Bench], Awaitable[None]], level: AuthLevel = AuthLevel.NONE) -> None:
-    async def run() -> None:
-        bench = Bench(level)
+    """Run a test as often as is wanted, with a new bench each time."""
+
+    async def run(number: int) -> int:
+        bench = Bench(level, number)
         await bench.served.door.open()
         try:
-            async with asyncio.timeout(PATIENCE_S * max(TIMES, 4)):
+            async with asyncio.timeout(4 * PATIENCE_S):
                 await test(bench)
                 await bench.drain()
         finally:
             await bench.served.door.close()
+        return bench.cuts
 
-    asyncio.run(run())
+    began, cuts = time.monotonic(), 0
+    for number in range(TIMES):
+        cuts += asyncio.run(run(number))
+        tell(f"round {number + 1} of {TIMES}, {cuts} cuts", began)
+
+
+def tell(progress: str, began: float) -> None:
+    """Who runs the tests with ``-s`` sees how far they are."""
+    print(f"  {progress}, {time.monotonic() - began:.1f} s", flush=True)
 
 
 async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
@@ -153,6 +172,7 @@ async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
             whole += await read(script, bench.books, proxy)
             await bench.settled()
             bench.check(proxy)
+            bench.cuts += 1
     return whole
 
 
@@ -161,7 +181,8 @@ async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
 def test_a_connection_that_is_cut(name: str) -> None:
     async def test(bench: Bench) -> None:
         script = bench.scripts.all[name]
-        cuts = cuts_of(await bench.length_of(script)) * TIMES
+        shares = FINE if name == "acknowledged" else SHARES
+        cuts = cuts_of(await bench.length_of(script), shares)
         assert await campaign(bench, script, cuts) < len(cuts) / 2  # the knife is sharp
         assert bench.books.in_doubt or name == "given_back"
 
@@ -172,7 +193,7 @@ def test_a_connection_that_is_cut(name: str) -> None:
 def test_a_connection_with_authentication_that_is_cut(level: AuthLevel) -> None:
     async def test(bench: Bench) -> None:
         script = bench.scripts.acknowledged
-        cuts = cuts_of(await bench.length_of(script)) * TIMES
+        cuts = cuts_of(await bench.length_of(script))
         assert await campaign(bench, script, cuts) < len(cuts) / 5
 
     on_bench(test, level)
@@ -206,9 +227,10 @@ def test_a_reader_that_is_cut_off_while_it_waits() -> None:
             return proxy
 
         pdus = (await one(None, True)).pdus
-        for cut in cuts_of(pdus, (0.0, 0.5, 1.0)) * TIMES:
+        for cut in cuts_of(pdus, (0.0, 0.5, 1.0)):
             for early in (False, True):
                 await one(cut, early)
+                bench.cuts += 1
 
     on_bench(test)
 
@@ -249,8 +271,9 @@ def test_a_transaction_whose_reader_is_cut_off() -> None:
                 bench.check(proxy)
                 return proxy.pdus
 
-        for cut in cuts_of(await one(None)) * TIMES:
+        for cut in cuts_of(await one(None)):
             await one(cut)
+            bench.cuts += 1
         assert committed
         assert len(committed) < len(current)
 
@@ -265,10 +288,10 @@ def test_a_server_that_dies(name: str, way: str) -> None:
 
     async def test(bench: Bench) -> None:
         script = bench.scripts.all[name]
-        cuts = [
-            cut for cut in cuts_of(await bench.length_of(script), (0.0, 0.5, 1.0)) if not cut.reset
-        ] * TIMES
-        for cut in cuts:
+        for cut in cuts_of(await bench.length_of(script), (0.0, 0.5, 1.0)):
+            if cut.reset:
+                continue
+            bench.cuts += 1
             bench.fill()
             served = bench.served
 
@@ -289,39 +312,73 @@ def test_a_server_that_dies(name: str, way: str) -> None:
 
 def test_a_process_that_is_killed(tmp_path: Path) -> None:
     """``msmq serve``, killed in the middle of each PDU and between any two, by turns."""
-    random = Random(SEED)
-    port = free_port()
-    config = f'[rpc]\nport = {port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
-    process = Process(tmp_path, "ALICE", ALICE, free_port(), config=config)
-    process.make_queue("orders", security=EVERYBODY)
-    name = f"DIRECT=TCP:{ALICE}\\private$\\orders"
-    scripts = Scripts(name).all
-    books = Books()
-    with process.opened() as node:
-        for number in range(3 * KILLS * TIMES + LOW):
-            body = b"%06d" % number + bytes(LONG if number % 3 == 0 else 0)
-            node.send(name, body, recoverable=True)
-            books.sent.append(body)
+    random, began = Random(SEED), time.monotonic()
 
     async def test() -> None:
         lengths: dict[str, int] = {}
-        await process.start()
-        for each, script in scripts.items():
-            async with Proxy(port, address=ALICE) as proxy:
-                assert await read(script, books, proxy)
-                lengths[each] = proxy.pdus
-        await process.kill()
-        books.check(process.bodies("orders"), len(books.sent))
-        points = [(each, cut) for each in scripts for cut in cuts_of(lengths[each], (0.0, 0.5, 1.0))]
-        for each, cut in random.sample(points * (1 + KILLS * TIMES // len(points)), KILLS * TIMES):
-            await process.start()
-            async with Proxy(port, cut, process.kill, address=ALICE) as proxy:
-                await read(scripts[each], books, proxy)
-                if not proxy.over.is_set():
-                    await process.kill()  # a shorter conversation than the first: calls in flight share PDUs
-                else:
-                    await process.process.wait()
-            books.check(process.bodies("orders"), proxy.ends)
+        points: list[tuple[str, Cut]] = []
+        done = 0
+        async with Nursery() as nursery:
+            while done < KILLS:
+                victim = Victim(nursery, tmp_path / str(done), min(KILLS_EACH, KILLS - done))
+                if not lengths:
+                    lengths = await victim.lengths()
+                for _ in range(victim.kills):
+                    if not points:  # each point once before any comes again
+                        points = [
+                            (each, cut) for each in SCRIPTS for cut in cuts_of(lengths[each], (0.0, 0.5, 1.0))
+                        ]
+                        random.shuffle(points)
+                    await victim.die(*points.pop())
+                done += victim.kills
+                assert victim.books.told
+                tell(f"{done} of {KILLS} kills", began)
 
     asyncio.run(test())
-    assert books.told
+
+
+class Victim:
+    """One store, with the books of the readers whose server dies."""
+
+    def __init__(self, nursery: Nursery, path: Path, kills: int) -> None:
+        self.kills = kills
+        self.port = free_port()
+        config = f'[rpc]\nport = {self.port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
+        self.process = QuickProcess(nursery, path, "ALICE", ALICE, 0, config=config)
+        self.process.make_queue("orders", security=EVERYBODY)
+        name = f"DIRECT=TCP:{ALICE}\\private$\\orders"
+        self.scripts = Scripts(name).all
+        self.books = Books()
+        with self.process.opened() as node:
+            for number in range(3 * (kills + len(SCRIPTS)) + LOW):
+                body = b"%06d" % number + bytes(LONG if number % 3 == 0 else 0)
+                node.send(name, body, recoverable=True)
+                self.books.sent.append(body)
+
+    async def lengths(self) -> dict[str, int]:
+        """How many PDUs each conversation has when nothing happens."""
+        found = {}
+        await self.process.start()
+        for name, script in self.scripts.items():
+            async with Proxy(self.port, address=ALICE) as proxy:
+                assert await read(script, self.books, proxy)
+                found[name] = proxy.pdus
+        await self.process.kill()
+        self.books.check(self.process.bodies("orders"), len(self.books.sent))
+        return found
+
+    async def die(self, name: str, cut: Cut) -> None:
+        """Be killed at a point of a conversation, and have nothing to answer for."""
+        await self.process.start()
+        dead = asyncio.Event()
+
+        async def kill() -> None:
+            await self.process.kill()
+            dead.set()
+
+        async with Proxy(self.port, cut, kill, address=ALICE) as proxy:
+            await read(self.scripts[name], self.books, proxy)
+            if not proxy.over.is_set():
+                await kill()  # a shorter conversation than the first: calls in flight share PDUs
+            await asyncio.wait_for(dead.wait(), PATIENCE_S)
+        self.books.check(self.process.bodies("orders"), proxy.ends)

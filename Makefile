@@ -5,6 +5,7 @@ SECONDS ?= 60
 RUNS ?= 0
 SEED ?= 1
 TIMES ?= 10
+KILLS ?= 0
 SEEDS ?= 0
 STEPS ?= 1000
 SIM ?= all
@@ -66,8 +67,8 @@ fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executio
 hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
 	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py tests/remote_read/test_hostile.py
 
-cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=10 as often as the tests do
-	@MSMQ_CUTS=$(TIMES) $(RUN) pytest -q tests/remote_read/test_no_loss.py
+cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=10 as often as the tests do (KILLS=, SEED=)
+	@MSMQ_CUTS=$(TIMES) MSMQ_KILLS=$(KILLS) MSMQ_CUTS_SEED=$(SEED) $(RUN) pytest -v -s tests/remote_read/test_no_loss.py
 
 docs: setup ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -343,7 +343,7 @@ class Victim:
     def __init__(self, nursery: Nursery, path: Path, kills: int) -> None:
         self.kills = kills
         self.port = free_port()
-        config = f'[rpc]\nport = {self.port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
+        config = f'log_level = "warning"\n[rpc]\nport = {self.port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
         self.process = QuickProcess(nursery, path, "ALICE", ALICE, 0, config=config)
         self.process.make_queue("orders", security=EVERYBODY)
         name = f"DIRECT=TCP:{ALICE}\\private$\\orders"

@@ -64,3 +64,17 @@ def test_readers_are_answered_when_the_event_is_over() -> None:
         host.send(queue, b"now")
         assert reader.results == []
     assert reader.bodies == [b"now"]
+
+
+def test_what_can_be_done_otherwise_begins_alone_or_not_at_all() -> None:
+    room = Room()
+    event = event_on(room)
+    alone = event.begin_alone(100, 2)
+    assert alone is not None
+    with alone:
+        assert event.begin_alone(50, 1) is None, "nothing is reserved for it"
+    assert room.asked == [(100, 2, False)]
+    room.full = True
+    assert event.begin_alone(50, 1) is None
+    with event.begin(10, 1, freeing=True):
+        assert event.begin_alone(50, 1) is None

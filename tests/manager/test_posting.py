@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from msmq.security.descriptor import Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS
 from msmq.wire.classes import MessageClass
 from msmq.wire.message import UserMessage
-from tests.manager.support import SEND, Host
+from tests.manager.support import SEND, Host, message
 
 ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\admin"
 OTHER_ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\other_admin"
@@ -30,6 +31,14 @@ OTHER_ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\other_admin"
 def host() -> Host:
     host = Host(settings=Settings(send_insecure_nacks=True))
     host.queue("admin")
+    return host
+
+
+@pytest.fixture
+def stocked(host: Host) -> Host:
+    """With a queue of each kind."""
+    host.queue()
+    host.queue("tx", transactional=True)
     return host
 
 
@@ -290,6 +299,136 @@ def test_a_delivered_message_is_journaled_when_its_sender_asked_for_it(host: Hos
     post(host, body=b"not kept", positive_journaling_requested=True)
     assert host.contents(journal) == [b"kept"]
     assert len(host.find().positions) == 3
+
+
+def test_a_transactional_message_is_journaled_with_the_commit(stocked: Host) -> None:
+    host = stocked
+    journal, _, _ = system_queues(host)
+    for end, left in ((host.transactions.abort, []), (host.transactions.commit, [b"committed"])):
+        transaction = host.transactions.create()
+        body = b"committed" if left else b"aborted"
+        post(host, "tx", body=body, positive_journaling_requested=True, transaction=transaction)
+        post(host, "tx", body=b"nobody asked", transaction=transaction)
+        assert host.contents(journal) == []
+        end(transaction.identifier)
+        assert host.contents(journal) == left
+    host.kill()
+    journal, _, _ = system_queues(host)
+    assert host.contents(journal) == [b"committed"]
+    assert host.contents(host.find("tx")) == [b"committed", b"nobody asked"]
+
+
+def test_a_promised_transaction_is_journaled_when_it_is_committed_after_a_restart(stocked: Host) -> None:
+    host = stocked
+    transaction = host.transactions.create(single_phase=False)
+    post(host, "tx", body=b"promised", positive_journaling_requested=True, transaction=transaction)
+    host.transactions.prepare(transaction.identifier, single_phase=False)
+    host.kill()
+    host.transactions.commit(transaction.identifier)
+    journal, _, _ = system_queues(host)
+    assert host.contents(journal) == host.contents(host.find("tx")) == [b"promised"]
+
+
+def system_queues(host: Host) -> tuple[Queue, Queue, Queue]:
+    """The journal and the two dead-letter queues."""
+    core = host.manager.core
+    queues = core.journal_queue, core.dead_letter_queue, core.transactional_dead_letter_queue
+    journal, plain, transactional = queues
+    assert journal is not None
+    assert plain is not None
+    assert transactional is not None
+    return journal, plain, transactional
+
+
+def expire(host: Host) -> None:
+    host.advance(61)
+
+
+def purge(host: Host) -> None:
+    for name in ("orders", "tx"):
+        host.manager.queues.purge(host.find(name))
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [(expire, MessageClass.NACK_RECEIVE_TIMEOUT), (purge, MessageClass.NACK_Q_PURGED)],
+    ids=["expired", "purged"],
+)
+@pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
+def test_what_nobody_read_is_a_dead_letter_when_its_sender_asked_for_it(
+    stocked: Host, end: Callable[[Host], None], reason: int, recoverable: bool
+) -> None:
+    host = stocked
+    guarantee = DeliveryGuarantee.RECOVERABLE if recoverable else DeliveryGuarantee.EXPRESS
+    _, plain, transactional = system_queues(host)
+    wanted = {"time_to_be_received_s": 60, "negative_journaling_requested": True}
+    post(host, body=b"kept", delivery_guarantee=guarantee, **wanted)
+    post(host, body=b"gone", delivery_guarantee=guarantee, time_to_be_received_s=60)
+    transaction = host.transactions.create()
+    post(host, "tx", body=b"kept too", transaction=transaction, **wanted)
+    host.transactions.commit(transaction.identifier)
+    own = host.queue("own")
+    post(host, body=b"in a queue of its own", delivery_guarantee=guarantee, **wanted,
+         application_deadletter_queue=own.pathname)  # fmt: skip
+    end(host)
+    if recoverable:
+        host.kill()
+        _, plain, transactional = system_queues(host)
+    assert [host.contents(each) for each in (plain, transactional)] == [[b"kept"], [b"kept too"]]
+    assert host.contents(host.find("own")) == [b"in a queue of its own"]
+    for queue in (plain, transactional, host.find("own")):
+        (entry,) = queue.positions
+        assert host.manager.core.load(queue, entry).local.dead_letter_class == reason
+    assert not len(host.find().positions)
+    assert not len(host.find("tx").positions)
+    host.advance(1_000)
+    assert host.contents(host.find("own")) == [b"in a queue of its own"]
+    host.manager.core.record.journal_quota_kb = 0
+    post(host, body=b"no room", **wanted | {"time_to_be_received_s": 2_000})
+    host.advance(2_001)
+    assert not len(host.find().positions)
+    assert host.contents(plain) == [b"kept"]
+
+
+def test_a_message_of_somebody_else_that_nobody_read_is_not_ours_to_keep(stocked: Host) -> None:
+    host = stocked
+    _, plain, _ = system_queues(host)
+    strange = message(b"from afar", time_to_be_received_s=60)
+    strange.packet.user.flags |= 0x100
+    host.manager.sending.deliver(host.find(), strange)
+    host.advance(61)
+    assert not len(host.find().positions)
+    assert host.contents(plain) == []
+
+
+def test_a_message_that_was_held_when_its_time_ran_out(stocked: Host) -> None:
+    """It is a dead letter when its reader gives it back."""
+    host = stocked
+    _, _, transactional = system_queues(host)
+    transaction = host.transactions.create()
+    wanted = {"time_to_be_received_s": 60, "negative_journaling_requested": True}
+    post(host, "tx", body=b"late", transaction=transaction, **wanted)
+    host.transactions.commit(transaction.identifier)
+    taking = host.transactions.create()
+    host.reader(host.find("tx")).receive(transaction=taking)
+    host.advance(61)
+    assert host.contents(transactional) == []
+    host.transactions.abort(taking.identifier)
+    assert host.contents(transactional) == [b"late"]
+    assert not len(host.find("tx").positions)
+
+
+def test_a_message_whose_time_runs_out_before_the_commit_that_sends_it(stocked: Host) -> None:
+    """Inside the commit there is no room for a second record: it is moved as it is."""
+    host = stocked
+    transaction = host.transactions.create()
+    wanted = {"time_to_be_received_s": 60, "negative_journaling_requested": True}
+    post(host, "tx", body=b"late", transaction=transaction, **wanted)
+    host.advance(61)
+    host.transactions.commit(transaction.identifier)
+    host.kill()
+    assert host.contents(system_queues(host)[2]) == [b"late"]
+    assert not len(host.find("tx").positions)
 
 
 @pytest.mark.spec("MQMQ-2.2.19.2-m", "MQMQ-6-c")

@@ -175,6 +175,7 @@ class Core:
         self.answers = Answers()
         event = Event(ledger.store, self.answers)
         self.event = event.begin
+        self.event_alone = event.begin_alone
         self.reserve = event.reserve
         self._now = environment.now
         self.subscribers: list[Subscriber] = []

@@ -37,8 +37,11 @@ MQ_OK = 0
 ADMITTED: Final = EnqueueStatus.OK
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
-MAY_OWE: Final = USER_TH | 7 << 13
-"""Flags of a UserHeader: the message is transactional or names an administration queue."""
+MAY_OWE: Final = USER_TH | 7 << 13 | 1 << 8
+"""Flags of a UserHeader: the message is transactional, names an administration queue, or wants to be kept when it is
+not read (negative source journaling)."""
+UNREAD: Final = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_PURGED)
+"""Why a message leaves its destination that nobody received."""
 RECOVERABLE = 1 << 5
 NUMBERS_BYTES = 64
 """A new message may begin a new range of numbers, which is written too."""
@@ -50,6 +53,11 @@ class Placing:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.expiries = Expiries(core.timers, self.expire)
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, whole: (
+            None
+        )
+        """Where a message goes that leaves its destination unread, None for nowhere; without the last the reason cannot
+        be written beside it."""
 
     # --- into a queue ---------------------------------------------------------------------------------------
 
@@ -254,6 +262,10 @@ class Placing:
         core = self.core
         entry = entry or queue.positions.get(lookup_id)
         assert entry is not None
+        if reason in UNREAD and not recorded and not entry.marks & OWES_NOTHING and is_destination(queue):
+            message = message or self.fetch(queue, entry)
+            if message is None or self._bury(queue, entry, message, reason):
+                return
         with core.event(0, 2 if entry.address else 0, freeing=True):
             if message is None:
                 message = self.fetch(queue, entry, recorded=recorded)
@@ -275,11 +287,37 @@ class Placing:
             for tell in core.told_deleted:
                 tell(queue, message, reason)
 
+    def _bury(self, queue: Queue, entry: Entry, message: StoredMessage, reason: int) -> bool:
+        """Make a dead letter of a message that nobody read, if its sender wants that; gives whether it is done."""
+        grave = self.grave_for(queue, message, True)
+        if grave is None:
+            return False
+        core = self.core
+        size = record_size(message) + NUMBERS_BYTES if entry.address else 0
+        event = core.event_alone(size, 6)
+        with event or core.event(0, 4, freeing=True):
+            if event is None or not self._move_marked(queue, entry.lookup_id, grave, reason):
+                grave = self.grave_for(queue, message, False)
+                if grave is None:
+                    return False
+                self._transfer(queue, entry, message, grave)
+            for tell in core.told_deleted:
+                tell(queue, message, reason)
+        return True
+
+    def _move_marked(self, queue: Queue, lookup_id: int, grave: Queue, reason: int) -> bool:
+        """Move a message with the reason beside it; gives whether there was room."""
+        try:
+            self.move_changed(queue, lookup_id, grave, lambda local: local.changed(dead_letter_class=reason))
+        except MessageStorageFailedError:
+            return False
+        return True
+
     def delete_all(self, queue: Queue, read: Sequence[tuple[Entry, StoredMessage]], reason: int) -> None:
         """The same for many messages that were read, in one event."""
         core, store = self.core, self.core.ledger.store
         with core.event(0, 2 * len(read), freeing=True):
-            if queue.journaling:
+            if queue.journaling or reason in UNREAD:
                 for entry, message in read:
                     self.delete(queue, entry.lookup_id, reason, message, entry=entry)
                 return

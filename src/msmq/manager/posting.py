@@ -251,7 +251,8 @@ class Posting:
     def _journal(
         self, queue: Queue, stored: StoredMessage, fate: MessageClass, transaction: Transaction | None
     ) -> None:
-        """Source journaling of a message that had no way to go: the copy the sender asked for is made here."""
+        """Source journaling of a message that had no way to go: the copy the sender asked for is made here, or with the
+        commit of its transaction."""
         user = stored.packet.user
         if not user.flags & _JOURNALED:
             return

@@ -100,10 +100,6 @@ class Queue(DirectoryElement):
         return bool(self.open_descriptors)
 
     @property
-    def is_subqueue(self) -> bool:
-        return self.parent is not None
-
-    @property
     def family(self) -> list[Queue]:
         """The queue and everything that goes with it: its subqueues and its journal."""
         return [self, *self.subqueue_collection.values(), *([self.journal] if self.journal else [])]

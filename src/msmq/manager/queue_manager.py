@@ -48,7 +48,7 @@ from msmq.manager.ledger import (
 )
 from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
 from msmq.manager.naming import Naming
-from msmq.manager.placing import Placing
+from msmq.manager.placing import Placing, is_destination
 from msmq.manager.positions import PositionState
 from msmq.manager.posting import Posting
 from msmq.manager.provisioning import KeyRing
@@ -238,6 +238,7 @@ class QueueManager:
                 queue.positions.add(head.lookup_id, operation.address, size)
                 core.total_bytes += size
                 self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
+                taken = operation.payload_size if is_destination(queue) else 0
         else:
             kind = OperationType.DEQUEUE if operation.kind is Kind.DELETE else OperationType.MOVE
             entries = ((member, member.positions.get(head.lookup_id)) for member in core.queues.values())

@@ -7,6 +7,7 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from msmq.errors import AccessDeniedError, MessageStorageFailedError
@@ -41,6 +42,8 @@ class Sending:
         self.placing = placing
         self.transactions = transactions
         self.guard = guard
+        placing.grave_for = self._grave_for
+        transactions.journal = partial(self.journal_sent, freeing=True)
 
     def enqueue(
         self, queue: Queue, message: StoredMessage, transaction: Transaction | None = None
@@ -133,10 +136,20 @@ class Sending:
             copy.local = message.local.changed(dead_letter_class=int(fate))
             self.placing.insert(target, copy)
 
-    def _dead_letter_queue_for(self, message: StoredMessage) -> Queue:
+    def _grave_for(self, queue: Queue, message: StoredMessage, whole: bool) -> Queue | None:
+        """Where a message of ours goes that waited for its reader in vain, if its sender wants it kept and there is
+        room. What the system's queues get needs no reason beside it."""
+        user = message.packet.user
+        if not user.negative_journaling or user.source_queue_manager != self.core.record.identifier:
+            return None
+        target = self._dead_letter_queue_for(message, own_too=whole)
+        fits = within_quota(self._quota_kb(target), target.total_bytes, message.size)
+        return target if fits and target is not queue and not message.local.dead_letter_class else None
+
+    def _dead_letter_queue_for(self, message: StoredMessage, *, own_too: bool = True) -> Queue:
         """The application's own one if it is there and fits, else the system's."""
         core = self.core
-        own = core.by_path.get(message.local.application_deadletter_queue.lower())
+        own = core.by_path.get(message.local.application_deadletter_queue.lower()) if own_too else None
         if own is not None and own.transactional == message.packet.transactional and is_destination(own):
             return own
         system = (
@@ -155,16 +168,16 @@ class Sending:
         else:
             self.placing.delete(queue, lookup_id, MessageClass.NORMAL)
 
-    def journal_sent(self, message: StoredMessage) -> None:
+    def journal_sent(self, message: StoredMessage, *, freeing: bool = False) -> None:
         """Positive source journaling: keep a copy of a delivered message, unless the journal or the host is
-        full."""
+        full. ``freeing`` says that its room is reserved."""
         core = self.core
         journal = core.journal_queue
         assert journal is not None
         if within_quota(self._quota_kb(journal), journal.total_bytes, message.size) and within_quota(
             core.record.queue_manager_quota_kb, core.total_bytes, message.size
         ):
-            self.placing.insert(journal, message.same_place(0))
+            self.placing.insert(journal, message.same_place(0), freeing=freeing)
 
     def _quota_kb(self, target: Queue) -> int:
         """A journal has its queue's limit, a destination its own, the system queues that of the host."""

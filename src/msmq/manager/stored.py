@@ -106,7 +106,10 @@ class StoredMessage:
 
     @property
     def expiry(self) -> int | None:
-        """The second after which the message may no longer be received, or None for never."""
+        """The second after which the message may no longer be received, or None for never. A dead letter has its time
+        behind it."""
+        if self.local.dead_letter_class:
+            return None
         user = self.packet.user
         limit_s = user.time_to_be_received_s
         return None if limit_s == INFINITE else user.sent_time + limit_s

@@ -10,7 +10,7 @@ four calls of :class:`ResourceManager`.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,7 +43,7 @@ class TransactionalOperation:
     message_bytes: int = 0
     """What a copy of the message that is taken would take."""
     tells: bool = True
-    """Whether the message that is sent names an administration queue, as far as is known."""
+    """Whether the message that is sent names an administration queue or wants a copy, as far as is known."""
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +68,8 @@ class Transactions:
         self.core = core
         self.placing = placing
         self.collection: dict[bytes, Transaction] = {}
+        self.journal: Callable[[StoredMessage], None] = lambda message: None
+        """Keeps a copy of a message that was sent (positive source journaling)."""
         self._number = 0
 
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
@@ -149,9 +151,8 @@ class Transactions:
 
     @staticmethod
     def _journal_bytes(operation: TransactionalOperation) -> int:
-        if operation.operation_type is not OperationType.DEQUEUE or not operation.queue.journaling:
-            return 0
-        return operation.message_bytes
+        copied = operation.operation_type is OperationType.ENQUEUE or operation.queue.journaling
+        return operation.message_bytes if copied else 0
 
     def _commit(self, operation: TransactionalOperation) -> None:
         queue, lookup_id = operation.queue, operation.lookup_id
@@ -161,6 +162,8 @@ class Transactions:
             if message is not None:
                 for tell in self.core.told_arrived:
                     tell(queue, message, MessageClass.ACK_REACH_QUEUE)
+                if message.packet.user.positive_journaling:
+                    self.journal(message)
             return
         self.core.ledger.store.release(operation.address, operation.payload_size)
         if operation.operation_type is OperationType.DEQUEUE:
@@ -232,7 +235,10 @@ class Transactions:
         operation = TransactionalOperation(
             OperationType.ENQUEUE, queue, message.lookup_id, entry.address, record_size(message)
         )
-        operation.tells = bool(message.packet.user.admin_reference)
+        user = message.packet.user
+        if user.positive_journaling and is_destination(queue):
+            operation.message_bytes = operation.payload_size
+        operation.tells = bool(user.admin_reference or user.positive_journaling)
         transaction.operations.append(operation)
 
     def record_dequeue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.ledger import NO_TRANSACTION
-from msmq.manager.placing import MAY_OWE, NUMBERS_BYTES, OWES_NOTHING, Placing
+from msmq.manager.placing import MAY_OWE, OWES_NOTHING, Placing
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, StoredMessage, envelope, envelope_at
@@ -194,8 +194,3 @@ class Transit:
                 take_out(queue, lookup_id)
                 if address:
                     release(address, ENVELOPE_SIZE + size)
-
-
-def intake_bytes(sizes: Iterable[int]) -> int:
-    """What to reserve for plain messages of these sizes."""
-    return NUMBERS_BYTES + sum(size + INTAKE_BYTES for size in sizes)

@@ -142,8 +142,7 @@ class Receiver:
         for queue in core.queues.values():
             held = [(entry, core.load(queue, entry)) for entry in queue.positions]
             queues[queue.number] = [
-                (entry.lookup_id, entry.size, entry.state, entry.marks, bool(entry.address))
-                + (message.packet.data, message.arrival_time, message.local.has_any)
+                (*entry._replace(address=0), bool(entry.address), message.packet.data, message.arrival_time)
                 for entry, message in held
             ]
             queues[-queue.number] = [
@@ -186,6 +185,7 @@ class Traffic:
         self.now_s = now_s
         self.message_id = 0
         self.number = 0
+        self.noise = rng.choice((0.0, 0.02, 0.1))
         self._kind()
 
     def _kind(self) -> None:
@@ -193,7 +193,9 @@ class Traffic:
         self.transactional = rng.random() < 0.4
         self.destination = f"OS:bob\\private$\\{ORDERS if self.transactional else MAIL}"
         if rng.random() < 0.1:
-            self.destination = rng.choice((f"OS:bob\\private$\\{ORDERS}", f"OS:bob\\private$\\{MAIL}", "OS:b\\none"))
+            self.destination = rng.choice(
+                (f"OS:bob\\private$\\{ORDERS}", f"OS:bob\\private$\\{MAIL}", "OS:b\\none")
+            )
         self.recoverable = self.transactional or rng.random() < 0.5
         self.priority = rng.choice((3, 3, 7))
         self.time_to_reach_queue_s = rng.choice((INFINITE, 100, 100))
@@ -207,21 +209,21 @@ class Traffic:
 
     def next(self) -> bytes:
         rng = self.rng
-        if rng.random() < 0.08:
+        if rng.random() < 0.05:
             self._kind()
-        if rng.random() < 0.95:
+        if rng.random() >= self.noise:
             self.message_id += 1  # or the same again
         user = builders.user_header(self.destination, admin=self.admin, recoverable=self.recoverable)
         user.source_queue_manager = self.source
         user.message_id = self.message_id
-        user.sent_time = self.now_s - (rng.choice((0, 1, 500)) if rng.random() < 0.1 else 0)
+        user.sent_time = self.now_s - (rng.choice((0, 1, 500)) if rng.random() < self.noise else 0)
         user.time_to_be_received_s = self.time_to_be_received_s
         user.negative_journaling = int(self.journaled)
         transaction = None
         if self.transactional:
-            self.number += 1 if rng.random() < 0.97 else rng.choice((-1, 0, 2))
+            self.number += 1 if rng.random() >= self.noise else rng.choice((-1, 0, 2))
             self.number = max(self.number, 1)
-            edges = rng.choice((0, 0x4, 0x8, 0xC, 0x10, 0x2 if rng.random() < 0.1 else 0))
+            edges = rng.choice((0, 0x4, 0x8, 0xC, 0x10, 0x2 if rng.random() < self.noise else 0))
             transaction = TransactionHeader(edges, 7, self.number, self.number - 1)
         size = rng.randrange(900) if self.size is None else self.size
         return UserMessage.build(
@@ -277,7 +279,7 @@ def test_the_mixes_have_runs_in_them() -> None:
         return done
 
     with patch.object(RunTaking, "take", counting):
-        for seed in range(5):
+        for seed in range(10):
             rng = Random(seed)
             receiver = Receiver(rng, apart=False)
             traffic = Traffic(rng, int(receiver.host.now()))

@@ -22,7 +22,7 @@ class DiskFile(Protocol):
     def pread(self, length: int, offset: int) -> bytes:
         """At most ``length`` bytes; fewer only at the end of the file."""
 
-    def pwrite(self, data: bytes, offset: int) -> None:
+    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
         """Write all of ``data``."""
 
     def fdatasync(self) -> None:
@@ -77,7 +77,7 @@ class RealFile:
         # One call gives at most 2 GiB, and a signal may cut it short.
         return data + self.pread(length - len(data), offset + len(data))
 
-    def pwrite(self, data: bytes, offset: int) -> None:
+    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
         written = os.pwrite(self._fd, data, offset)
         if written < len(data):
             rest = memoryview(data)

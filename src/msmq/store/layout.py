@@ -137,7 +137,7 @@ def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> B
     return BatchHeader(length, sequence, address, count, bool(flags & _CONTINUED), zeros)
 
 
-def zero_sectors(data: bytes, start: int, stop: int, skipped: int = 0) -> list[int]:
+def zero_sectors(data: bytes | bytearray, start: int, stop: int, skipped: int = 0) -> list[int]:
     """The sectors that begin between two offsets of a segment and are zero, up to ``stop``; ``data`` are the
     bytes of the segment without the first ``skipped`` ones.
 

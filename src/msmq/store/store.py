@@ -375,7 +375,9 @@ class Store:
         except OSError as error:
             raise self._fail(error) from error
 
-    def _put(self, pwrite: Callable[[bytes, int], None], data: bytes, offset: int) -> None:
+    def _put(
+        self, pwrite: Callable[[bytes | bytearray, int], None], data: bytes | bytearray, offset: int
+    ) -> None:
         try:
             pwrite(data, offset)
         except OSError as error:

@@ -117,7 +117,7 @@ class _File:
     def pread(self, length: int, offset: int) -> bytes:
         return bytes(self._use().content[offset : offset + length])
 
-    def pwrite(self, data: bytes, offset: int) -> None:
+    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
         inode = self._use()
         self._disk.claim(offset + len(data) - len(inode.content))
         self._disk.writes += 1

@@ -50,6 +50,19 @@ def test_sequential_numbers_go_on_above_everything_given_out_before_a_crash() ->
     assert after > before
 
 
+def test_many_sequential_numbers_at_once() -> None:
+    host = Host()
+    core = host.manager.core
+    given = [core.next_sequential_id()]
+    for count in (1, 5, 1 << 16, 3, 1 << 17):
+        given += core.next_sequential_ids(count)
+        given.append(core.next_sequential_id())
+    assert given == list(range(given[0], given[0] + len(given)))
+    core.ledger.store.commit()  # type: ignore[attr-defined]  # the limits are in it
+    host.kill()
+    assert host.manager.core.next_sequential_id() > given[-1]
+
+
 def test_express_messages_have_a_limit_that_says_what_to_do() -> None:
     host = Host()
     queue = host.queue()

@@ -49,6 +49,21 @@ class PositionMachine(RuleBasedStateMachine):
             self.list.add(*entry)
             self.model[entry.lookup_id] = entry
 
+    @rule(
+        priority=st.integers(0, 7),
+        sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=1200),
+        marks=st.sampled_from([0, OWES_NOTHING]),
+        on_disk=st.booleans(),
+    )
+    def arrive_together(self, priority: int, sizes: list[int], marks: int, on_disk: bool) -> None:
+        first = lookup_id(priority, self.number + 1)
+        self.number += len(sizes)
+        lookup_ids = range(first, first + len(sizes))
+        addresses = [8 * each if on_disk else 0 for each in range(1, len(sizes) + 1)]
+        self.list.add_run(lookup_ids, addresses, sizes, marks)
+        for each, address, size in zip(lookup_ids, addresses, sizes, strict=True):
+            self.model[each] = Entry(each, address, size, AVAILABLE, marks)
+
     @precondition(lambda self: self.model)
     @rule(data=st.data(), state=st.sampled_from([AVAILABLE, LOCKED, PENDING]))
     def change(self, data: st.DataObject, state: PositionState) -> None:

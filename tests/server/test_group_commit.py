@@ -115,6 +115,26 @@ def test_one_who_waits_is_served_in_place(tmp_path: Path) -> None:
     run(test)
 
 
+def test_much_is_written_while_the_loop_goes_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        slow.gate.clear()
+        called: list[int] = []
+        slow.store.append(1, HEAD, bytes(1 << 16))
+        commit.when_durable(lambda: called.append(1))
+        turns = 0
+        while turns < 100:  # which would come to a stop at the gate
+            await asyncio.sleep(0)
+            turns += 1
+        assert not called
+        slow.gate.set()
+        await eventually(lambda: called)
+        slow.store.close()
+
+    run(test)
+
+
 def test_records_nobody_waits_for(tmp_path: Path) -> None:
     async def test() -> None:
         slow = SlowStore(tmp_path)

@@ -138,7 +138,7 @@ class Receiver:
     def state(self) -> dict[str, Any]:
         """Everything that is left of what came."""
         core, arrivals = self.host.daemon.manager.core, self.host.daemon.arrivals
-        queues = {}
+        queues: dict[int, list[Any]] = {}
         for queue in core.queues.values():
             held = [(entry, core.load(queue, entry)) for entry in queue.positions]
             queues[queue.number] = [

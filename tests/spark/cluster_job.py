@@ -62,7 +62,11 @@ def main(master: str, directory: Path, server: str, token: str) -> None:
     write = write.options(**options).option("queue", LEDGER)
     query = write.trigger(availableNow=True).start()
     query.awaitTermination()
-    plans = [frame._jdf.queryExecution().toString(), query._jsq.explainInternal(True), str(query.lastProgress)]
+    plans = [
+        frame._jdf.queryExecution().toString(),
+        query._jsq.explainInternal(True),
+        str(query.lastProgress),
+    ]
     (directory / "plans.txt").write_text("\n".join(plans), encoding="utf-8")
     spark.stop()
 

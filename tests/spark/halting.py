@@ -140,7 +140,9 @@ class HalfRemoving:
         first = self._door.remove(queue, ids[: len(ids) // 2])
         pause("removing")
         second = self._door.remove(queue, ids[len(ids) // 2 :])
-        return Removal(first.removed + second.removed, first.not_found + second.not_found, first.held + second.held)
+        return Removal(
+            first.removed + second.removed, first.not_found + second.not_found, first.held + second.held
+        )
 
 
 # --- the sink ---------------------------------------------------------------------------------------------------------

@@ -96,7 +96,11 @@ def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
 
 def environment(**more: str) -> dict[str, str]:
     """What a Spark that a test starts finds in its environment."""
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    python = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
     return {**os.environ, **python, "SPARK_LOCAL_IP": "127.0.0.1", **more}
 
 

@@ -73,7 +73,9 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
     """A queue manager that knows one token."""
     digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     config = tmp_path / "msmq.toml"
-    config.write_text(f'[api]\nadministrators = ["{OWNER}"]\ntokens = {{"{digest}" = "{OWNER}"}}\n', encoding="utf-8")
+    config.write_text(
+        f'[api]\nadministrators = ["{OWNER}"]\ntokens = {{"{digest}" = "{OWNER}"}}\n', encoding="utf-8"
+    )
     server = Server(tmp_path, "--config", str(config))
     server.start()
     yield server
@@ -102,9 +104,12 @@ def test_executors_are_killed_and_tasks_run_twice(cluster: str, guarded: Server,
     for place in (*places, "slow"):
         halts.at(place)
     variables = {VARIABLE: str(halts.folder), "MSMQ_TEST_TOKEN": TOKEN}
-    with (tmp_path / "driver.log").open("wb") as log, program(
-        "tests.spark.cluster_job", cluster, str(tmp_path), guarded.address, output=log, **variables
-    ) as driver:
+    with (
+        (tmp_path / "driver.log").open("wb") as log,
+        program(
+            "tests.spark.cluster_job", cluster, str(tmp_path), guarded.address, output=log, **variables
+        ) as driver,
+    ):
         for place in places:
             eventually(lambda p=place: driver.poll() is not None or halts.reached(p), STARTING_S)  # type: ignore[misc]
             worker = halts.reached(place)
@@ -127,5 +132,7 @@ def nobody_has_written_down(secret: str, directory: Path) -> None:
         assert (directory / needed).stat().st_size
     assert any((directory / "events").iterdir())
     assert any(directory.glob("work-*/*/*/stderr"))
-    files = [path for path in directory.rglob("*") if path.is_file() and directory / "data" not in path.parents]
+    files = [
+        path for path in directory.rglob("*") if path.is_file() and directory / "data" not in path.parents
+    ]
     assert [path for path in files if secret.encode() in path.read_bytes()] == []

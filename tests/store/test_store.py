@@ -76,6 +76,27 @@ def test_passing_records_go_together_as_they_go_one_by_one() -> None:
         together.append_passing(2, [head(1), b"short"])
 
 
+def test_a_run_of_records_goes_as_they_go_one_by_one() -> None:
+    """Through several segments; what is on disk is the same to the last byte."""
+    disks = SimulatedDisk(), SimulatedDisk()
+    one_by_one, together = (new_store(disk) for disk in disks)
+    for number in range(40):
+        heads = [head(1000 * number + each) for each in range(number)]
+        payloads = [payload(each, 37 * each % 200) for each in range(number)]
+        expected = [one_by_one.append(1, *record) for record in zip(heads, payloads, strict=True)]
+        assert together.append_run(1, heads, payloads) == expected
+        assert together.appended == one_by_one.appended
+        assert [together.read(address) for address in expected] == payloads
+        for store in (one_by_one, together):
+            store.commit()
+    assert len(disks[0].names()) > 3
+    for name in disks[0].names():
+        first, second = (disk.open(name) for disk in disks)
+        assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
+    with pytest.raises(EncodeError, match="40 bytes"):
+        together.append_run(1, [head(1), b"short"], [b"", b""])
+
+
 def test_durable_follows_appended() -> None:
     store = new_store()
     assert (store.appended, store.durable, store.pending, store.pending_bytes) == (0, 0, 0, 0)

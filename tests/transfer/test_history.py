@@ -108,6 +108,21 @@ def test_the_oldest_entry_makes_room() -> None:
     assert not take(table, 2)
 
 
+def test_many_are_recorded_as_they_are_one_by_one() -> None:
+    one_by_one, together = history(10), history(10)
+    for first, count in ((0, 4), (4, 3), (7, 9), (16, 1), (17, 25)):
+        identifiers = [message_identifier(message(number)) for number in range(first, first + count)]
+        assert together.all_new(identifiers)
+        together.record_all(identifiers, NOW_S + first)
+        for identifier in identifiers:
+            assert not one_by_one.seen(identifier, NOW_S + first)
+            one_by_one.record(identifier, NOW_S + first)
+        assert list(together) == list(one_by_one)
+        assert together.deadline_s == one_by_one.deadline_s
+        assert not together.all_new([message_identifier(message(99)), identifiers[-1]])
+        assert not together.all_new([message_identifier(message(99))] * 2)
+
+
 @pytest.mark.spec("MQQB-3.1.2.8-a", "MQQB-3.1.6.7-a", "MQQB-3.1.5.8.2-d")
 def test_old_entries_vanish() -> None:
     table = history()

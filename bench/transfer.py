@@ -47,7 +47,7 @@ from msmq.manager.model import UNLIMITED, QueueAccessType
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queues import QueueRequest
 from msmq.server.config import Config
-from msmq.server.daemon import Daemon, spare_the_collector
+from msmq.server.daemon import Daemon, tune_process
 
 SENDER, RECEIVER = "127.0.0.2", "127.0.0.3"
 KINDS = ("express", "recoverable", "transactional")
@@ -160,7 +160,7 @@ class Host(Worker):
         )
 
     async def open(self) -> None:
-        spare_the_collector()
+        tune_process()
         self.daemon = Daemon(self.config)
         await self.daemon.start()
         self.manager = self.daemon.manager

@@ -140,13 +140,13 @@ async def _run(settings: Callable[[], Config]) -> bool:
     import asyncio
     import signal
 
-    from msmq.server.daemon import Daemon, spare_the_collector
+    from msmq.server.daemon import Daemon, tune_process
     from msmq.server.logs import set_up
     from msmq.server.readiness import notify
 
     config = _without_taken_socket(settings())
     set_up(config.log_level, config.log_format)
-    spare_the_collector()
+    tune_process()
     daemon = Daemon(config)
     await daemon.start()
     loop = asyncio.get_running_loop()

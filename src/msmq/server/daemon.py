@@ -11,10 +11,11 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
@@ -50,15 +51,21 @@ from msmq.transfer.states import Role
 _HOUSEKEEPING_MS = 250
 _T = TypeVar("_T")
 _STORE_ID_BYTES = 16
+_SWITCH_S: Final = 0.000_5
 _log = logging.getLogger(__name__)
 
 
-def spare_the_collector() -> None:
-    """Let the collector of cycles look less often, for a process that is nothing but a daemon: queued messages are
-    many objects and no cycles, and looking through them again and again took a quarter of the time."""
+def tune_process() -> None:
+    """For a process that is nothing but a daemon.
+
+    The collector of cycles looks less often: queued messages are many objects and no cycles, and looking through them
+    again and again took a quarter of the time. The thread that writes to the disk gets its turn sooner: it wants one
+    between writing and syncing and one afterwards, and beside a busy loop each would take it the usual 5 ms.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+    sys.setswitchinterval(_SWITCH_S)
 
 
 class Daemon:

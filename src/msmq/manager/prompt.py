@@ -42,7 +42,7 @@ class PromptReading:
                 if message is None:
                     continue  # it was damaged, and has left the queue
             else:
-                message = queue.volatile[lookup_id]
+                message = queue.express(lookup_id)
                 message.owes_nothing = bool(entry.marks & OWES_NOTHING)
             positions.set_state(lookup_id, _LOCKED)
             descriptor.begun.add(lookup_id)
@@ -58,7 +58,7 @@ class PromptReading:
             return None
         while (entry := queue.positions.next_available(behind)) is not None:
             if not entry.address:
-                return queue.volatile[entry.lookup_id]
+                return queue.express(entry.lookup_id)
             message = self.placing.fetch(queue, entry)
             if message is not None:
                 return message

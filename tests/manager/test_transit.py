@@ -8,11 +8,15 @@ import pytest
 
 from msmq.errors import InsufficientResourcesError, MessageStorageFailedError
 from msmq.manager.initialization import Settings
+from msmq.manager.model import UNLIMITED
 from msmq.manager.positions import START
+from msmq.manager.prompt import PromptReading
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transit import INTAKE_BYTES
-from tests.manager.support import Host, Spy, message
+from msmq.wire.message import UserMessage
+from msmq.wire.runs import Run, Shape
+from tests.manager.support import NOON, Host, Spy, message
 
 ALL = 1 << 20
 
@@ -52,6 +56,94 @@ def test_what_goes_in_is_what_the_usual_way_makes(recoverable: bool) -> None:
     again = host.manager.core.by_path[quick.pathname.lower()]
     assert bodies(host, again) == (bodies(host, host.manager.core.by_path[usual.pathname.lower()]))
     assert len(again.positions) == (9 if recoverable else 0)
+
+
+@pytest.mark.parametrize("kind", ["express", "recoverable", "transactional"])
+def test_a_run_goes_in_as_its_messages_do(kind: str) -> None:
+    """The same places, sizes, marks and bytes; read in every way; and the same after a restart."""
+    host = Host()
+    transit, core = host.manager.transit, host.manager.core
+    core.unsubscribe(host.spy)
+    transactional, recoverable = kind == "transactional", kind != "express"
+    queues = [host.queue(name, transactional=transactional) for name in ("single", "together")]
+    made = [
+        message(bytes(size), priority=5, recoverable=recoverable, transactional=transactional)
+        for size in (3, 900, 3, 14)
+    ]
+    run = run_of(made)
+    assert transit.takes(queues[1], run)
+    take(host, queues[0], *made)
+    with core.event(run.size + INTAKE_BYTES * len(run), 3 * len(run)):
+        lookup_ids = transit.take_in(queues[1], run)
+    first, second = (
+        [(entry.size, entry.state, entry.marks, bool(entry.address)) for entry in queue.positions]
+        for queue in queues
+    )
+    assert first == second
+    assert [entry.lookup_id for entry in queues[1].positions] == list(lookup_ids)
+    assert {each >> 56 for each in lookup_ids} == {0 if transactional else 2}
+    assert core.express_bytes == (0 if recoverable else core.total_bytes)
+    for queue in queues:
+        held = [core.load(queue, entry) for entry in queue.positions]
+        assert [each.packet.data for each in held] == [each.packet.data for each in made]
+        assert {each.arrival_time for each in held} == {core.now_s}
+        assert [each.packet for each in transit.waiting(queue, START, ALL, ALL)] == list(run.packets)
+        prompt = PromptReading(host.manager.placing).peek(host.open(queue))
+        assert prompt is not None
+        assert prompt.packet.data == made[0].packet.data
+    reader = host.reader(queues[1])
+    for each in made:
+        found = reader.receive(timeout_s=0)
+        assert found is not None
+        assert found.message is not None
+        assert found.message.packet.data == each.packet.data
+    assert (queues[1].volatile, queues[1].total_bytes) == ({}, 0)
+    assert core.total_bytes == queues[0].total_bytes
+    host.restart()
+    left = host.manager.core.by_path[queues[0].pathname.lower()]
+    assert len(left.positions) == (len(made) if recoverable else 0)
+
+
+def run_of(messages: list[StoredMessage]) -> Run:
+    if not messages[0].packet.transactional:
+        sample = UserMessage.decode(messages[0].packet.data)
+        shape = Shape.of(sample)
+        assert shape is not None
+        run = shape.run([each.packet.data for each in messages])
+        assert run is not None
+        assert len(run) == len(messages)
+        return run
+    # All of them have the first number, which a queue does not look at.
+    ids = range(1, len(messages) + 1)
+    return Run(messages[0].packet, [each.packet.data for each in messages], [NOON] * len(messages), ids, 1)
+
+
+def test_runs_that_have_to_go_one_by_one() -> None:
+    host = Host()
+    transit, core = host.manager.transit, host.manager.core
+    core.unsubscribe(host.spy)
+    queue = host.queue()
+    run = run_of([message(b"x"), message(b"y")])
+    assert transit.takes(queue, run)
+    queue.quota_kb = 0
+    assert not transit.takes(queue, run)
+    queue.quota_kb = UNLIMITED
+    core.record.queue_manager_quota_kb = 0
+    assert not transit.takes(queue, run)
+    core.record.queue_manager_quota_kb = UNLIMITED
+    core.express_limit_bytes = run.size - 1
+    assert not transit.takes(queue, run)
+    core.express_limit_bytes += 1
+    assert transit.takes(queue, run)
+    core.throttled = True
+    assert not transit.takes(queue, run)
+    core.throttled = False
+    assert not transit.takes(queue, run_of([message(b"x", time_to_be_received_s=9)]))
+    host.reader(queue).receive(timeout_s=10)
+    assert not transit.takes(queue, run), "somebody waits for one of them"
+    other = host.queue("other")
+    host.manager.subscribe(Spy(host))
+    assert not transit.takes(other, run), "somebody wants to hear of each"
 
 
 def test_readers_who_wait_are_served() -> None:

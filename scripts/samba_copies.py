@@ -1,6 +1,6 @@
-"""Copies of one object of a Samba database, very many and quickly: ``/usr/bin/python3 samba_copies.py CONFIG DATABASE DN``.
+"""Copies of one object of a Samba database, very many and quickly.
 
-Standard input is JSON: a list of ``{"cn": ..., "guid": hex, "attributes": {name: text}}``. Adding an object through
+Run: ``/usr/bin/python3 samba_copies.py CONFIG DATABASE DN``. Standard input is JSON: a list of ``{"cn": ..., "guid": hex, "attributes": {name: text}}``. Adding an object through
 Samba takes some milliseconds, and every index that names all of them makes the next one slower. So they are written
 below Samba's modules as copies of an object that came through them, in one transaction that puts the indices aside
 and builds them anew at its end. A Samba that runs sees nothing until then. Needs Samba's ``ldb`` and nothing of ours.
@@ -25,11 +25,9 @@ def _element(name: str, *values: bytes) -> ldb.MessageElement:
 def main(config: str, database: str, pattern_dn: str) -> None:
     partitions = Path(database).parent / f"{Path(database).name}.d"
     (path,) = partitions.glob("DC=*.ldb")
-    # Indices are built with the matching rules of the schema, which a database knows only from Samba's modules.
     samba = SamDB(database, lp=LoadParm(filename_for_non_global_lp=config))
     domain = SamDB(lp=samba.lp, auto_connect=False, global_schema=False)
     domain.connect(str(path), ldb.FLG_NOSYNC)
-    domain.set_schema_from_ldb(samba, write_indices_and_attributes=False)
     (pattern,) = domain.search(pattern_dn, ldb.SCOPE_BASE)
     (kept,) = domain.search("@INDEXLIST", ldb.SCOPE_BASE)
     parent = pattern.dn.parent()
@@ -48,6 +46,9 @@ def main(config: str, database: str, pattern_dn: str) -> None:
             made[name] = _element(name, text.encode())
         made["objectGUID"] = _element("objectGUID", bytes.fromhex(copy["guid"]))
         domain.add(made)
+    # Indices are built by the matching rules of the schema, which a database learns from Samba's modules. From then
+    # on it would keep them whatever its list of them says.
+    domain.set_schema_from_ldb(samba, write_indices_and_attributes=False)
     again = ldb.Message(kept.dn)
     for name in _INDICES:
         again[name] = _element(name, *map(bytes, kept[name]))

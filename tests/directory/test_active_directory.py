@@ -11,7 +11,7 @@ from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.schema import KINDS
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, DirectoryObject, DirectoryResult, ObjectClass, by_identifier
-from msmq.manager.model import QueueAccessType, QueueShareMode
+from msmq.manager.model import QueueAccessType, QueueScope, QueueShareMode
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
 from msmq.manager.queues import QueueRequest
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
@@ -19,9 +19,11 @@ from msmq.security.sid import Sid
 from msmq.store import Store, StoreOptions
 from msmq.testing.disk import SimulatedDisk
 from msmq.wire.guid import guid_text
+from msmq.wire.variant import VT, Variant
 from tests.directory.support import Domain, Trace
 from tests.manager.domain import KeyBox
 
+PROPID_QM_SITE_ID = 201
 SUCCESS = DirectoryResult.SUCCESS
 GENERIC = DirectoryResult.GENERIC_ERROR
 
@@ -64,7 +66,10 @@ class Host:
         return manager
 
 
-@pytest.mark.spec("DSSM-3.1.6.20.2-b", "DSSM-2.2.4-a", "DSSM-2.4-a")
+@pytest.mark.spec(
+    "DSSM-3.1.6.20.2-b", "DSSM-2.2.4-a", "DSSM-2.4-a", "MQMQ-6-m", "DMPR-2.3-a", "DMPR-3.1.1.2-r"
+)
+@pytest.mark.spec("MQMQ-2.3.2.1-a", "MQMQ-2.3.10.5-a")
 def test_a_queue_manager_joins_the_domain(domain: Domain) -> None:
     """The traces of this and all other tests see to it that nothing out of use is sent (Trace.__call__)."""
     computer = domain.computer()
@@ -78,11 +83,24 @@ def test_a_queue_manager_joins_the_domain(domain: Domain) -> None:
     assert core.enterprise is not None
     assert core.enterprise.name == "DC=msmq,DC=test"
     assert [site.identifier for site in core.sites] == [host.settings.site_identifier]
+    (site,) = manager.administration.get_manager_properties([PROPID_QM_SITE_ID])
+    assert site == Variant(VT.CLSID, core.sites[0].identifier)
+    account = Sid.decode(domain.look(domain.directory.objects.names.computer(computer))["objectSid"][0])
+    _, own = domain.directory.read(
+        ObjectClass.QUEUE_MANAGER, by_identifier(core.record.identifier), ["security"]
+    )
+    assert own is not None
+    dacl = SecurityDescriptor.decode(own.attributes["security"]).dacl
+    assert dacl is not None
+    assert account in {ace.sid for ace in dacl.aces}
 
     public = manager.queues.create(QueueRequest(".\\orders", label="Orders", quota_kb=9))
     seen = domain.look(domain.directory.objects.names.queue(f"{computer}\\orders"))
     assert seen["objectGUID"] == [public.identifier]
     assert (seen["mSMQLabelEx"], seen["mSMQQueueQuota"]) == ([b"Orders"], [b"9"])
+    assert b"mSMQQueue" in seen["objectClass"]
+    assert public.scope is QueueScope.ENTERPRISE
+    assert not [name for name in host.trace.sent("addRequest")[-1].fields if "scope" in name.lower()]
     assert public.full_path == seen["dn"][0].decode()
     host.trace.clear()
     manager.queues.create(QueueRequest(".\\private$\\secret"))

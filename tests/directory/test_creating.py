@@ -578,6 +578,19 @@ def test_long_names(domain: Domain) -> None:
     assert seen["mSMQQueueNameExt"] == [b"q" * 9]
 
 
+@pytest.mark.spec("MQMQ-2.3.1.21-a")
+def test_a_name_of_80_characters_has_a_suffix(domain: Domain) -> None:
+    name = domain.name("w" * 72)
+    assert len(name) == 80
+    item = domain.queue(domain.queue_manager().attributes["computer_name"], name)
+    seen = domain.look(item.attributes["full_path"])
+    assert len(seen["cn"][0]) == 64
+    assert seen["cn"][0].decode()[:55] + seen["mSMQQueueNameExt"][0].decode() == name
+    _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["pathname"])
+    assert read is not None
+    assert read.attributes["pathname"] == item.attributes["pathname"].lower()
+
+
 @pytest.mark.spec("DSSM-2.2.5-a")
 def test_long_names_that_differ_at_their_end(domain: Domain) -> None:
     host = domain.queue_manager().attributes["computer_name"]

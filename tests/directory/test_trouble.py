@@ -219,7 +219,7 @@ def test_who_may_write_properties_may_not_write_the_descriptor(domain: Domain) -
     assert domain.look(item.attributes["full_path"])["mSMQQuota"] == [b"5"]
 
 
-@pytest.mark.spec("DSSM-3.1.6.7.3.3-a")
+@pytest.mark.spec("DSSM-3.1.6.7.3.3-a", "DSSM-3.1.6.7.3-a")
 def test_the_descriptor_of_the_enterprise(enterprise: Domain) -> None:
     domain = enterprise
     alice = sid_of(domain, f"CN=alice,{USERS}")
@@ -233,8 +233,11 @@ def test_the_descriptor_of_the_enterprise(enterprise: Domain) -> None:
     assert alice not in {ace.sid for ace in old.dacl.aces}
     wider = SecurityDescriptor(dacl=Acl.of(*old.dacl.aces, Ace(AceType.ACCESS_ALLOWED, 0x10, alice))).encode()
     try:
-        change = DirectoryObject(ObjectClass.ENTERPRISE, {"security": wider})
+        change = DirectoryObject(ObjectClass.ENTERPRISE, {"security": wider, "old_directory": False})
+        domain.trace.clear()
         assert domain.directory.write(change, None, None) is SUCCESS
+        sent = [set(request.fields) for request in domain.trace.sent("modifyRequest")]
+        assert sent == [{"mSMQVersion"}, {"nTSecurityDescriptor"}]
         _, found = domain.directory.read(ObjectClass.ENTERPRISE, None, ["security"])
         assert found is not None
         new = SecurityDescriptor.decode(found.attributes["security"]).dacl

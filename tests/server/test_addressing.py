@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from msmq.directory.local import DirectoryFileError
 from msmq.errors import DsError, UnsupportedFormatnameOperationError
 from msmq.manager.directory import DirectoryResult, ObjectClass
 from msmq.manager.model import ConnectionStatus, OutgoingState, QueueAccessType
@@ -468,5 +469,39 @@ def test_a_clock_that_is_set_back_makes_nothing_last(tmp_path: Path, monkeypatch
             monkeypatch.setattr(alice.core, "_now", lambda: now() - 3_600)
             assert where.machine(stranger) is None
             assert len(asked) == 2
+
+    run(test)
+
+
+def test_a_directory_file_that_changes_while_running(tmp_path: Path) -> None:
+    async def test() -> None:
+        options = enterprise(tmp_path, {"ALICE": "", "BOB": ""})
+        async with neighbourhood(tmp_path, **options) as here:
+            alice, bob = await here.node(ALICE), await here.node(BOB)
+            before = list(alice.daemon._directory.objects)  # type: ignore[union-attr]
+            enterprise(tmp_path, {"ALICE": "", "BOB": ""}, '[[queues]]\npath = "NOBODY\\\\orders"\n')
+            with pytest.raises(DirectoryFileError, match="NOBODY"):
+                alice.daemon.reload(alice.config)
+            assert alice.daemon._directory.objects == before  # type: ignore[union-attr]
+            with pytest.raises(DsError):
+                bob.manager.queues.create(QueueRequest(".\\orders"))
+
+            queues = '[[queues]]\npath = "BOB\\\\orders"\n'
+            enterprise(tmp_path, {"ALICE": "", "BOB": "routing_server = true", "CAROL": ""}, queues)
+            for node in (alice, bob):
+                assert node.daemon.reload(node.config) == []
+            assert bob.core.record.routing_server
+            orders = bob.manager.queues.create(QueueRequest(".\\orders"))
+            name = public_name(alice, "BOB\\orders")
+            assert name == f"PUBLIC={guid_text(orders.identifier)}"
+            post(alice, name, b"x")
+            await eventually(lambda: bob.bodies(orders) == [b"x"])
+            carol = await here.node(CAROL)
+            queue = carol.queue()
+            post(alice, private_name(carol, queue), b"y")
+            await eventually(lambda: carol.bodies(queue) == [b"y"])
+            # What was kept says the same after a restart.
+            await bob.restart()
+            assert bob.core.record.routing_server
 
     run(test)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import msmq
+from msmq.api.certificates import CertificateCalls
+from msmq.api.desk import Desk
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.directory.joining import Joining
 from msmq.errors import NoDsError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
@@ -19,13 +22,13 @@ from msmq.security.access import Token
 from msmq.security.leaving import Signer
 from msmq.security.sid import Sid
 from msmq.wire.algorithms import PrivacyLevel
-from msmq.wire.certificates import UserSignCerts
+from msmq.wire.certificates import UserSignCert, UserSignCerts
 from msmq.wire.variant import VT, Variant
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain, domain_of
 from tests.security.correspondent import BITS
 from tests.security.samples import certificate, private_key
-from tests.server.members import Members, members, public_name, run
+from tests.server.members import Member, Members, members, public_name, run
 from tests.server.support import ALICE, BOB, CAROL, eventually, free_port
 
 LABEL = 108
@@ -149,6 +152,86 @@ def test_signed_and_encrypted_messages_by_public_names(domain: Domain, tmp_path:
                 assert stored.local.private
 
     run(test)
+
+
+@pytest.mark.spec("DSSM-3.1.6.7.6.4-a")
+def test_a_certificate_that_an_application_registers_is_believed_elsewhere(
+    domain: Domain, tmp_path: Path
+) -> None:
+    """What ``msmq certificate register`` calls: it is published, and another host authenticates what it signs."""
+    dn = "CN=bob,CN=Users,DC=msmq,DC=test"
+    sid = Sid.decode(domain.look(dn, "objectSid")["objectSid"][0])
+    caller, der = Token.authenticated(sid), certificate(BITS)
+    signer = Signer(der, private_key(BITS))
+
+    async def test() -> None:
+        async with members(tmp_path, domain) as here:
+            alice, bob = await here.join(ALICE), await here.join(BOB)
+            queue = await bob.publish(authentication=True)
+            name = public_name(queue)
+
+            async def send(body: bytes, by: Signer | None) -> None:
+                await alice.post(
+                    name,
+                    body,
+                    signer=by,
+                    caller=caller,
+                    sender_identifier=sid.encode(),
+                    authentication_level=AuthenticationLevel.SIG20,
+                )
+
+            pairs: list[set[str]] = []
+            for node in (alice, bob):
+                watch(node, pairs)
+            calls = CertificateCalls(Desk(alice.daemon), {})
+            made = await calls.register_certificate(pb.RegisterCertificateRequest(certificate=der), caller)
+            seen = domain.look(dn)
+            assert made.digest in seen["mSMQDigests"]
+            assert [each.certificate for each in published(seen)] == [der]
+            await send(b"signed", signer)
+            await eventually(lambda: bob.bodies(queue) == [b"signed"], 30)
+            (entry,) = queue.positions
+            assert bob.core.load(queue, entry).local.authentication_level
+
+            # A second host adds one, and neither overwrites what the other did.
+            others = CertificateCalls(Desk(bob.daemon), {})
+            own = await others.renew_internal_certificate(pb.RenewInternalCertificateRequest(), caller)
+            assert {each.certificate for each in published(domain.look(dn))} == {
+                der,
+                own.certificate.certificate,
+            }
+            await calls.remove_certificate(pb.RemoveCertificateRequest(digest=made.digest), caller)
+            assert [each.certificate for each in published(domain.look(dn))] == [own.certificate.certificate]
+            await others.remove_certificate(
+                pb.RemoveCertificateRequest(digest=own.certificate.digest), caller
+            )
+            assert published(domain.look(dn)) == ()
+            assert pairs == [{"certificates", "certificate_digest_list"}] * 4
+
+    run(test)
+
+
+def watch(node: Member, pairs: list[set[str]]) -> None:
+    """Note which attributes of users are written."""
+    assert node.daemon.membership is not None
+    directory = node.daemon.membership.directory.directory
+    write = directory.write
+
+    def noted(
+        item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
+    ) -> DirectoryResult:
+        if item.object_class is ObjectClass.USER:
+            pairs.append(set(attributes or ()))
+        return write(item, attributes, caller)
+
+    directory.write = noted  # type: ignore[method-assign]
+
+
+def published(seen: dict[str, list[bytes]]) -> tuple[UserSignCert, ...]:
+    """The certificates in a user's object."""
+    return sum(
+        (UserSignCerts.decode(value).certificates for value in seen.get("mSMQSignCertificates", ())), ()
+    )
 
 
 def test_a_third_host_routes_between_sites(domain: Domain, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -56,6 +57,30 @@ def test_a_daemon_says_ready_reloads_and_says_that_it_stops(
             await written(log, b"the configuration stays as it was")
             await daemon.stop()
             assert manager.recv(100) == b"STOPPING=1"
+
+    run(test)
+
+
+def test_the_directory_file_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "enterprise.toml"
+    host = '[[hosts]]\nname = "ALICE"\n'
+    file.write_text(host)
+
+    async def test() -> None:
+        directory = '[directory]\nfile = "enterprise.toml"\n'
+        daemon = Process(tmp_path, "ALICE", ALICE, free_port(), config=directory)
+        await daemon.start()
+        log = tmp_path / "ALICE.log"
+        file.write_text(host + "sites = 5\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        await written(log, b"the configuration stays as it was: " + str(file).encode())
+        file.write_text(host + f'guid = "{uuid4()}"\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        await written(log, b"gives ALICE another GUID")
+        file.write_text(host + '[[hosts]]\nname = "BOB"\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        await written(log, b"configuration read again")
+        await daemon.stop()
 
     run(test)
 

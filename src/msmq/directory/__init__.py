@@ -6,7 +6,8 @@
 - ``names``, ``filters``, ``values``, ``rights``, ``protection``: distinguished names, filters, attribute values and
   security descriptors. They know no connection.
 - ``schema``: the conversion tables, one declaration per attribute.
-- ``sealing``, ``settings``, ``connection``: one LDAP connection, signed and sealed, shared by all operations.
+- ``sealing``, ``settings``, ``discovery``, ``connection``: one LDAP connection, signed and sealed, to servers that
+  are named or that the DNS knows, shared by all operations.
 - ``objects``: the events "... Using LDAP", each a few requests.
 - ``converting``: from LDAP values to objects and back, where that takes more reads.
 - ``creating``, ``reading``, ``writing``, ``resolving``: the events.

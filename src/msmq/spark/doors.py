@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
@@ -17,12 +17,15 @@ from msmq.client.info import QueueKind
 from msmq.client.problems import ConnectionLostError
 from msmq.client.queue import Removal, Survey
 from msmq.client.sync import SyncConnection, connect_sync
+from msmq.spark.ahead import ahead
 from msmq.spark.options import Access
 from msmq.spark.schema import ReadMessage
 
 _T = TypeVar("_T")
 _COMPUTER_QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$", ".\\journal$")
 _MEANT: Final = re.compile("journal|letter", re.IGNORECASE)
+_FETCHED_AHEAD: Final = 8
+"""Replies of the queue manager, each of at most a megabyte or one message."""
 OWN_QUEUES: Final = "\\private$\\spark-"
 """In the paths of queues that the sink makes for itself."""
 
@@ -66,6 +69,11 @@ def connect(access: Access) -> SyncConnection:
     return connect_sync(access.server, token=access.token, tls=tls, timeout=access.timeout_s)
 
 
+def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
+    """An iterator that can be closed, with what it is made of."""
+    yield from batches
+
+
 class ChannelDoor:
     """By the channel of applications."""
 
@@ -102,7 +110,7 @@ class ChannelDoor:
     def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
         while True:
             try:
-                for batch in self._mq.queue(queue).span(after, upto):
+                for batch in ahead(_closable(self._mq.queue(queue).span(after, upto)), _FETCHED_AHEAD):
                     yield [
                         ReadMessage(
                             queue,

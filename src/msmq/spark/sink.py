@@ -60,6 +60,7 @@ _DELIVERIES: Final = {
     "recoverable": Delivery.RECOVERABLE,
     "transactional": Delivery.TRANSACTIONAL,
 }
+_ROWS_AT_ONCE: Final = 1_000
 _STAGED_BYTES: Final = 1 << 20
 _LARGEST_STAGED: Final = 3 << 20
 _STAGING: Final = "spark-staging-"
@@ -143,22 +144,39 @@ class Sorter:
         self.rows = 0
 
     async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncIterator[list[Letter]]:
-        """The transactional ones; the others are under way when the next ones are asked for."""
-        for batch in batches:
-            held: list[Letter] = []
-            free: list[Letter] = []
-            for letter in self._letters.of(batch, self.rows):
-                delivery = await self._router.delivery(letter.queue)
-                assert letter.message.made is not None
-                if delivery is Delivery.TRANSACTIONAL:
-                    held.append(letter)
-                else:
-                    letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
-                    free.append(letter)
-            await _send(self._mq, free)
-            self.rows += batch.num_rows
-            if held:
-                yield held
+        """The transactional ones; the others are under way while the next rows are made into messages."""
+        under_way: asyncio.Task[None] | None = None
+        try:
+            for batch in _pieces(batches):
+                held: list[Letter] = []
+                free: list[Letter] = []
+                for letter in self._letters.of(batch, self.rows):
+                    delivery = await self._router.delivery(letter.queue)
+                    assert letter.message.made is not None
+                    if delivery is Delivery.TRANSACTIONAL:
+                        held.append(letter)
+                    else:
+                        letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
+                        free.append(letter)
+                if under_way is not None:
+                    await under_way
+                under_way = asyncio.create_task(_send(self._mq, free))
+                await asyncio.sleep(0)  # it begins
+                self.rows += batch.num_rows
+                if held:
+                    yield held
+            if under_way is not None:
+                await under_way
+        finally:
+            if under_way is not None:
+                under_way.cancel()
+
+
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, in pieces that are made into messages while others travel."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield batch.slice(start, _ROWS_AT_ONCE)
 
 
 # --- streaming --------------------------------------------------------------------------------------------------------

@@ -1,21 +1,110 @@
-"""``msmq pipeline``: what it says about itself; the work is tested with tests/spark."""
+"""``msmq pipeline``: what it says about itself, and each command from end to end."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pyspark
 import pytest
+from click.testing import Result
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from msmq.cli import app
+from tests.spark.conftest import server, spark
+from tests.spark.support import LEDGER, ORDERS, Server, environment
+
+__all__ = ["server", "spark"]  # fixtures
+SAMPLE = Path(__file__).parents[2] / "samples" / "session.pcap"
+COMMANDS = ("archive", "replay", "report", "decode")
 
 
-@pytest.mark.parametrize("command", ["archive", "replay", "report", "decode"])
+def run(*arguments: object, status: int = 0) -> Result:
+    done = CliRunner().invoke(app, ["pipeline", *map(str, arguments)])
+    assert done.exit_code == status, done.output
+    return done
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help(command: str) -> None:
-    done = CliRunner().invoke(app, ["pipeline", command, "--help"])
-    assert done.exit_code == 0
+    done = run(command, "--help")
     assert "--master" in done.output
+    assert f"msmq pipeline {command}" in done.output, "an example"
 
 
 def test_the_commands_are_listed() -> None:
-    done = CliRunner().invoke(app, ["pipeline", "--help"])
-    for command in ("archive", "replay", "report", "decode"):
+    done = run("--help")
+    for command in COMMANDS:
         assert command in done.output
+    assert "spark-submit" in done.output
+
+
+def test_from_a_queue_to_a_report_and_back(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    server.create(ORDERS)
+    server.create(LEDGER, transactional=True)
+    server.send(["a", "b", "c"], label="wanted")
+    server.send(["d"], label="unwanted")
+    place, where = tmp_path / "archive", ("--server", server.address)
+    done = run("archive", place, "--queue", ORDERS, "--consume", *where)
+    assert done.stdout == f"4 messages in {place}\n"
+    assert "batch 0: 4 messages" in done.stderr
+    assert server.bodies(ORDERS) == []
+    assert run("archive", place, "--queue", ORDERS, "--consume", "--compact", *where).stdout.startswith("4 ")
+
+    done = run("replay", place, "--where", "label = 'wanted'", "--queue", LEDGER, *where)
+    assert done.stdout == "3 messages sent\n"
+    assert done.stderr.splitlines() == ["0 of 3", "3 of 3"]
+    assert server.bodies(LEDGER) == ["a", "b", "c"]
+
+    found = json.loads(run("report", place).stdout)
+    assert [(row["queue"], row["messages"]) for row in found["queues"]] == [(ORDERS, 4)]
+    page = tmp_path / "report.html"
+    run("report", place, "--where", "label = 'wanted'", "--page", page)
+    assert '<td class="number">3</td>' in page.read_text(encoding="utf-8")
+
+    server.kill()
+    done = run("decode", server.directory / "data", SAMPLE, "--to", tmp_path / "decoded", "--body", "activex")
+    assert f"messages in {tmp_path}/decoded/messages" in done.stdout
+    standing = spark.read.parquet(f"{tmp_path}/decoded/messages").where("state = 'standing'")
+    assert {row.body for row in standing.select("body").collect()} >= {"a", "b", "c"}
+    packets = spark.read.parquet(f"{tmp_path}/decoded/packets")
+    assert {row.file for row in packets.select("file").distinct().collect()} == {str(SAMPLE)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("report", "/nowhere"), 1, "no archive"),
+        (("decode", "/nowhere.pcap", "--to", "/nowhere"), 1, "nowhere.pcap"),
+        (("archive", "/nowhere", "--option", "novalue"), 2, "NAME=VALUE"),
+        (("archive", "/dev/null/x", "--queue", "q", "--format", "delta"), 1, "Delta Lake"),
+    ],
+    ids=["no archive", "no capture", "no option", "no delta"],
+)
+def test_errors_are_one_line(spark: SparkSession, arguments: tuple[str, ...], status: int, said: str) -> None:
+    done = run(*arguments, status=status)
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_spark_submit(tmp_path: Path) -> None:
+    """A driver and an executor in processes of their own."""
+    script = run("script").stdout.strip()
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    to = tmp_path / "decoded"
+    local = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "spark")}
+    command = [submit, "--master", "local-cluster[1,1,1024]", script, "decode", SAMPLE, "--to", to]
+    done = subprocess.run(
+        [*map(str, command)],
+        env=environment() | local,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert f"packets in {to}/packets" in done.stdout
+    assert os.listdir(to / "packets")

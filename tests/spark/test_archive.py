@@ -83,6 +83,37 @@ def test_a_compaction_that_was_killed_is_ended(tmp_path: Path, moved: bool) -> N
     assert sorted(path.name for path in (tmp_path / "messages").iterdir()) == ["batch=000-001", "batch=002"]
 
 
+def test_columns_that_were_added_later(spark: SparkSession, tmp_path: Path) -> None:
+    """A batch of an older release has fewer columns, and they are null."""
+    Archive(str(tmp_path)).prepare()
+    table = "SELECT 'orders' AS queue, current_date() AS date, binary('%s') AS body"
+    for number, columns in enumerate(("", ", 'a label' AS label")):
+        folder_of_batch = tmp_path / "messages" / f"batch={number}"
+        batch = spark.sql((table % f"body {number}") + columns)
+        batch.write.partitionBy("queue", "date").parquet(str(folder_of_batch))
+    rows = read_archive(spark, str(tmp_path)).orderBy("body").collect()
+    assert [(bytes(row.body), row.label) for row in rows] == [(b"body 0", None), (b"body 1", "a label")]
+
+
+def test_without_delta_it_says_what_to_install(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_2\.13.*parquet needs nothing"):
+        archive(spark, str(tmp_path / "archive"), {"queue": ORDERS}, format="delta")
+    assert not (tmp_path / "archive").exists()
+    about = '{"schema_version": 1, "format": "delta", "id": "x"}'
+    (tmp_path / "_archive.json").write_text(about, encoding="utf-8")
+    for use in (read_archive, compact):
+        with pytest.raises(ArchiveError, match="Delta Lake"):
+            use(spark, str(tmp_path))
+
+
+def test_formats(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="parquet or delta, not 'orc'"):
+        Archive(str(tmp_path)).prepare("orc")
+    Archive(str(tmp_path)).prepare("delta")
+    with pytest.raises(ArchiveError, match="another format"):
+        Archive(str(tmp_path)).prepare()
+
+
 def test_what_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="no archive"):
         Archive(str(tmp_path)).check()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from msmq.spark import replay as replaying
+from msmq.spark.archive import archive
 from msmq.spark.replay import replay
-from tests.spark.support import LEDGER, ORDERS, Server
+from tests.spark.support import LEDGER, ORDERS, Server, environment, eventually
 
 
 def test_a_replay_goes_on_where_it_was(
@@ -39,3 +45,31 @@ def test_a_replay_goes_on_where_it_was(
     assert server.bodies(LEDGER) == [f"order {number:02}" for number in range(25)]
     assert replay(messages, options, name="test") == 0, "it was done"
     assert replay(messages, options, name="test", again=True) == 25
+
+
+def command(server: Server, folder: Path, *more: str) -> subprocess.Popen[bytes]:
+    """``msmq pipeline replay`` in a process group of its own, because it has a virtual machine."""
+    words = ["-m", "msmq", "pipeline", "replay", str(folder), "--queue", LEDGER, "--server", server.address]
+    return subprocess.Popen(
+        [sys.executable, *words, "--master", "local[1]", *more], env=environment(), start_new_session=True
+    )
+
+
+def test_a_replay_that_is_killed_doubles_nothing(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    server.create(ORDERS)
+    server.create(LEDGER, transactional=True)
+    everything = [f"order {number:04}" for number in range(1_600)]
+    server.send(everything)
+    folder = tmp_path / "archive"
+    assert archive(spark, str(folder), {"server": server.address, "queue": ORDERS}).awaitTermination(120)
+    run = command(server, folder, "--rate", "400")  # four chunks, each more than a second apart
+    try:
+        eventually(lambda: run.poll() is not None or server.bodies(LEDGER), 240)
+        assert run.poll() is None, "it ended too early to be killed"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.wait()
+    assert 0 < len(server.bodies(LEDGER)) < len(everything)
+    assert command(server, folder).wait(240) == 0
+    assert server.bodies(LEDGER) == everything

@@ -4,73 +4,167 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from msmq.cli.calling import MISUSED, REFUSED
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
-HELP = "Archive, replay, report on and decode messages with Spark. Needs the extra msmq[spark]."
+HELP = (
+    "Archive, replay, report on and decode messages with Spark. Needs the extra spark: see docs/how-to/spark.md.\n\n"
+    "A first round, with a queue manager on this computer:\n\n"
+    "  msmq pipeline archive /data/orders --queue '.\\private$\\orders'\n\n"
+    "  msmq pipeline report /data/orders --page report.html\n\n"
+    "  msmq pipeline replay /data/orders --where \"label = 'invoice'\" --queue '.\\private$\\again'\n\n"
+    "Spark runs on this computer unless --master names a cluster, whose computers need it too. The same under "
+    "spark-submit, with whatever it is told about the cluster:\n\n"
+    '  spark-submit --master yarn "$(msmq pipeline script)" archive hdfs:///orders --queue ...\n\n'
+    "What it does is told on standard error, the result on standard output.\n\n"
+    "Status: 0 done, 1 it could not be done, 2 wrong use."
+)
 ARCHIVE_HELP = (
     "Write queues into an archive of Parquet files, each message exactly once.\n\n"
-    "It ends when everything is written that was there; with --every it goes on. Run it again to add what has come "
-    "since. With --consume messages leave their queue when they are safe in the archive.\n\n"
+    "It ends when everything is written that was there; with --every it goes on until Ctrl-C. Run it again to add what "
+    "has come since: it knows what it has, whatever ended it before. With --consume messages leave their queue when "
+    "they are safe in the archive; let nobody else receive from it meanwhile. Journals and dead-letter queues are "
+    "named like any queue: '.\\private$\\orders;journal', '.\\deadletter$'.\n\n"
     "  msmq pipeline archive /data/orders --queue '.\\private$\\orders'\n\n"
-    "  msmq pipeline archive /data/dead --queue '.\\deadletter$' --consume --every '1 minute'"
+    "  msmq pipeline archive /data/all --pattern '.*\\\\private\\$\\\\.*' --every '1 minute'\n\n"
+    "  msmq pipeline archive /data/dead --queue '.\\deadletter$' --consume --compact"
 )
 REPLAY_HELP = (
     "Send messages of an archive again, in the order in which they had arrived.\n\n"
-    "A replay that was stopped goes on where it was when the same command is given again.\n\n"
+    "A replay that was stopped, by whatever, goes on where it was when the same command is given again; one that is "
+    "done does nothing. Into transactional queues each message goes exactly once; into others the last 500 before an "
+    "interruption may come twice.\n\n"
     "  msmq pipeline replay /data/orders --where \"label = 'invoice' AND date = '2026-11-15'\" --rate 100"
 )
 REPORT_HELP = (
-    "Traffic, latency, sizes and failures of an archive: a page for a browser, or tables as JSON.\n\n"
-    "  msmq pipeline report /data/orders --page report.html"
+    "Traffic, latency, sizes and failures of an archive by queue and hour: a page for a browser, or tables as JSON.\n\n"
+    "  msmq pipeline report /data/orders --page report.html\n\n"
+    "  msmq pipeline report /data/orders --where \"date >= '2026-11-01'\" | jq .queues"
 )
 DECODE_HELP = (
     "Decode captures into Parquet: a row for each packet, with the properties of those that are messages.\n\n"
-    "  msmq pipeline decode --to /data/packets monday.pcapng tuesday.pcapng"
+    "INPUT is a pcap or pcapng file, or the data directory of a queue manager that does not run: then there is a row "
+    "for each message in its store, those too that were removed and whose place was not used again. Captures go into "
+    "TO/packets, messages of stores into TO/messages. Inputs must be readable by the same path wherever Spark runs.\n\n"
+    "  msmq pipeline decode --to /data/packets monday.pcapng tuesday.pcapng\n\n"
+    "  msmq pipeline decode --to /data/found /backup/msmq-data --body activex"
+)
+SCRIPT_HELP = (
+    "Print the path of the script for spark-submit, which takes the same commands and options.\n\n"
+    '  spark-submit --master spark://HOST:7077 "$(msmq pipeline script)" report /data/orders'
 )
 
 app = typer.Typer(name="pipeline", help=HELP, no_args_is_help=True)
 
+
+class Body(StrEnum):
+    """Ways to show a body."""
+
+    BYTES = "bytes"
+    TEXT = "text"
+    UTF_16 = "utf-16"
+    ACTIVEX = "activex"
+
+
+class Form(StrEnum):
+    """Formats of an archive."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
+
 Master = Annotated[
-    str, typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:7077, yarn ...")
+    str | None,
+    typer.Option(
+        "--master",
+        help="Where Spark runs: local[*], spark://HOST:7077, yarn ...",
+        show_default="this computer",
+    ),
 ]
 Server = Annotated[
     str | None,
     typer.Option("--server", help="The queue manager: unix:PATH or HOST:PORT.", show_default=False),
 ]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="An option of the data source msmq, such as tokenFile."
+    ),
+]
 Folder = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Folder of the archive, a path or a URI.")]
+Where = Annotated[str, typer.Option("--where", help="Which messages: a condition of SQL on the columns.")]
+
+_APP_NAME: Final = "msmq pipeline"
 
 
-def _session(master: str) -> SparkSession:
+@contextmanager
+def _working(master: str | None) -> Iterator[SparkSession]:
+    """Spark, and what goes wrong in one line."""
     try:
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         print("msmq: this needs Spark: pip install 'msmq[spark]'", file=sys.stderr)
-        raise typer.Exit(2) from None
-    builder = SparkSession.builder.appName("msmq pipeline").master(master)
-    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+        raise typer.Exit(MISUSED) from None
+    from msmq.errors import MsmqError
+    from msmq.store import StoreError
+
+    builder = SparkSession.builder.appName(_APP_NAME).config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    if master is not None:
+        builder = builder.master(master)
+    try:
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
+        yield spark
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except (MsmqError, StoreError, PySparkException, OSError, ValueError) as error:
+        first = str(error).strip().partition("\n")[0]
+        print(f"msmq: {first}", file=sys.stderr)
+        raise typer.Exit(REFUSED) from None
 
 
-def _options(server: str | None, **others: str | None) -> dict[str, str]:
-    given = {"server": server, **others}
-    return {name: value for name, value in given.items() if value is not None}
+def _options(
+    ctx: typer.Context, server: str | None, given: list[str] | None, **others: Any
+) -> dict[str, str]:
+    """Options of the data source; those with a name of their own go before others."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise typer.BadParameter(f"{text!r} is no NAME=VALUE", param_hint="--option")
+        found[name] = value
+    server = server or ctx.find_root().params.get("server")
+    named = {"server": server, **others}
+    return found | {name: str(value) for name, value in named.items() if value is not None}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 @app.command(help=ARCHIVE_HELP, short_help="Write queues into Parquet, exactly once.")
 def archive(
+    ctx: typer.Context,
     folder: Folder,
     queue: Annotated[
         list[str] | None, typer.Option("--queue", help="A queue; may be given several times.")
     ] = None,
     pattern: Annotated[
-        str | None, typer.Option("--pattern", help="All queues whose path it matches.", show_default=False)
+        str | None,
+        typer.Option("--pattern", help="All queues whose whole path it matches.", show_default=False),
     ] = None,
     consume: Annotated[
         bool, typer.Option("--consume", help="Remove messages that are safe in the archive.")
@@ -79,90 +173,132 @@ def archive(
         str | None, typer.Option("--every", help="Go on, in intervals like '1 minute'.", show_default=False)
     ] = None,
     compact: Annotated[bool, typer.Option("--compact", help="Make few large files of many small.")] = False,
+    form: Annotated[
+        Form, typer.Option("--format", help="Of the archive; delta where Spark has it.")
+    ] = Form.PARQUET,
+    option: Options = None,
     server: Server = None,
-    master: Master = "local[*]",
+    master: Master = None,
 ) -> None:
     from msmq.spark import archive as work
 
-    spark = _session(master)
     queues = ",".join(queue) if queue else None
     mode = "consume" if consume else "browse"
-    options = _options(server, queues=queues, queuePattern=pattern, mode=mode)
-    query = work.archive(spark, folder, options, interval=every)
+    options = _options(ctx, server, option, queues=queues, queuePattern=pattern, mode=mode)
+    with _working(master) as spark:
+        _follow(work.archive(spark, folder, options, interval=every, format=form.value))
+        if consume:
+            work.settle_archive(folder, options)
+        if compact:
+            _say(f"compacted {work.compact(spark, folder)} folders")
+        print(f"{work.read_archive(spark, folder).count()} messages in {folder}")
+
+
+def _follow(query: StreamingQuery) -> None:
+    """Tell of each batch until the query ends; Ctrl-C ends it."""
     rows, seen = 0, -1
-    while not query.awaitTermination(1) or seen < 0:
-        last = query.lastProgress
-        if last is not None and last.batchId != seen:
-            seen, rows = last.batchId, rows + last.numInputRows
-            print(f"batch {seen}: {rows} messages", file=sys.stderr)
-        if not query.isActive:
-            break
-    if consume:
-        work.settle_archive(folder, options)
-    if compact:
-        print(f"compacted {work.compact(spark, folder)} folders", file=sys.stderr)
-    print(f"{work.read_archive(spark, folder).count()} messages in {folder}")
+    try:
+        while True:
+            ended = query.awaitTermination(1)
+            for progress in query.recentProgress:
+                if progress.batchId > seen and progress.numInputRows:
+                    seen, rows = progress.batchId, rows + progress.numInputRows
+                    _say(f"batch {seen}: {progress.numInputRows:,} messages, {rows:,} in this run")
+            if ended:
+                return
+    except KeyboardInterrupt:
+        query.stop()
 
 
 @app.command(help=REPLAY_HELP, short_help="Send messages of an archive again.")
 def replay(
+    ctx: typer.Context,
     folder: Folder,
-    where: Annotated[str, typer.Option("--where", help="Which: a condition of SQL on the columns.")] = "true",
+    where: Where = "true",
     queue: Annotated[
         str | None, typer.Option("--queue", help="Where to; else to the queue of each.", show_default=False)
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="Messages per second at most.", show_default=False)
+        float | None,
+        typer.Option("--rate", help="Messages per second at most.", show_default=False, min=0.001),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Begin anew, even if it was done.")] = False,
+    option: Options = None,
     server: Server = None,
-    master: Master = "local[*]",
+    master: Master = None,
 ) -> None:
     from msmq.spark.archive import read_archive
     from msmq.spark.replay import replay as work
 
-    messages = read_archive(_session(master), folder).where(where)
-    total = messages.count()
-    sent = work(
-        messages,
-        _options(server, queue=queue),
-        name=json.dumps([folder, where, queue]),
-        rate=rate,
-        again=again,
-        progress=lambda done: print(f"{done} of {total}", file=sys.stderr),
-    )
-    print(f"{sent} messages sent")
+    options = _options(ctx, server, option, queue=queue)
+    with _working(master) as spark:
+        messages = read_archive(spark, folder).where(where)
+        total = messages.count()
+        sent = work(
+            messages,
+            options,
+            name=json.dumps([folder, where, queue]),
+            rate=rate,
+            again=again,
+            progress=lambda done: _say(f"{done:,} of {total:,}"),
+        )
+        print(f"{sent} messages sent")
 
 
 @app.command(help=REPORT_HELP, short_help="Traffic, latency, sizes and failures.")
 def report(
     folder: Folder,
+    where: Where = "true",
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page of HTML there.", show_default=False)
     ] = None,
-    master: Master = "local[*]",
+    master: Master = None,
 ) -> None:
     import dataclasses
 
     from msmq.spark import report as work
     from msmq.spark.archive import read_archive
+    from msmq.spark.page import page as page_of
 
-    found = work.report(read_archive(_session(master), folder))
-    if page is not None:
-        page.write_text(work.page(found), encoding="utf-8")
-        print(f"wrote {page}")
-        return
-    print(json.dumps(dataclasses.asdict(found), default=str, indent=2))
+    with _working(master) as spark:
+        found = work.report(read_archive(spark, folder).where(where))
+        if page is not None:
+            page.write_text(page_of(found), encoding="utf-8")
+            print(f"wrote {page}")
+            return
+        print(json.dumps(dataclasses.asdict(found), default=str, indent=2))
 
 
-@app.command(help=DECODE_HELP, short_help="Decode captures into Parquet.")
+@app.command(help=DECODE_HELP, short_help="Decode captures and stores into Parquet.")
 def decode(
-    captures: Annotated[list[Path], typer.Argument(metavar="CAPTURE...", help="pcap and pcapng files.")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="Captures and data directories.")],
     to: Annotated[str, typer.Option("--to", help="Folder for the tables.")],
-    master: Master = "local[*]",
+    body: Annotated[Body, typer.Option("--body", help="How bodies are shown.")] = Body.BYTES,
+    port: Annotated[int, typer.Option("--port", help="TCP port of the queue managers.")] = 1801,
+    master: Master = None,
 ) -> None:
-    from msmq.spark.decode import decode as work
+    from msmq.spark.decode import decode as decode_captures
+    from msmq.spark.decode import plan
+    from msmq.spark.stored import decode_stores, is_store
 
-    spark = _session(master)
-    work(spark, list(captures)).write.mode("overwrite").parquet(to)
-    print(f"{spark.read.parquet(to).count()} packets in {to}")
+    stores = [path for path in inputs if is_store(path)]
+    captures = [path for path in inputs if path not in stores]
+    with _working(master) as spark:
+        if captures:
+            size = sum(path.stat().st_size for path in captures)
+            _say(f"{len(captures):,} captures, {size:,} bytes, in {len(plan(captures)):,} tasks")
+            decode_captures(spark, captures, body=body.value, port=port).write.mode("overwrite").parquet(
+                f"{to}/packets"
+            )
+            print(f"{spark.read.parquet(f'{to}/packets').count()} packets in {to}/packets")
+        if stores:
+            _say(f"{len(stores):,} stores")
+            decode_stores(spark, stores, body=body.value).write.mode("overwrite").parquet(f"{to}/messages")
+            print(f"{spark.read.parquet(f'{to}/messages').count()} messages in {to}/messages")
+
+
+@app.command(help=SCRIPT_HELP, short_help="Print the path of the script for spark-submit.")
+def script() -> None:
+    from msmq.cli import submit
+
+    print(submit.__file__)

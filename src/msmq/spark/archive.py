@@ -7,26 +7,35 @@ is repeated after a crash writes its folder anew. A folder counts when Spark has
 a batch is never read. :func:`compact` writes several folders as one with fewer, larger files; a note in
 ``_compaction.json`` says which of them count until the old ones are deleted, so that it may be killed at any time too.
 
-``_archive.json`` holds the version of the columns. Columns that are added later are null in older files.
+``_archive.json`` holds the format and the version of the columns. Columns that are added later are null in older
+files; a change of meaning or type is a new version, which older releases refuse.
+
+With the format ``delta`` the messages are one Delta table instead, ``delta``. Each batch names itself (``txnAppId`` and
+``txnVersion``), so that a repeated one is passed over, and Delta's own ``OPTIMIZE`` compacts.
 """
 
 from __future__ import annotations
 
 import json
 import posixpath
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.fs as files
 
 from msmq.spark.claims import file_uri, settle
-from msmq.spark.schema import SCHEMA_VERSION
+from msmq.spark.schema import SCHEMA_VERSION, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 MESSAGES: Final = "messages"
+DELTA: Final = "delta"
+FORMATS: Final = ("parquet", DELTA)
+_ABOUT: Final = "_archive.json"
 _PARTITIONS: Final = ("queue", "date")
 _DATE: Final = "to_date(coalesce(arrived_time, sent_time, timestamp_seconds(0)))"
 
@@ -53,26 +62,43 @@ class Archive:
     def checkpoint(self) -> str:
         return self.uri("_checkpoint")
 
-    def prepare(self) -> None:
-        """Make the folder an archive, or see that it is one; end a compaction that was killed."""
-        self._system.create_dir(self._inside(MESSAGES), recursive=True)
-        if self._read("_archive.json") is None:
-            self._write("_archive.json", {"schema_version": SCHEMA_VERSION})
-        self.check()
-        self._finish_compaction()
+    def prepare(self, form: str = "parquet") -> None:
+        """Make the folder an archive, or see that it is one of this format; end a compaction that was killed."""
+        if form not in FORMATS:
+            raise ArchiveError(f"The format of an archive is {' or '.join(FORMATS)}, not {form!r}.")
+        self._system.create_dir(self._root, recursive=True)
+        if self._read(_ABOUT) is None:
+            identifier = uuid.uuid4().hex
+            self._write(_ABOUT, {"schema_version": SCHEMA_VERSION, "format": form, "id": identifier})
+        if self.check() != form:
+            raise ArchiveError(f"{self.path} is an archive in another format than {form}.")
+        if form != DELTA:
+            self._system.create_dir(self._inside(MESSAGES), recursive=True)
+            self._finish_compaction()
 
-    def check(self) -> None:
-        """
+    def check(self) -> str:
+        """See that it is an archive; gives its format.
+
         Raises:
             ArchiveError: it is none, or it is newer than this release.
         """
-        said = self._read("_archive.json")
-        if said is None:
-            raise ArchiveError(f"{self.path} is no archive: `msmq pipeline archive` makes one.")
+        said = self._about()
         if said["schema_version"] > SCHEMA_VERSION:
             raise ArchiveError(
                 f"{self.path} has columns of version {said['schema_version']}; this release knows {SCHEMA_VERSION}."
             )
+        return str(said.get("format", "parquet"))
+
+    @property
+    def identifier(self) -> str:
+        """What tells it from other archives."""
+        return str(self._about().get("id", self.path))
+
+    def _about(self) -> dict[str, Any]:
+        said = self._read(_ABOUT)
+        if said is None:
+            raise ArchiveError(f"{self.path} is no archive: `msmq pipeline archive` makes one.")
+        return said
 
     def folders(self) -> list[str]:
         """The folders that count, in order."""
@@ -128,26 +154,62 @@ class Archive:
 
 
 def archive(
-    spark: SparkSession, path: str, options: Mapping[str, str], *, interval: str | None = None
+    spark: SparkSession,
+    path: str,
+    options: Mapping[str, str],
+    *,
+    interval: str | None = None,
+    format: str = "parquet",
 ) -> StreamingQuery:
     """Write queues into an archive; ``options`` are those of the source. Without an ``interval`` (``"1 minute"``) it
     ends when everything is written that was there when it began. With ``mode=consume`` messages leave their queue when
-    they are safe in the archive."""
+    they are safe in the archive. ``format`` is ``parquet``, or ``delta`` where Spark has Delta.
+
+    Raises:
+        ArchiveError: the folder is something else, or Delta is missing.
+    """
+    if format == DELTA:
+        require_delta(spark)
     place = Archive(path)
-    place.prepare()
+    place.prepare(format)
     read = spark.readStream.format("msmq").options(**options).option("checkpointLocation", place.checkpoint)
     messages = read.load().selectExpr("*", f"{_DATE} AS date")
-
-    def write(batch: DataFrame, number: int) -> None:
-        folder = place.uri(MESSAGES, f"batch={number:012d}")
-        batch.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(folder)
-
+    write = partial(_write_delta if format == DELTA else _write_parquet, place)
     query = messages.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
     return (
         query.trigger(processingTime=interval).start()
         if interval
         else query.trigger(availableNow=True).start()
     )
+
+
+def _write_parquet(place: Archive, batch: DataFrame, number: int) -> None:
+    folder = place.uri(MESSAGES, f"batch={number:012d}")
+    batch.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(folder)
+
+
+def _write_delta(place: Archive, batch: DataFrame, number: int) -> None:
+    write = batch.write.format(DELTA).mode("append").partitionBy(*_PARTITIONS).option("mergeSchema", "true")
+    write.option("txnAppId", place.identifier).option("txnVersion", number).save(place.uri(DELTA))
+
+
+def require_delta(spark: SparkSession) -> None:
+    """
+    Raises:
+        ArchiveError: this Spark has no Delta, with what to install.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    extension = "io.delta.sql.DeltaSparkSessionExtension"
+    try:
+        spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(extension)  # type: ignore[union-attr]
+    except Py4JJavaError:
+        raise ArchiveError(
+            f"The format delta needs Delta Lake, which this Spark ({spark.version}) does not have. Start it with a "
+            "release of Delta that is made for it: spark.jars.packages=io.delta:delta-spark_2.13:VERSION and "
+            f"spark.sql.extensions={extension} (and pip install delta-spark==VERSION). "
+            "The format parquet needs nothing."
+        ) from None
 
 
 def settle_archive(path: str, options: Mapping[str, str]) -> int:
@@ -161,11 +223,11 @@ def settle_archive(path: str, options: Mapping[str, str]) -> int:
 def read_archive(spark: SparkSession, path: str) -> DataFrame:
     """Everything in an archive, with the columns of the source and the day as ``date``."""
     place = Archive(path)
-    place.check()
+    if place.check() == DELTA:
+        require_delta(spark)
+        return spark.read.format(DELTA).load(place.uri(DELTA))
     folders = place.folders()
     if not folders:
-        from msmq.spark.schema import Table
-
         return spark.createDataFrame([], f"{Table().ddl}, `date` DATE")
     read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
     return read.parquet(*(place.uri(MESSAGES, name) for name in folders)).drop("batch")
@@ -173,8 +235,13 @@ def read_archive(spark: SparkSession, path: str) -> DataFrame:
 
 def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
     """Write the folders of an archive as one, with one file for each queue and day; gives how many there were. While
-    it is archived to, the last folder may be written anew: compaction leaves it alone."""
+    it is archived to, the last folder may be written anew: compaction leaves it alone. For a Delta table, which Delta
+    compacts, it gives 0."""
     place = Archive(path)
+    if place.check() == DELTA:
+        require_delta(spark)
+        spark.sql(f"OPTIMIZE delta.`{place.uri(DELTA)}`")
+        return 0
     place.prepare()
     old = place.folders()[:-1]
     if len(old) < max(least, 2):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msmq.spark.page import MOST_CHARTS, MOST_STEPS, _nice, _short, _volume, page
+from msmq.spark.page import MOST_CHARTS, MOST_ROWS, MOST_STEPS, _nice, _short, _volume, page
 from msmq.spark.report import Report
 from tests.spark.browser import Read, dom
 
@@ -44,7 +44,7 @@ FOUND = Report(
         hour(DEAD, 1, 2, failures=2),
     ],
     queues=[figures("orders", 1_235, failures=5), figures(DEAD, 2, failures=2)],
-    failures=[why("orders", 1, 5), why(DEAD, 1, 2)],
+    failures=[why("orders", 0, 4), why("orders", 1, 5), why(DEAD, 1, 2)],
     dead_reasons=[why(DEAD, 1, 2)],
     dead_letters=[{"destination_queue": None, "label": EVIL, "reason": "too late", "messages": 2}],
     made=MADE,
@@ -73,8 +73,13 @@ def test_the_tables_have_the_figures(seen: Read) -> None:
         [DEAD, "2026-03-01 13:00", "2", "2"],
     ]
     assert seen.tables["traffic"][3][-1] == "-", "no latency is known"
-    assert seen.tables["failures"][1] == ["orders", "2026-03-01 13:00", "too late", "5"]
-    assert seen.tables["dead-reasons"][1:] == [[DEAD, "2026-03-01 13:00", "too late", "2"]]
+    assert seen.tables["failures"][1:] == [["orders", "too late", "9"], [DEAD, "too late", "2"]]
+    assert seen.tables["failures-by-hour"][1:3] == [
+        ["orders", "2026-03-01 12:00", "too late", "4"],
+        ["orders", "2026-03-01 13:00", "too late", "5"],
+    ]
+    assert seen.tables["dead-reasons"][1:] == [[DEAD, "too late", "2"]]
+    assert seen.tables["dead-reasons-by-hour"][1:] == [[DEAD, "2026-03-01 13:00", "too late", "2"]]
     assert seen.texts[:5] == ["1,237", "1.2 MB", "2", "7", "2"]
 
 
@@ -117,6 +122,13 @@ def test_many_queues() -> None:
     assert "3 quieter queues" in text
 
 
+def test_a_page_has_an_end() -> None:
+    traffic = [hour("orders", hours, hours) for hours in reversed(range(MOST_ROWS + 9))]
+    text = page(Report(traffic, [figures("orders", 1)], [], [], [], MADE))
+    assert f"The latest {MOST_ROWS:,} of {MOST_ROWS + 9:,}" in text
+    assert text.count("<tr>") == 2 + 1 + MOST_ROWS
+
+
 def test_messages_without_times() -> None:
     text = page(Report([figures("q", 1) | {"hour": None}], [figures("q", 1)], [], [], [], MADE))
     assert "No times are known." in text
@@ -124,7 +136,7 @@ def test_messages_without_times() -> None:
 
 @pytest.mark.parametrize(
     ("highest", "top"),
-    [(0, 1), (1, 1), (3, 3), (10, 10), (11, 12), (101, 120), (1_300, 1_600), (9_999, 10_000)],
+    [(0, 1), (1, 1), (3, 4), (10, 10), (11, 12), (101, 120), (1_300, 1_600), (9_999, 10_000)],
 )
 def test_the_end_of_an_axis(highest: int, top: int) -> None:
     assert _nice(highest) == top

@@ -7,6 +7,7 @@ a chart shows for a queue. Long times are drawn in steps of several hours, so th
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -15,6 +16,7 @@ from msmq.spark.report import Report, is_dead_letter_queue
 
 MOST_CHARTS: Final = 40
 """Queues with charts; tables have all."""
+MOST_ROWS: Final = 2_000
 MOST_STEPS: Final = 120
 _STEPS_H: Final = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)
 _WIDTH, _HEIGHT = 640, 150
@@ -42,6 +44,7 @@ th, td { text-align: left; padding: .45rem .75rem; border-bottom: 1px solid var(
 tr:last-child td { border-bottom: 0; }
 th { color: var(--soft); font-weight: 500; font-size: .85rem; white-space: nowrap; }
 td.number, th.number { text-align: right; white-space: nowrap; } td { overflow-wrap: anywhere; }
+td:not(.number) { min-width: 9rem; }
 details { margin-top: .75rem; } summary { cursor: pointer; color: var(--soft); padding: .25rem 0; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 11px; }
 .grid { stroke: var(--line); } .bar { fill: var(--bar); } .bar.failed { fill: var(--bad); }
@@ -58,6 +61,7 @@ _FIGURES: Final = (
 _QUEUES: Final = (("Queue", "queue"), *_FIGURES)
 _TRAFFIC: Final = (("Queue", "queue"), ("Hour", "hour"), *_FIGURES)
 _FAILURES: Final = (("Queue", "queue"), ("Hour", "hour"), ("Reason", "reason"), ("Messages", "messages"))
+_REASONS: Final = (("Queue", "queue"), ("Reason", "reason"), ("Messages", "messages"))
 _LETTERS: Final = (
     ("Sent to", "destination_queue"), ("Label", "label"), ("Reason", "reason"), ("Messages", "messages"),
 )  # fmt: skip
@@ -73,16 +77,18 @@ def page(found: Report) -> str:
     more = len(found.queues) - MOST_CHARTS
     left_out = f"<p>{more:,} quieter queues are in the tables.</p>" if more > 0 else ""
     grid = f'<div class="charts">{charts}</div>{left_out}' if charts else _NONE
-    by_hour = f"<details><summary>By hour</summary>{_table('traffic', found.traffic, _TRAFFIC)}</details>"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Queues</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>
 <h1>Queues</h1><p>{_period(found)} Made {found.made:%Y-%m-%d %H:%M} UTC; all times are UTC.</p>
 {_tiles(found)}
-<h2>Traffic and latency</h2>{_table("queues", found.queues, _QUEUES)}{by_hour if found.traffic else ""}
+<h2>Traffic and latency</h2>{_table("queues", found.queues, _QUEUES)}
+{_by_hour("traffic", found.traffic, _TRAFFIC)}
 <h2>By queue and hour</h2>{grid}
-<h2>Failures</h2>{_table("failures", found.failures, _FAILURES)}
-<h2>Why messages are dead letters</h2>{_table("dead-reasons", found.dead_reasons, _FAILURES)}
+<h2>Failures</h2>{_table("failures", _summed(found.failures), _REASONS)}
+{_by_hour("failures-by-hour", found.failures, _FAILURES)}
+<h2>Why messages are dead letters</h2>{_table("dead-reasons", _summed(found.dead_reasons), _REASONS)}
+{_by_hour("dead-reasons-by-hour", found.dead_reasons, _FAILURES)}
 <h2>Most frequent dead letters</h2>{_table("dead-letters", found.dead_letters, _LETTERS)}
 </body></html>
 """
@@ -135,6 +141,31 @@ def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[st
     )
     table = f'<table id="{name}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="card scroll">{table}</div>'
+
+
+def _by_hour(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> str:
+    """A table to unfold, with the latest hours if there are too many for a page."""
+    if not rows:
+        return ""
+    shown = (
+        sorted(rows, key=lambda row: row["hour"] or datetime.min)[-MOST_ROWS:]
+        if len(rows) > MOST_ROWS
+        else rows
+    )
+    note = (
+        f"<p>The latest {MOST_ROWS:,} of {len(rows):,}; without --page all are printed.</p>"
+        if shown != rows
+        else ""
+    )
+    return f"<details><summary>By hour</summary>{note}{_table(name, shown, columns)}</details>"
+
+
+def _summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Queues and reasons, most frequent first, whatever the hour."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        sums[row["queue"], row["reason"]] += row["messages"]
+    return [{"queue": queue, "reason": why, "messages": count} for (queue, why), count in sums.most_common()]
 
 
 def _class(key: str) -> str:
@@ -235,7 +266,6 @@ def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
                 number = axis.number(row["hour"])
                 values[number] = max(values.get(number, 0), row[key])
     top = _nice(max(max(values.values()) for values in found.values()))
-    radius = 2.5 if axis.count <= 48 else 1.6
     marks = ""
     for key, values in found.items():
         short = key.removeprefix("latency_")
@@ -246,11 +276,12 @@ def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
         for run in _runs(points):
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _, _ in run)
             marks += f'<polyline class="line {short}" points="{path}"/>'
-        marks += "".join(
-            f'<circle class="dot {short}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
-            f"<title>{axis.time(number):%Y-%m-%d %H:%M}: {short} {value:,} s</title></circle>"
-            for x, y, number, value in points
-        )
+            radius = 2.5 if len(run) == 1 or axis.count <= 48 else 1.6  # a dot alone must be seen
+            marks += "".join(
+                f'<circle class="dot {short}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
+                f"<title>{axis.time(number):%Y-%m-%d %H:%M}: {short} {value:,} s</title></circle>"
+                for x, y, number, value in run
+            )
     return _svg("latency", _grid(top) + marks + axis.labels())
 
 
@@ -265,15 +296,15 @@ def _runs(points: Iterable[_Point]) -> list[list[_Point]]:
             runs[-1].append(point)
         else:
             runs.append([point])
-    return [run for run in runs if len(run) > 1]
+    return runs
 
 
 def _nice(highest: int) -> int:
-    """The end of an axis: the next number of one digit and zeros, or one in between where that leaves much empty."""
+    """The end of an axis: a round number whose half is one too, as near as there is."""
     power = 1
     while highest > 10 * power:
         power *= 10
-    steps = (*range(1, 11),) if power == 1 else (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
+    steps = (1, 2, 4, 6, 8, 10) if power == 1 else (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
     return int(next(step * power for step in steps if step * power >= highest))
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from msmq.spark import replay as replaying
 from msmq.spark.archive import archive
-from msmq.spark.replay import replay
+from msmq.spark.replay import ReplayError, replay
 from tests.spark.support import LEDGER, ORDERS, Server, environment, eventually
 
 
@@ -44,7 +44,11 @@ def test_a_replay_goes_on_where_it_was(
     assert seen == [10, 20, 25]
     assert server.bodies(LEDGER) == [f"order {number:02}" for number in range(25)]
     assert replay(messages, options, name="test") == 0, "it was done"
-    assert replay(messages, options, name="test", again=True) == 25
+    server.send(["order 25"], label="wanted")
+    assert replay(messages, options, name="test") == 1, "what has come since"
+    with pytest.raises(ReplayError, match="not those"):
+        replay(messages.where("lookup_id % 5 > 0"), options, name="test")
+    assert replay(messages, options, name="test", again=True) == 26
 
 
 def command(server: Server, folder: Path, *more: str) -> subprocess.Popen[bytes]:

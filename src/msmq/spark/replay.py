@@ -1,7 +1,9 @@
 """From an archive back into queues, in the order of arrival, at a chosen rate.
 
 What was sent is written down in a ledger of the queue manager, like that of the sink: a replay that was killed goes on
-where it was. Into transactional queues every message goes exactly once; into others the last few may come again.
+where it was. Into transactional queues every message goes exactly once; into others the last few may come again. The
+ledger also has the last row that was sent: when rows have come in front of it, or are gone, nobody could say which were
+sent, and the replay refuses to go on.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from msmq.client.connection import Connection
-from msmq.errors import MsmqError, QueueNotFoundError
+from msmq.errors import IoTimeoutError, QueueNotFoundError
 from msmq.spark.rows import Letter, Letters
 from msmq.spark.schema import Table
 from msmq.spark.sink import SinkOptions, Sorter, send_once
@@ -33,6 +35,10 @@ _COLUMNS: Final = (
 """What is sent again. Time limits are those of the first sending and long over; they are not."""
 
 
+class ReplayError(ValueError):
+    """A replay that cannot go on where it was."""
+
+
 def replay(
     messages: DataFrame,
     options: Mapping[str, str],
@@ -44,7 +50,11 @@ def replay(
 ) -> int:
     """Send the messages of a table; gives how many were sent now. ``options`` are those of the sink; without ``queue``
     each goes to the queue it came from. ``name`` tells this replay from others: under the same name it goes on where it
-    was, or does nothing when it was done, unless it is to begin ``again``."""
+    was, or does nothing when it was done, unless it is to begin ``again``.
+
+    Raises:
+        ReplayError: it was begun with other messages.
+    """
     ordered = messages.select(*_COLUMNS).orderBy("arrived_time", "queue", "lookup_id")
     rows = (row.asDict() for row in ordered.toLocalIterator())
     return asyncio.run(_replay(rows, options, name, rate, again, progress))
@@ -71,8 +81,17 @@ async def _replay(
         if again:
             with suppress(QueueNotFoundError):
                 await mq.delete_queue(ledger)
-        number = await _chunks_done(mq, ledger)
-        skipped = sum(1 for _ in islice(rows, number * CHUNK))
+        number, before, last = await _done(mq, ledger)
+        skipped = 0
+        row: dict[str, Any] | None = None
+        for row in islice(rows, before):  # noqa: B007  # the last is looked at
+            skipped += 1
+        if last is not None and (row is None or _place(row) != last):
+            raise ReplayError(
+                f"The messages are not those that this replay began with: {skipped:,} in, there is another "
+                "than the one that was sent last. Choose messages that stay the same, by their date for example, "
+                "or begin anew."
+            )
         progress(skipped)
         clock = asyncio.get_running_loop().time
         begun = clock()
@@ -80,7 +99,8 @@ async def _replay(
             sorter = Sorter(mq, chosen, Letters(options, _COLUMNS))
             batch = pa.RecordBatch.from_pylist(chunk, schema=schema)
             held = [letter async for parcel in sorter.transactional(iter([batch])) for letter in parcel]
-            await send_once(mq, ledger, number, _one(held))
+            note = {"last": _place(chunk[-1]), "rows": skipped + sent + len(chunk)}
+            await send_once(mq, ledger, number, _one(held), note=note)
             number += 1
             sent += len(chunk)
             progress(skipped + sent)
@@ -94,8 +114,15 @@ async def _one(letters: list[Letter]) -> AsyncIterator[list[Letter]]:
         yield letters
 
 
-async def _chunks_done(mq: Connection, ledger: str) -> int:
-    with suppress(MsmqError):
-        message = await mq.queue(ledger).peek()
-        return int(json.loads(message.body)["batch"]) + 1
-    return 0
+def _place(row: Mapping[str, Any]) -> list[str]:
+    """What tells a row from others, as JSON can hold it."""
+    return [str(row[name]) for name in ("arrived_time", "queue", "lookup_id")]
+
+
+async def _done(mq: Connection, ledger: str) -> tuple[int, int, list[str] | None]:
+    """How many chunks were sent, how many rows, and the last of these."""
+    with suppress(QueueNotFoundError, IoTimeoutError):
+        message = await mq.queue(ledger).peek(timeout=0)
+        said = json.loads(message.body)
+        return said["batch"] + 1, said["rows"], said["last"]
+    return 0, 0, None

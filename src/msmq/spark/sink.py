@@ -27,6 +27,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -251,10 +252,15 @@ class Digest:
 
 
 async def send_once(
-    mq: Connection, ledger: str, batch: int, parcels: AsyncIterator[list[Letter]], timeout_s: float = 30
+    mq: Connection,
+    ledger: str,
+    batch: int,
+    parcels: AsyncIterator[list[Letter]],
+    timeout_s: float = 30,
+    note: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Send messages in a transaction that also says so in the ledger, unless it says so already. Gives whether it
-    did."""
+    """Send messages in a transaction that also says so in the ledger, with a ``note``, unless it says so already. Gives
+    whether it did."""
     with suppress(QueueExistsError):
         await mq.create_queue(ledger, transactional=True, label=_TOKEN_LABEL)
     async with asyncio.timeout(timeout_s) as limit:
@@ -272,7 +278,7 @@ async def send_once(
                     for letter in letters:
                         digest.add(letter)
                     await _send(mq, letters, transaction)
-                said = json.dumps({"batch": batch, "sent": digest.value()}).encode()
+                said = json.dumps({"batch": batch, "sent": digest.value(), **note}).encode()
                 await transaction.send(ledger, said, label=_TOKEN_LABEL)
                 await transaction.commit()
                 return False

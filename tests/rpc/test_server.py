@@ -8,7 +8,7 @@ import pytest
 
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
-from msmq.rpc.interface import Interface, Operation
+from msmq.rpc.interface import Call, Interface, Operation, Promise
 from msmq.rpc.mgmt import Nothing
 from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
 from msmq.rpc.security import Credentials
@@ -245,11 +245,82 @@ async def body_versions() -> None:
                     await RpcClient.connect(HOST, running.port, interface)
 
 
+def at_once(running: Running) -> list[Promise]:
+    """Have ECHO answered without a task, and WAIT by a promise; gives those, which keep what becomes of them."""
+    promises: list[Promise] = []
+    echoes = running.echoes
+
+    def wait(call: Call, request: Number) -> Promise:
+        promises.append(
+            Promise(
+                lambda: echoes.dropped.append(request.number), lambda: echoes.cancelled.append(request.number)
+            )
+        )
+        return promises[-1]
+
+    def opened(call: Call, request: Number) -> Handle:
+        return Handle(call.open_handle(request.number, echoes.run_down.append))
+
+    running.server.register(ECHOES, {0: lambda call, request: request, 2: wait, 4: opened})
+    return promises
+
+
+async def body_together() -> None:
+    """Answers that are known at once are written together, in the order of the calls."""
+    async with serving() as running:
+        at_once(running)
+        async with await connect(running, None) as client:
+            before = running.server.statistics.packets_out
+            calls = [client.call(ECHO, Data(1, bytes((n,)))) for n in range(8)]
+            assert [answer.data[0] for answer in await asyncio.gather(*calls)] == list(range(8))
+            assert running.server.statistics.packets_out - before <= 2
+
+
+async def body_promises() -> None:
+    async with serving() as running:
+        promises = at_once(running)
+        async with await connect(running) as client:
+            waits = [asyncio.create_task(client.call(WAIT, Number(n))) for n in range(3)]
+            await eventually(lambda: len(promises) == 3)
+            assert (await client.call(ECHO, Data(1, b"x"))).data == b"x"
+            client.cancel_calls()
+            await eventually(lambda: running.echoes.cancelled == [0, 1, 2])
+            promises[1].answer(Number(7))
+            assert (await waits[1]).number == 7
+            promises[0].answer(RpcFault(FaultStatus.ACCESS_DENIED))
+            with pytest.raises(RpcFault):
+                await waits[0]
+            waits[2].cancel()
+            await eventually(lambda: running.echoes.dropped == [2])
+            promises[2].answer(Number(2))
+            assert (await client.call(ECHO, Data(1, b"y"))).data == b"y"
+
+
+async def body_lost_promises() -> None:
+    """They are abandoned before the handles are run down."""
+    async with serving() as running:
+        promises = at_once(running)
+        client = await connect(running)
+        await client.call(OPEN, Number(9))
+        wait = asyncio.create_task(client.call(WAIT, Number(5)))
+        await eventually(lambda: promises)
+        assert running.echoes.run_down == []
+        client.abort()
+        with pytest.raises(RpcConnectionError):
+            await wait
+        await eventually(lambda: running.echoes.dropped == [5])
+        await eventually(lambda: running.echoes.run_down == [9])
+        promises[0].answer(Number(5))
+
+
 BODIES = {
     "a call that waits keeps no other waiting": body_waiting,
     "a cancel asks for an early answer": body_cancel,
     "an orphaned call is stopped": body_orphan,
     "a lost connection": body_lost,
+    "answers that are known at once": body_together,
+    "promises": body_promises,
+    "promises of a lost connection": body_lost_promises,
     "association groups": body_groups,
     "closing a handle twice": body_handles,
     "faults": body_faults,

@@ -303,7 +303,7 @@ async def body_lost_promises() -> None:
         client = await connect(running)
         await client.call(OPEN, Number(9))
         wait = asyncio.create_task(client.call(WAIT, Number(5)))
-        await eventually(lambda: promises)
+        await eventually(lambda: len(promises) == 1)
         assert running.echoes.run_down == []
         client.abort()
         with pytest.raises(RpcConnectionError):

@@ -16,7 +16,7 @@ from msmq.errors.base import failed
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Operation
 from msmq.rpc.ndr import Parameters
-from msmq.rpc.status import FaultStatus, RpcConnectionError, RpcFault
+from msmq.rpc.status import FaultStatus, RpcConnectionError, RpcError, RpcFault
 
 Q = TypeVar("Q", bound=Parameters)
 R = TypeVar("R", bound=Parameters)
@@ -26,10 +26,15 @@ async def call(client: RpcClient, operation: Operation[Q, R], request: Q) -> R:
     """One call. A thrown HRESULT, a fault and a lost connection are told apart by the class of the error only."""
     try:
         return await client.call(operation, request)
-    except RpcFault as fault:
-        raise _error_of(fault, operation.name) from fault
-    except RpcConnectionError as error:
-        raise RemoteMachineNotAvailableError(f"{operation.name}: {error}") from error
+    except (RpcFault, RpcConnectionError) as error:
+        raise error_of(error, operation.name) from error
+
+
+def error_of(error: RpcError, name: str) -> MQError:
+    """What the failure of a call means to its caller."""
+    if isinstance(error, RpcFault):
+        return _error_of(error, name)
+    return RemoteMachineNotAvailableError(f"{name}: {error}")
 
 
 def _error_of(fault: RpcFault, name: str) -> MQError:

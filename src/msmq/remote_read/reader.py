@@ -86,42 +86,63 @@ async def browse(
     seen = first.lookup_id
     width = max(-(-(last - seen) // max(chains, 1)), 1)
     bounds = [*range(seen, last, width), last]
-    spans = list(pairwise(bounds))
-    tasks = [asyncio.ensure_future(_follow(queue, start, end, max_body)) for start, end in spans]
+    following = [_Chain(queue, start, end, max_body) for start, end in pairwise(bounds)]
+    for chain in following:
+        chain.follow()
     try:
-        for (_, end), task in zip(spans, tasks, strict=True):
-            found, whole = await task
-            for message in found:
+        for chain in following:
+            whole = await chain.done
+            for message in chain.found:
                 seen = message.lookup_id
                 yield message
-            while not whole and seen < end:
+            while not whole and seen < chain.end:
                 behind = await _next(queue, seen, max_body)
-                if behind is None or behind.lookup_id > end:
+                if behind is None or behind.lookup_id > chain.end:
                     break
                 seen = behind.lookup_id
                 yield behind
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for chain in following:
+            chain.stop()
 
 
-async def _follow(
-    queue: RemoteQueue, start: int, end: int, max_body: int
-) -> tuple[list[RemoteMessage], bool]:
-    """The messages behind ``start`` up to ``end``; and whether these are certainly all."""
-    found: list[RemoteMessage] = []
-    place = start
-    while place < end:
-        try:
-            message = await queue.peek(place, Action.LOOKUP_PEEK_NEXT, max_body=max_body)
-        except MessageNotFoundError:
-            return found, False
-        if message.lookup_id > end:
-            break
-        found.append(message)
-        place = message.lookup_id
-    return found, True
+class _Chain:
+    """The messages of a span, each asked for when the one before it has come."""
+
+    def __init__(self, queue: RemoteQueue, start: int, end: int, max_body: int) -> None:
+        self._queue = queue
+        self._place = start
+        self._max_body = max_body
+        self.end = end
+        self.found: list[RemoteMessage] = []
+        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Whether what was found is certainly all."""
+
+    def follow(self) -> None:
+        self._queue.peek_then(self._place, Action.LOOKUP_PEEK_NEXT, self._came, max_body=self._max_body)
+
+    def stop(self) -> None:
+        """Ask for no more; the one that is under way may come."""
+        self.done.cancel()
+        if self.done.done() and not self.done.cancelled():
+            self.done.exception()  # nobody is left to care
+
+    def _came(self, found: RemoteMessage | MQError) -> None:
+        if self.done.done():
+            return
+        if isinstance(found, MessageNotFoundError):
+            self.done.set_result(False)
+        elif isinstance(found, MQError):
+            self.done.set_exception(found)
+        elif found.lookup_id > self.end:
+            self.done.set_result(True)
+        else:
+            self.found.append(found)
+            self._place = found.lookup_id
+            if self._place < self.end:
+                self.follow()
+            else:
+                self.done.set_result(True)
 
 
 async def _next(queue: RemoteQueue, after: int, max_body: int) -> RemoteMessage | None:

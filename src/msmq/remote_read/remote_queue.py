@@ -23,7 +23,8 @@ from msmq.errors import (
 )
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action
-from msmq.remote_read.calling import call, check_status
+from msmq.remote_read.calling import call, check_status, error_of
+from msmq.rpc.status import RpcConnectionError, RpcError
 from msmq.wire.headers import USER_TH
 from msmq.wire.message import UserMessage
 from msmq.wire.queue_format import QueueFormat
@@ -256,6 +257,36 @@ class RemoteQueue:
             return read_message(reply, max_body)
         except DecodeError as error:
             raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
+
+    def peek_then(
+        self,
+        lookup_id: int,
+        action: Action,
+        deliver: Callable[[RemoteMessage | MQError], None],
+        *,
+        max_body: int = WHOLE,
+    ) -> None:
+        """One peek by lookup identifier whose result is delivered to a function, at the price of no task; see
+        `RpcClient.send`."""
+        name = idl.R_START_RECEIVE.name
+
+        def arrived(reply: idl.StartReceiveReply | RpcError) -> None:
+            try:
+                if isinstance(reply, RpcError):
+                    raise error_of(reply, name)
+                if reply.status:
+                    check_status(reply.status)
+                deliver(read_message(reply, max_body))
+            except DecodeError as error:
+                deliver(MessageStorageFailedError(f"The message cannot be put together: {error}"))
+            except MQError as error:
+                deliver(error)
+
+        start = self._start(action, lookup_id, None, 0, self._next_request(), max_body)
+        try:
+            self.host.client.send(idl.R_START_RECEIVE, start, arrived)
+        except RpcConnectionError as error:
+            deliver(error_of(error, name))
 
     def _next_request(self) -> int:
         self._request_id = self._request_id % 0xFFFFFFFF + 1

@@ -530,9 +530,10 @@ class Parameters:
 
 
 def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
+    if not names:
+        return lambda value: ()
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda value: (get(value),)
 
 
 T = TypeVar("T", bound=Struct | Parameters)

@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from msmq.server.group_commit import GroupCommit
 from msmq.store import HEAD_SIZE, RealDisk, Store, StoreFailedError, StoreFullError
 from tests.server.support import eventually, run
@@ -47,6 +49,29 @@ def test_with_nothing_to_wait_for_it_is_now(tmp_path: Path) -> None:
         commit.when_durable(lambda: called.append(1))
         assert called == [1]
         assert slow.writes == 0
+        slow.store.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("patient", [False, True], ids=["in a hurry", "patient"])
+def test_who_has_patience_lets_the_loop_go_on(tmp_path: Path, patient: bool) -> None:
+    """One who waits alone has the disk at once; a patient one has it written beside the loop."""
+
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[int] = []
+        slow.append()
+        commit.when_durable(lambda: called.append(threading.get_ident()), patient=patient)
+        if patient:
+            slow.gate.clear()
+            await eventually(lambda: commit._writing is not None)
+            assert not called, "the loop goes on, the disk does not"
+            slow.gate.set()
+        await eventually(lambda: called)
+        assert called == [threading.get_ident()]
+        assert slow.writes == 1
         slow.store.close()
 
     run(test)

@@ -26,7 +26,7 @@ def test_the_manager_keeps_its_word(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_damage_costs_one_message_and_is_told(seed: int) -> None:
-    simulation = run(seed, STEPS, damaging=True)
+    simulation = run(seed, 2 * STEPS, damaging=True)
     assert simulation.damaged
 
 

@@ -1,0 +1,167 @@
+"""A stream on the short line, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msmq
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import END, GREETING, MESSAGE, frame
+from msmq.client.line import LineStream, open_line
+from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
+from msmq.client.stream import GrpcStream
+from msmq.errors import MsmqError, QueueNotFoundError
+from tests.api.support import QUEUE, address, daemon
+from tests.client.support import Restartable
+from tests.server.support import eventually, run
+
+
+class Ends:
+    """What a stream said."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+        self.errors: list[MsmqError] = []
+        self.strangers = 0
+
+    def stranger(self) -> None:
+        self.strangers += 1
+
+    async def open(self, path: Path | str, name: str) -> LineStream:
+        return await open_line(str(path), name, self.replies.append, self.errors.append, self.stranger)
+
+
+def test_an_orderly_end_and_an_error(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path):
+            seen = Ends()
+            transact = await seen.open(tmp_path / "api", "Transact")
+            transact.put(pb.TransactRequest(begin=pb.Begin()))
+            transact.put(pb.TransactRequest(commit=pb.Commit()))
+            await transact.close()
+            assert [reply.WhichOneof("reply") for reply in seen.replies] == ["transaction", "committed"]
+            assert transact.over
+            transact.put(pb.TransactRequest(begin=pb.Begin()))  # nobody hears it
+            failing = Ends()
+            receive = await failing.open(tmp_path / "api", "Receive")
+            receive.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=".\\private$\\none")))
+            await eventually(lambda: failing.errors)
+            assert isinstance(failing.errors[0], QueueNotFoundError)
+            await receive.close()
+            assert len(failing.errors) == 1
+
+    run(test)
+
+
+def test_nobody_there() -> None:
+    async def test() -> None:
+        with pytest.raises(FileNotFoundError):
+            await Ends().open("/nonexistent/api", "Receive")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "strangers", "told"),
+    [
+        (b"\0\0\x12\4\0\0\0\0\0", 1, "Somebody else"),
+        (b"", 0, "broke"),
+        (GREETING + b"\n", 0, "broke"),
+        (GREETING + b"\n" + b"\xff" * 5, 0, "understood"),
+        (GREETING + b"\n" + b"".join(frame(MESSAGE, b"\xff\xff")), 0, "understood"),
+        (GREETING + b"\n" + b"".join(frame(END)), 0, "ended"),
+    ],
+    ids=["HTTP/2", "nothing", "greeting", "no frame", "no message", "end"],
+)
+@pytest.mark.parametrize("step", [1, 1000])
+def test_what_a_server_may_say(tmp_path: Path, answer: bytes, strangers: int, told: str, step: int) -> None:
+    async def test() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()
+            for start in range(0, len(answer), step):
+                writer.write(answer[start : start + step])
+                await writer.drain()
+                await asyncio.sleep(0)
+            writer.close()
+
+        server = await asyncio.start_unix_server(serve, tmp_path / "api")
+        seen = Ends()
+        stream = await seen.open(tmp_path / "api", "Receive")
+        await eventually(lambda: seen.errors)
+        (error,) = seen.errors
+        assert isinstance(error, ConnectionLostError)
+        assert told in str(error)
+        assert seen.strangers == strangers
+        assert stream.over
+        server.close()
+
+    run(test)
+
+
+def test_the_client_uses_the_line_on_unix_sockets_only(tmp_path: Path) -> None:
+    async def test() -> None:
+        kinds = []
+        async with daemon(tmp_path) as running:
+            for kind in ("unix", "127"):
+                async with msmq.connect(address(running, kind)) as mq:
+                    stream = await mq.stream("Transact", lambda _: None, lambda _: None)
+                    kinds.append(type(stream))
+                    await stream.close()
+        assert kinds == [LineStream, GrpcStream]
+
+    run(test)
+
+
+def test_where_somebody_else_answers_grpc_goes_on(tmp_path: Path) -> None:
+    """A proxy of gRPC knows no lines."""
+
+    async def test() -> None:
+        async with daemon(tmp_path) as running:
+            assert running.door is not None
+            async with msmq.connect(address(running)) as own:
+                await own.create_queue(QUEUE)
+                await own.queue(QUEUE).send(b"through")
+            proxy = tmp_path / "proxy"
+
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                first = await reader.read(1 << 16)
+                if first.startswith(GREETING):
+                    writer.write(b"\0\0\x12\4\0\0\0\0\0")
+                    writer.close()
+                    return
+                inner_reader, inner_writer = await asyncio.open_unix_connection(tmp_path / "api")
+                inner_writer.write(first)
+                await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
+
+            server = await asyncio.start_unix_server(serve, proxy)
+            async with msmq.connect(f"unix:{proxy}") as mq, mq.queue(QUEUE).receiver() as receiver:
+                message = await receiver.receive(10)
+                assert message.body == b"through"
+                await message.acknowledge()
+                assert not mq._line_path
+            server.close()
+
+    run(test)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+def test_a_server_that_has_just_gone_is_waited_for(tmp_path: Path) -> None:
+    """gRPC may not know yet; nobody waits longer than the connection's time-out."""
+
+    async def test() -> None:
+        async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=0.2) as mq:
+            mq._line_path = str(tmp_path / "gone")
+            with pytest.raises(ServerNotAvailableError, match="cannot be reached"):
+                await mq.stream("Transact", lambda _: None, lambda _: None)
+
+    run(test)

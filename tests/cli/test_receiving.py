@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -154,6 +155,26 @@ def test_move_within_a_queue_and_across(live: Live) -> None:
     live.good("move", third, queue, "--all")
     assert live.bodies(queue) == ["x", "x", "x"]
     assert live.bodies(third) == []
+
+
+@pytest.mark.parametrize("kinds", [("", ""), ("--transactional", ""), ("", "--transactional")])
+def test_a_move_that_is_interrupted(live: Live, kinds: tuple[str, str]) -> None:
+    """Killed at some moment or other: each message is in one of the two queues, and in one only."""
+    source, target = (live.queue(*filter(None, (kind,))) for kind in kinds)
+    live.good("send", source, "--body", "x", "--count", "300")
+    for number, message in enumerate(live.objects("peek", source, "--all")):
+        assert message["body"] == "x", number
+    command = [sys.executable, "-m", "msmq", "--server", live.socket, "move", source, target, "--all"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while process.poll() is None and not live.object("queue", "show", target)["messages"]:
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=30)
+    counts = [live.object("queue", "show", queue)["messages"] for queue in (source, target)]
+    assert sum(counts) == 300
+    assert counts[1]
+    live.good("move", source, target, "--all")
+    assert live.object("queue", "show", target)["messages"] == 300
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from msmq.api.browsing import BrowseCalls
 from msmq.api.callers import Callers
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
+from msmq.api.exchanging import ExchangeCalls
 from msmq.api.line import METHODS, Conversation
 from msmq.api.receiving import ReceiveCalls
 from msmq.api.sending import SendCalls
@@ -42,6 +43,7 @@ class Service:
             BrowseCalls(desk),
             SpanCalls(desk),
             TransactCalls(desk),
+            ExchangeCalls(desk),
             AdministrationCalls(desk),
             CertificateCalls(desk, host.recovered),
             StatisticsCalls(desk),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -19,7 +20,8 @@ LIST_HELP = (
     "  msmq dead-letter list --json | jq -r '[.label, .dead_letter_reason] | @tsv'"
 )
 RESEND_HELP = (
-    "Send dead letters to their destination once more; each leaves the dead-letter queue when its copy is safe.\n\n"
+    "Send dead letters to their destination once more; each leaves the dead-letter queue in the same step, so that an "
+    "interruption neither loses nor doubles one.\n\n"
     "Examples:\n\n  msmq dead-letter resend --all\n\n  msmq dead-letter resend --id 4503599627370497"
 )
 QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$")
@@ -71,17 +73,20 @@ def resend(
     from msmq.cli.receiving import transactional
     from msmq.cli.records import again
     from msmq.cli.showing import print_json, several
+    from msmq.errors import MessageNotFoundError
 
     if not lookup_id and not everything:
         fail(ctx, "say which: --id LOOKUP_ID or --all", 2)
 
     async def action(mq: msmq.Connection) -> int:
         wanted = [letter for letter in await _all(mq) if everything or letter.lookup_id in (lookup_id or ())]
+        sent = 0
         for letter in wanted:
             kind = await transactional(mq, letter.destination)
-            await mq.queue(letter.destination).send(again(letter, kind))
-            await mq.queue(letter.queue).lookup(letter.lookup_id, receive=True)
-        return len(wanted)
+            with suppress(MessageNotFoundError):  # somebody else was quicker
+                await mq.queue(letter.queue).exchange(letter, letter.destination, again(letter, kind))
+                sent += 1
+        return sent
 
     count = perform(ctx, action)
     print_json({"messages": count}) if as_json else print(f"sent {several(count, 'dead letter')} again")

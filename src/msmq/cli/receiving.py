@@ -38,9 +38,8 @@ FOLLOW_HELP = (
 )
 MOVE_HELP = (
     "Move messages to a subqueue, or to another queue.\n\n"
-    "Between a queue and its subqueues the very messages move. To another queue a copy is sent before the message is "
-    "removed: in one transaction if both queues are transactional, otherwise an interruption may leave it in both, "
-    "never in none.\n\nExamples:\n\n"
+    "Between a queue and its subqueues the very messages move. To another queue, here or elsewhere, a copy is sent and "
+    "the message removed in one step: whatever interrupts it, there is one of the two.\n\nExamples:\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;later' --all\n\n"
     "  msmq move '.\\deadletter$' '.\\private$\\orders' --label 'table *'\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;poison' --id 4503599627370497"
@@ -342,17 +341,10 @@ async def _move_across(mq: msmq.Connection, source: str, ids: list[int], target:
     from msmq.errors import MessageNotFoundError
 
     kind = await transactional(mq, target)
-    together = kind and await transactional(mq, source)
-    moved = 0
+    queue, moved = mq.queue(source), 0
     for lookup_id in ids:
         try:
-            if together:
-                async with mq.transaction() as transaction:
-                    taken = await mq.queue(source).lookup(lookup_id, receive=True, transaction=transaction)
-                    await transaction.send(target, again(taken, kind))
-            else:
-                await mq.queue(target).send(again(await mq.queue(source).lookup(lookup_id), kind))
-                await mq.queue(source).lookup(lookup_id, receive=True)
+            await queue.exchange(lookup_id, target, again(await queue.lookup(lookup_id), kind))
         except MessageNotFoundError:  # somebody else was quicker
             continue
         moved += 1

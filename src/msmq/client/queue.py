@@ -9,6 +9,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor
@@ -236,6 +237,21 @@ class Queue:
         )
         reply: pb.MoveReply = await self._connection.call("Move", request)
         return reply.messages
+
+    async def exchange(self, message: ReceivedMessage | int, target: str, other: Message) -> Receipt:
+        """Take a message out of this queue, by its lookup identifier, and send another one to the queue ``target`` in
+        its place: both or neither, whatever kind of queues these are. MessageNotFoundError when it is not there any
+        more, so that asking again after an interruption does no harm."""
+        request = pb.ExchangeRequest(
+            queue=self.name,
+            lookup_id=message if isinstance(message, int) else message.lookup_id,
+            target=target,
+            message=other.to_proto(),
+        )
+        reply: pb.SendReply = await self._connection.call("Exchange", request)
+        for failure in reply.failures:
+            raise status.from_message(failure.error)
+        return Receipt(reply.queue_manager, reply.ordinals[0], reply.lookup_ids[0])
 
     def subqueue(self, name: str) -> Queue:
         """A subqueue; it is made when it is first used."""

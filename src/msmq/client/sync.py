@@ -302,6 +302,9 @@ class SyncQueue:
     ) -> int:
         return self._loop.run(self.inner.move(messages, target, transaction=_inside(transaction)))
 
+    def exchange(self, message: ReceivedMessage | int, target: str, other: Message) -> Receipt:
+        return self._loop.run(self.inner.exchange(message, target, other))
+
     def subqueue(self, name: str) -> SyncQueue:
         return SyncQueue(self._loop, self.inner.subqueue(name))
 

@@ -517,6 +517,18 @@ class MoveReply(_message.Message):
     not_found: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class ExchangeRequest(_message.Message):
+    __slots__ = ("queue", "lookup_id", "target", "message")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    lookup_id: int
+    target: str
+    message: Message
+    def __init__(self, queue: _Optional[str] = ..., lookup_id: _Optional[int] = ..., target: _Optional[str] = ..., message: _Optional[_Union[Message, _Mapping]] = ...) -> None: ...
+
 class TransactRequest(_message.Message):
     __slots__ = ("begin", "commit", "abort")
     BEGIN_FIELD_NUMBER: _ClassVar[int]

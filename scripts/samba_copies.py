@@ -1,9 +1,10 @@
 """Copies of one object of a Samba database, very many and quickly.
 
-Run: ``/usr/bin/python3 samba_copies.py CONFIG DATABASE DN``. Standard input is JSON: a list of ``{"cn": ..., "guid": hex, "attributes": {name: text}}``. Adding an object through
-Samba takes some milliseconds, and every index that names all of them makes the next one slower. So they are written
-below Samba's modules as copies of an object that came through them, in one transaction that puts the indices aside
-and builds them anew at its end. A Samba that runs sees nothing until then. Needs Samba's ``ldb`` and nothing of ours.
+Run: ``/usr/bin/python3 samba_copies.py CONFIG DATABASE DN``. Standard input is JSON: a list of
+``{"cn": ..., "guid": hex, "attributes": {name: text}}``. Adding an object through Samba takes some milliseconds, and
+every index that names all of them makes the next one slower. So they are written below Samba's modules as copies of an
+object that came through them, in one transaction that puts the indices aside and builds them anew at its end. A Samba
+that runs sees nothing until then. Needs Samba's modules and nothing of ours.
 """
 
 import json

@@ -690,3 +690,26 @@ def test_injection(domain: Domain) -> None:
         item.identifier
     ]
     assert every(domain, kind, ("label", EQUALS, "*"), listed=("identifier",)) == []
+
+
+SPECIAL = '"+,;<>\\=#*() '
+"""Every character that RFC 4514 or RFC 4515 escapes; the nul, which no name can have, comes by itself."""
+
+
+def test_each_special_character_is_stored_and_found(domain: Domain) -> None:
+    host = domain.queue_manager().attributes["computer_name"]
+    mark, kind = domain.name(), ObjectClass.QUEUE
+    made = {}
+    for character in SPECIAL:
+        name, label = f"{character}{mark}{character}{character}", f"{character}{mark}{character}"
+        made[character] = domain.queue(host, name, label=label).identifier
+    assert len(set(made.values())) == len(SPECIAL)
+    for character, identifier in made.items():
+        name, label = f"{character}{mark}{character}{character}", f"{character}{mark}{character}"
+        for condition in (("pathname", EQUALS, f"{host}\\{name}"), ("label", EQUALS, label)):
+            (found,) = every(domain, kind, condition, listed=("identifier", "label", "pathname"))
+            assert (found.identifier, found.attributes["label"]) == (identifier, label)
+            assert found.attributes["pathname"] == f"{host}\\{name}".lower()
+    for nobody in (f"*{mark}", f"{mark}*", f"\\2a{mark}", f"\0{mark}", f"{mark})(cn=*"):
+        assert every(domain, kind, ("label", EQUALS, nobody), listed=("identifier",)) == []
+        assert every(domain, kind, ("pathname", EQUALS, f"{host}\\{nobody}"), listed=("identifier",)) == []

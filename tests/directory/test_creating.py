@@ -1,4 +1,4 @@
-"""Creating and deleting objects (MS-MQDSSM 3.1.6.1, 3.1.6.2), on a real domain controller."""
+"""Creating objects (MS-MQDSSM 3.1.6.1), on a real domain controller."""
 
 from __future__ import annotations
 
@@ -16,42 +16,14 @@ from msmq.security.access import Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import EVERYONE, Sid
 from msmq.wire.certificates import UserSignCert, UserSignCerts
-from tests.directory.support import CONFIGURATION, DEFAULT_SITE, ENTERPRISE_DN, Domain
+from tests.directory.items import host_of, link, made, queue, queue_manager, refused, site
+from tests.directory.support import CONFIGURATION, ENTERPRISE_DN, Domain
 
 SUCCESS = DirectoryResult.SUCCESS
 GENERIC = DirectoryResult.GENERIC_ERROR
 NOT_FOUND = DirectoryResult.OBJECT_NOT_FOUND
 EXISTS = DirectoryResult.OBJECT_ALREADY_EXISTS
 RANDOM = uuid4().bytes_le
-
-
-def queue_manager(**attributes: Any) -> DirectoryObject:
-    return DirectoryObject(ObjectClass.QUEUE_MANAGER, attributes)
-
-
-def queue(**attributes: Any) -> DirectoryObject:
-    return DirectoryObject(ObjectClass.QUEUE, attributes)
-
-
-def site(**attributes: Any) -> DirectoryObject:
-    return DirectoryObject(ObjectClass.SITE, attributes)
-
-
-def link(**attributes: Any) -> DirectoryObject:
-    return DirectoryObject(ObjectClass.ROUTING_LINK, attributes)
-
-
-def made(domain: Domain, item: DirectoryObject, *listed: str) -> bytes:
-    result, identifier = domain.directory.create(item, listed or None, None)
-    assert result is SUCCESS, domain.directory.last_failure
-    assert identifier is not None
-    return identifier
-
-
-def refused(domain: Domain, item: DirectoryObject, *listed: str) -> DirectoryResult:
-    result, identifier = domain.directory.create(item, listed or None, None)
-    assert identifier is None
-    return result
 
 
 # --- what is refused before anything is asked ---------------------------------------------------------------
@@ -448,7 +420,7 @@ QUEUE_VALUES: list[tuple[str, str, Any, str, list[bytes]]] = [
 def test_attributes_of_a_queue(
     domain: Domain, name: str, value: Any, ldap: str, expected: list[bytes]
 ) -> None:
-    item = domain.queue(_host(domain), **{name: value})
+    item = domain.queue(host_of(domain), **{name: value})
     assert domain.look(item.attributes["full_path"])[ldap] == expected
     _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), [name])
     assert read is not None
@@ -458,17 +430,10 @@ def test_attributes_of_a_queue(
 _HOSTS: dict[int, str] = {}
 
 
-def _host(domain: Domain) -> str:
-    """A queue manager for queues; one is enough for all of them."""
-    if id(domain) not in _HOSTS:
-        _HOSTS[id(domain)] = domain.queue_manager().attributes["computer_name"]
-    return _HOSTS[id(domain)]
-
-
 @pytest.mark.spec("DSSM-3.1.6.1.2.2-e")
 def test_quotas_of_a_queue(domain: Domain) -> None:
     seen = domain.look(
-        domain.queue(_host(domain), quota_kb=100, journal_quota_kb=0xFFFFFFFF).attributes["full_path"]
+        domain.queue(host_of(domain), quota_kb=100, journal_quota_kb=0xFFFFFFFF).attributes["full_path"]
     )
     assert (seen["mSMQQueueQuota"], seen["mSMQQueueJournalQuota"]) == ([b"100"], [b"-1"])
 
@@ -476,12 +441,12 @@ def test_quotas_of_a_queue(domain: Domain) -> None:
 @pytest.mark.spec("DSSM-3.1.6.1.2.2-d", "DSSM-2.2.2-j")
 def test_booleans(domain: Domain) -> None:
     seen = domain.look(
-        domain.queue(_host(domain), journaling=True, authentication=False).attributes["full_path"]
+        domain.queue(host_of(domain), journaling=True, authentication=False).attributes["full_path"]
     )
     assert (seen["mSMQJournal"], seen["mSMQAuthenticate"]) == ([b"TRUE"], [b"FALSE"])
     with pytest.raises(DirectoryFailure, match=r"\(21\)"):
         domain.add(
-            domain.directory.objects.names.queue(f"{_host(domain)}\\{domain.name()}"),
+            domain.directory.objects.names.queue(f"{host_of(domain)}\\{domain.name()}"),
             "mSMQQueue",
             mSMQJournal="1",
         )
@@ -491,7 +456,7 @@ def test_booleans(domain: Domain) -> None:
 def test_privacy_levels(domain: Domain) -> None:
     stored = []
     for level in QueuePrivacyLevel:
-        item = domain.queue(_host(domain), privacy_level=level)
+        item = domain.queue(host_of(domain), privacy_level=level)
         stored += domain.look(item.attributes["full_path"])["mSMQPrivacyLevel"]
     assert stored == [b"0", b"1", b"2"]
     with pytest.raises(DirectoryFailure):
@@ -502,7 +467,7 @@ def test_privacy_levels(domain: Domain) -> None:
     "DSSM-2.2.1-a", "DSSM-3.1.6.1.2-a", "DSSM-3.1.6.1.2.2-j", "DSSM-3.1.6.1.2.3-a", "DSSM-3.1.6.1.2.5-f"
 )
 def test_where_a_queue_is(domain: Domain) -> None:
-    host, name = _host(domain), domain.name("q")
+    host, name = host_of(domain), domain.name("q")
     domain.trace.clear()
     identifier = made(domain, queue(pathname=f"{host}\\{name}"))
     assert domain.trace.operations == ["searchRequest", "addRequest", "searchRequest"]
@@ -516,7 +481,7 @@ def test_where_a_queue_is(domain: Domain) -> None:
 
 @pytest.mark.spec("DSSM-2.2.1-l", "DSSM-2.2.6-d", "DSSM-3.1.6.1.2.2-k")
 def test_a_queue_twice_or_without_its_queue_manager(domain: Domain) -> None:
-    item = domain.queue(_host(domain))
+    item = domain.queue(host_of(domain))
     assert refused(domain, queue(pathname=item.attributes["pathname"])) is EXISTS
     assert refused(domain, queue(pathname=f"{domain.computer()}\\q")) is NOT_FOUND
 
@@ -525,7 +490,7 @@ def test_a_queue_twice_or_without_its_queue_manager(domain: Domain) -> None:
 def test_times_are_not_sent(domain: Domain) -> None:
     made(
         domain,
-        queue(pathname=f"{_host(domain)}\\{domain.name()}", create_time=5, label="x"),
+        queue(pathname=f"{host_of(domain)}\\{domain.name()}", create_time=5, label="x"),
         "pathname",
         "create_time",
     )
@@ -541,7 +506,7 @@ def test_times_are_not_sent(domain: Domain) -> None:
 )
 def test_special_characters(domain: Domain, name: str) -> None:
     unique = f"{name}{domain.name()}" if not name.endswith(" ") else f" {domain.name()} "
-    item = domain.queue(_host(domain), unique)
+    item = domain.queue(host_of(domain), unique)
     assert (
         domain.look(item.attributes["full_path"], "cn")["cn"] == [unique.encode()]
         or _raw_cn(domain, item) == unique
@@ -549,7 +514,7 @@ def test_special_characters(domain: Domain, name: str) -> None:
     assert ", " not in item.attributes["full_path"].replace("\\, ", "")
     _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["pathname"])
     assert read is not None
-    assert read.attributes["pathname"] == f"{_host(domain)}\\{unique}".lower()
+    assert read.attributes["pathname"] == f"{host_of(domain)}\\{unique}".lower()
 
 
 def _raw_cn(domain: Domain, item: DirectoryObject) -> str:
@@ -562,7 +527,7 @@ def _raw_cn(domain: Domain, item: DirectoryObject) -> str:
 def test_a_name_of_63_characters(domain: Domain) -> None:
     name = domain.name("n" * 55)
     assert len(name) == 63
-    seen = domain.look(domain.queue(_host(domain), name).attributes["full_path"])
+    seen = domain.look(domain.queue(host_of(domain), name).attributes["full_path"])
     assert seen["cn"] == [name.encode()]
     assert "mSMQQueueNameExt" not in seen
 
@@ -617,7 +582,7 @@ def test_the_descriptor_of_a_queue(domain: Domain) -> None:
     alice = Sid.decode(domain.look("CN=alice,CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0])
     aces = (Ace(AceType.ACCESS_ALLOWED, 0x3, alice), Ace(AceType.ACCESS_ALLOWED, 0x20024, EVERYONE))
     security = SecurityDescriptor(dacl=Acl.of(*aces)).encode()
-    item = domain.queue(_host(domain), security=security)
+    item = domain.queue(host_of(domain), security=security)
     _, read = domain.directory.read(ObjectClass.QUEUE, by_identifier(item.identifier), ["security"])
     assert read is not None
     dacl = SecurityDescriptor.decode(read.attributes["security"]).dacl
@@ -715,139 +680,6 @@ def test_a_link_into_nowhere(domain: Domain, end: str) -> None:
     domain.trace.clear()
     assert refused(domain, link(actual_cost=1, **ends)) is GENERIC
     assert "addRequest" not in domain.trace.operations
-
-
-# --- deleting -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(
-            ObjectClass.QUEUE_MANAGER, marks=pytest.mark.spec("DSSM-3.1.6.2.1.1-a"), id="queue-manager"
-        ),
-        pytest.param(ObjectClass.QUEUE, marks=pytest.mark.spec("DSSM-3.1.6.2.2.1-a"), id="queue"),
-        pytest.param(ObjectClass.SITE, marks=pytest.mark.spec("DSSM-3.1.6.2.3.1-a"), id="site"),
-        pytest.param(ObjectClass.ROUTING_LINK, marks=pytest.mark.spec("DSSM-3.1.6.2.4.1-a"), id="link"),
-        pytest.param(ObjectClass.USER, marks=pytest.mark.spec("DSSM-3.1.6.2-b"), id="user"),
-    ],
-)
-def test_deleting_needs_a_key(domain: Domain, kind: ObjectClass) -> None:
-    assert domain.directory.delete(DirectoryObject(kind, {}), None) is GENERIC
-    assert domain.trace.messages == []
-
-
-@pytest.mark.spec("DSSM-3.1.6.2-a", "DSSM-3.1.6.2.2-a", "DSSM-3.1.6.2.2.2-a", "DSSM-3.1.6.2.2.3-a")
-@pytest.mark.parametrize("key", ["identifier", "full_path", "pathname"])
-def test_deleting_a_queue(domain: Domain, key: str) -> None:
-    item = domain.queue(_host(domain))
-    domain.trace.clear()
-    assert domain.directory.delete(queue(**{key: item.attributes[key]}), None) is SUCCESS
-    assert domain.trace.operations[-1] == "delRequest"
-    assert domain.trace.operations.count("delRequest") == 1
-    assert not domain.exists(item.attributes["full_path"])
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.2.2-c", "DSSM-3.1.6.13-c")
-def test_deleting_what_is_not_there(domain: Domain) -> None:
-    path = f"{_host(domain)}\\missing"
-    domain.trace.clear()
-    assert domain.directory.delete(queue(pathname=path), None) is NOT_FOUND
-    assert "delRequest" not in domain.trace.operations
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1-a", "DSSM-3.1.6.2.1.2-c", "DSSM-3.1.6.13-d")
-def test_deleting_a_queue_manager(domain: Domain) -> None:
-    item = domain.queue_manager()
-    inside = domain.queue(item.attributes["computer_name"])
-    assert domain.directory.delete(item, None) is GENERIC
-    assert domain.directory.delete(inside, None) is SUCCESS
-    assert domain.directory.delete(item, None) is SUCCESS
-    assert not domain.exists(item.attributes["full_path"])
-    assert domain.exists(domain.directory.objects.names.computer(item.attributes["computer_name"]))
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1.2-a")
-def test_the_full_path_counts_more_than_the_name(domain: Domain) -> None:
-    one, two = domain.queue_manager(), domain.queue_manager()
-    mixed = queue_manager(
-        full_path=one.attributes["full_path"], computer_name=two.attributes["computer_name"]
-    )
-    assert domain.directory.delete(mixed, None) is SUCCESS
-    assert not domain.exists(one.attributes["full_path"])
-    assert domain.exists(two.attributes["full_path"])
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1.2-b", "DSSM-3.1.6.13-a")
-def test_the_identifier_counts_most(domain: Domain) -> None:
-    one, two = domain.queue_manager(), domain.queue_manager()
-    mixed = queue_manager(identifier=one.identifier, full_path=two.attributes["full_path"])
-    assert domain.directory.delete(mixed, None) is SUCCESS
-    assert not domain.exists(one.attributes["full_path"])
-    assert domain.exists(two.attributes["full_path"])
-
-
-def _server(domain: Domain, *sites: bytes) -> tuple[DirectoryObject, str]:
-    name, where = domain.site()
-    computer = domain.computer()
-    domain.server(computer, name)
-    item = domain.queue_manager(
-        computer_name=computer, site_identifier_list=(where, *sites), routing_server=True
-    )
-    return item, domain.directory.objects.names.settings(computer, name)
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1.3-a")
-def test_the_settings_of_a_server_go_with_it(domain: Domain) -> None:
-    item, settings = _server(domain, RANDOM)
-    assert domain.exists(settings)
-    assert domain.directory.delete(item, None) is SUCCESS
-    assert not domain.exists(settings)
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1.3-d")
-def test_the_settings_go_also_when_only_the_identifier_is_known(domain: Domain) -> None:
-    item, settings = _server(domain)
-    assert domain.directory.delete(queue_manager(identifier=item.identifier), None) is SUCCESS
-    assert not domain.exists(settings)
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.1.3-c")
-def test_settings_that_are_gone_already(domain: Domain) -> None:
-    item, settings = _server(domain)
-    domain.remove(settings)
-    assert domain.directory.delete(item, None) is NOT_FOUND
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.3-a", "DSSM-3.1.6.2.3.2-a", "DSSM-3.1.6.2.3.3-a")
-def test_deleting_a_site(domain: Domain) -> None:
-    name = domain.name("site")
-    made(domain, site(name=name))
-    domain.trace.clear()
-    assert domain.directory.delete(site(name=name), None) is SUCCESS
-    assert domain.trace.operations.count("delRequest") == 1
-    assert domain.trace.operations[-1] == "delRequest"
-    assert not domain.exists(f"CN={name},CN=Sites,{CONFIGURATION}")
-    assert domain.directory.delete(site(name=name), None) is NOT_FOUND
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.3.2-b")
-def test_a_site_with_servers_stays(domain: Domain) -> None:
-    assert domain.directory.delete(site(name=DEFAULT_SITE), None) is GENERIC
-    assert "(66)" in domain.directory.last_failure
-    assert domain.exists(f"CN={DEFAULT_SITE},CN=Sites,{CONFIGURATION}")
-
-
-@pytest.mark.spec("DSSM-3.1.6.2.4-a", "DSSM-3.1.6.2.4.2-a", "DSSM-3.1.6.2.4.3-a")
-def test_deleting_a_link(domain: Domain) -> None:
-    one, two = domain.site()[1], domain.site()[1]
-    identifier = made(domain, link(site1_identifier=one, site2_identifier=two, actual_cost=1))
-    path = domain.directory.objects.get("", identifier, [])["distinguishedName"][0].decode()
-    domain.trace.clear()
-    assert domain.directory.delete(link(identifier=identifier), None) is SUCCESS
-    assert domain.trace.operations.count("delRequest") == 1
-    assert domain.trace.operations[-1] == "delRequest"
-    assert not domain.exists(path)
 
 
 def test_what_is_created_belongs_to_the_caller(domain: Domain) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
@@ -20,7 +20,6 @@ from tests.directory.support import Domain, domain_of
 from tests.manager.domain import KeyBox
 
 FEW, MANY = 1_000, 10_000
-TYPE = b"many queues here"
 SUCCESS = DirectoryResult.SUCCESS
 
 
@@ -35,7 +34,7 @@ class Crowd:
         self.pages_of = domain.directory.connection.settings.page_size
         self.count = 0
         self.start(provisioning=True)
-        self.first = domain.queue(self.name, "pattern", type=TYPE).attributes["full_path"]
+        self.first = domain.queue(self.name, "pattern").attributes["full_path"]
 
     def start(self, *, provisioning: bool = False) -> None:
         environment = Environment(time.time, self.random.randbytes, KeyBox())
@@ -76,9 +75,9 @@ class Crowd:
 
     # --- what is measured -----------------------------------------------------------------------------------
 
-    def found(self, attribute: str, value: object, listed: Sequence[str] | None = None) -> int:
+    def found(self, attribute: str, value: str) -> int:
         condition = (Expression(attribute, Relation.EQUALS, value),)
-        result, found = find_all(self.domain.directory, ObjectClass.QUEUE, condition, listed)
+        result, found = find_all(self.domain.directory, ObjectClass.QUEUE, condition)
         assert result is SUCCESS
         return len(found)
 
@@ -88,10 +87,6 @@ class Crowd:
     def find_by_path(self) -> None:
         assert self.found("pathname", f"{self.name}\\q{self.count - 1}") == 1
 
-    def find_by_type(self) -> None:
-        """They all have the same."""
-        assert self.found("type", TYPE, ("identifier",)) == self.count + 1
-
     def read_by_identifier(self) -> None:
         queue = self.manager.core.by_path[f"{self.name}\\q{self.count - 1}".lower()]
         result, item = self.domain.directory.read(ObjectClass.QUEUE, by_identifier(queue.identifier), None)
@@ -99,7 +94,7 @@ class Crowd:
         assert item.attributes["label"] == f"new {self.count - 1}"
 
     def list_all(self) -> None:
-        result, found = find_all(self.domain.directory, ObjectClass.QUEUE, None)
+        result, found = find_all(self.domain.directory, ObjectClass.QUEUE, None, ("pathname", "label"))
         assert (result, len(found)) == (SUCCESS, self.count + 1)
 
     def come_online(self) -> None:
@@ -138,7 +133,7 @@ def test_nothing_is_asked_for_each_of_ten_thousand_queues(crowd: Crowd) -> None:
         paged.append(
             {
                 action.__name__: crowd.requests(action) - crowd.pages
-                for action in (crowd.list_all, crowd.find_by_type, crowd.come_online)
+                for action in (crowd.list_all, crowd.come_online)
             }
         )
     assert constant[0] == constant[1]

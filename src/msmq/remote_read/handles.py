@@ -36,7 +36,7 @@ class Request:
     """PendingRequestEntry (3.1.1.2)."""
 
     request_id: int
-    time_stamp_ms: int
+    began: float
     receives: bool
     transactional: bool = False
     """Begun by R_StartTransactionalReceive with a transaction, and to be ended by its counterpart."""
@@ -46,6 +46,11 @@ class Request:
     """The message that is locked for the client; 0 while it waits for one."""
     message: StoredMessage | None = None
     """That message, if it is small enough to be kept until its end."""
+
+    @property
+    def time_stamp_ms(self) -> int:
+        """TimeStamp: when it began, in the 32 bits that the field has."""
+        return int(self.began * 1000) & _TIME_STAMP_MASK
 
 
 @dataclass(eq=False, slots=True)
@@ -127,10 +132,6 @@ class Handles:
             self.manager.queues.close(handle.descriptor)
 
     # --- requests ---------------------------------------------------------------------------------------
-
-    def now_ms(self) -> int:
-        """TimeStamp of a request that begins now."""
-        return int(self.manager.core.environment.now() * 1000) & _TIME_STAMP_MASK
 
     def enter(self, handle: OpenHandle, request: Request) -> None:
         """Put a request on the table; one whose id is taken is refused."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from msmq.wire.sections import Section
+from msmq.wire.sections import section_of
 
 _REFERENTS: Final = (0x00020000, 0x00020004)
 """What our writer numbers the two pointers with."""
@@ -52,5 +52,6 @@ class OneSection:
             return None
         if behind + _STATUS.size > len(stub):
             return None
-        sections = [Section(kind, size_alloc, stub[start:end])]
-        return (arrival, sequence, 1, sections, *_STATUS.unpack_from(stub, behind)), behind + _STATUS.size
+        sections = [section_of((kind, size_alloc, stub[start:end]))]
+        (status,) = _STATUS.unpack_from(stub, behind)
+        return (arrival, sequence, 1, sections, status), behind + _STATUS.size

@@ -11,7 +11,7 @@ from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import TransactionalOperation, Transactions
 from msmq.wire.classes import MessageClass
-from msmq.wire.sections import Section, SectionType, split_sections
+from msmq.wire.sections import Section, SectionType, section_of, split_sections
 from msmq.wire.trailers import (
     DeadLetterHeader,
     ExtendedAddressHeader,
@@ -20,6 +20,7 @@ from msmq.wire.trailers import (
     remotely_read,
 )
 
+_FULL_PACKET: Final = int(SectionType.FULL_PACKET)
 _NAME_CHARACTERS: Final = 31
 """What fits into the header; a longer name of a subqueue is cut there and nowhere else."""
 
@@ -30,7 +31,7 @@ def sections_of(
     """What the reader gets who wants no more than so much of a body."""
     packet = packet_of(queue, message, transactions)
     if max_body >= len(packet) <= max_compound:  # nothing in it can be larger
-        return [Section(SectionType.FULL_PACKET, len(packet), packet)]
+        return [section_of((_FULL_PACKET, len(packet), packet))]
     return split_sections(packet, max_body, max_compound)
 
 

@@ -47,6 +47,7 @@ class Receiving:
         self.handles = handles
         self.when_durable = when_durable
         self.prompt = PromptReading(manager.reading.placing)
+        self.now = manager.core.environment.now
 
     def start(
         self,
@@ -144,7 +145,7 @@ class _Read(Request):
     def __init__(
         self, receiving: Receiving, request: Start, handle: OpenHandle, queue: Queue, receives: bool
     ) -> None:
-        super().__init__(request.dw_request_id, receiving.handles.now_ms(), receives)
+        super().__init__(request.dw_request_id, receiving.now(), receives)
         self._receiving = receiving
         self._request = request
         self._handle = handle
@@ -164,7 +165,7 @@ class _Read(Request):
             return
         self._seen = True
         self._receiving.handles.give_back(self._handle, self)
-        self._give(_failed(result.status))
+        self._answer(_failed(result.status))
 
     def has(self, message: StoredMessage) -> None:
         """A message was found, and is locked if this is a receive."""
@@ -208,9 +209,9 @@ class _Read(Request):
         else:
             del requests[self.request_id]
         assert answer is not None
-        self._give(answer)
+        self._answer(answer)
 
-    def _give(self, answer: StartReceiveReply) -> None:
+    def _answer(self, answer: StartReceiveReply) -> None:
         if self._promise is None:
             self.answer = answer
         else:

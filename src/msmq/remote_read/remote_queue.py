@@ -230,7 +230,12 @@ class RemoteQueue:
         self, start: idl.StartReceive, cursor: RemoteCursor | None, transaction: bytes | None
     ) -> RemoteMessage:
         """The first half of a receive. What makes no sense goes back."""
-        reply = await self._begin(start, cursor, transaction)
+        if start.ul_timeout or transaction is not None:
+            reply = await self._begin(start, cursor, transaction)
+        else:
+            reply = await call(self.host.client, idl.R_START_RECEIVE, start)
+            if reply.status:
+                check_status(reply.status)
         try:
             return read_message(reply, start.dw_max_body_size)
         except DecodeError as error:

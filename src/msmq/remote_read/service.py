@@ -56,6 +56,7 @@ _ACCESS: Final = {
     idl.PEEK_ACCESS: QueueAccessType.PEEK,
 }
 _SHARE: Final = {idl.DENY_NONE: QueueShareMode.DENY_NONE, idl.DENY_SHARE: QueueShareMode.DENY_RECEIVE}
+_OK: Final = idl.Status(MQ_OK)
 _log = logging.getLogger(__name__)
 
 
@@ -111,7 +112,7 @@ class RemoteReadService:
             4: _with_status(lambda status: idl.CreateCursorReply(0, status), self.create_cursor),
             5: answering(self.close_cursor),
             6: answering(self.purge_queue),
-            7: _with_status(no_message, self.start_receive),
+            7: _with_status(no_message, self._receiving.start),
             8: answering(self.cancel_receive),
             9: answering(self.end_receive),
             10: answering(self.move_message),
@@ -270,10 +271,6 @@ class RemoteReadService:
 
     # --- reads ------------------------------------------------------------------------------------------
 
-    def start_receive(self, call: Call, request: idl.StartReceive) -> Parameters | Promise:
-        """R_StartReceive (3.1.4.7)."""
-        return self._receiving.start(call, request)
-
     def start_transactional_receive(
         self, call: Call, request: idl.StartTransactionalReceive
     ) -> Parameters | Promise:
@@ -309,7 +306,7 @@ class RemoteReadService:
         """R_EndReceive (3.1.4.9)."""
         handle, pending = self._pending(call, request, transactional=False)
         self._end(handle, pending, delete=request.dw_ack == idl.RR_ACK)
-        return self._once_durable(idl.Status(MQ_OK))
+        return self._once_durable(_OK)
 
     def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
         """R_EndTransactionalReceive (3.1.4.15): with RR_ACK the message becomes part of the transaction."""

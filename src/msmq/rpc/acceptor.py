@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from msmq.errors import DecodeError
 from msmq.rpc.channel import Channel, Limits, response_head
@@ -94,6 +95,10 @@ class CallArrived(NamedTuple):
     object: bytes | None
     stub: bytes
     security: SecurityContext | None
+
+
+_call_arrived: Final[Callable[[tuple[Any, ...]], CallArrived]] = partial(tuple.__new__, CallArrived)
+"""Makes one of its values, at a third of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +431,7 @@ class ServerConnection(Channel):
             return 0
         executing[call_id] = _Executing(context_id, None)
         stub = data[offset + PLAIN_SIZE : offset + length]
-        self._events.append(CallArrived(call_id, context, opnum, None, stub, None))
+        self._events.append(_call_arrived((call_id, context, opnum, None, stub, None)))
         return length
 
     def _request(self, fragment: Fragment) -> None:

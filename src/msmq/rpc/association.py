@@ -56,6 +56,9 @@ class ContextHandles:
 
     def find(self, handle: bytes, interface: Syntax, token: Token) -> Any:
         """What ``handle`` stands for; a fault of context mismatch if it stands for nothing here."""
+        entry = self._entries.get(handle)
+        if entry is not None and entry.interface is interface and entry.token is token:
+            return entry.target  # nearly always
         return self._entry(handle, interface, token).target
 
     def close(self, handle: bytes, interface: Syntax, token: Token) -> Any:

@@ -242,7 +242,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._machine: ServerConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting: dict[int, _Waiting] = {}
+        self.calls: dict[int, _Waiting] = {}
+        """Calls that have no answer yet."""
         self._held: dict[SecurityContext, list[CallArrived]] = {}
         """Calls of a principal of whom it is not known yet who it is."""
         self._looking: set[asyncio.Task[None]] = set()
@@ -300,7 +301,7 @@ class _Connection(asyncio.Protocol):
         if self._machine is None:
             return
         self._machine.close("the connection is gone")
-        waiting, self._waiting = self._waiting, {}
+        waiting, self.calls = self.calls, {}
         for call in waiting.values():
             call.give_up()
         self._held.clear()
@@ -349,7 +350,7 @@ class _Connection(asyncio.Protocol):
 
     def _watch_idle(self) -> None:
         """Close a connection that nobody uses; calls and open handles are use."""
-        idle = not self._waiting and not (self.group is not None and len(self.group.handles))
+        idle = not self.calls and not (self.group is not None and len(self.group.handles))
         timeout_s = self._server.config.idle_timeout_s
         if idle and self._quiet_s() >= timeout_s:
             self.abort("idle")
@@ -370,11 +371,11 @@ class _Connection(asyncio.Protocol):
     def _handle(self, event: Event) -> None:
         match event:
             case CallCancelled(call_id):
-                if call_id in self._waiting:
-                    self._waiting[call_id].hurry()
+                if call_id in self.calls:
+                    self.calls[call_id].hurry()
             case CallOrphaned(call_id):
-                if call_id in self._waiting:
-                    self._waiting.pop(call_id).give_up()
+                if call_id in self.calls:
+                    self.calls.pop(call_id).give_up()
                 for held in self._held.values():
                     held[:] = [arrived for arrived in held if arrived.call_id != call_id]
             case ConnectionClosed(reason):
@@ -391,7 +392,17 @@ class _Connection(asyncio.Protocol):
         machine = self._machine
         assert machine is not None
         try:
-            method, call, request = self._read(arrived)
+            method = self._server.method(arrived.context.interface, arrived.opnum)
+            if method is None:
+                raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
+            try:
+                request, end = method.operation.request.decode(arrived.stub, arrived.context.ndr64)
+            except DecodeError as error:
+                _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
+                raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
+            if end < len(arrived.stub):
+                self._check_trailer(arrived, end)
+            call = self._call(method, arrived)
             answer = method.handler(call, request)
             if isinstance(answer, Parameters):
                 machine.respond(arrived.call_id, answer.encode(call.ndr64))
@@ -421,11 +432,11 @@ class _Connection(asyncio.Protocol):
     def _wait(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
         call_id = arrived.call_id
         if isinstance(answer, Promise):
-            waiting = self._waiting[call_id] = _Waiting(call, answer, None)
+            waiting = self.calls[call_id] = _Waiting(call, answer, None)
             answer.deliver_to(partial(self._answer_later, arrived, waiting))
             return
         task: asyncio.Task[Parameters] = self._server.spawn(answer)
-        waiting = self._waiting[call_id] = _Waiting(call, None, task)
+        waiting = self.calls[call_id] = _Waiting(call, None, task)
         self.tasks.add(task)
         task.add_done_callback(partial(self._ended, arrived, waiting))
 
@@ -439,8 +450,8 @@ class _Connection(asyncio.Protocol):
             self._answer_later(arrived, waiting, error or task.result())
 
     def _answer_later(self, arrived: CallArrived, waiting: _Waiting, answer: Parameters | Exception) -> None:
-        if self._waiting.get(arrived.call_id) is waiting:  # otherwise nobody waits for it any more
-            del self._waiting[arrived.call_id]
+        if self.calls.get(arrived.call_id) is waiting:  # otherwise nobody waits for it any more
+            del self.calls[arrived.call_id]
             self._answer(arrived, answer)
             self._flush_soon()
 
@@ -468,38 +479,22 @@ class _Connection(asyncio.Protocol):
             _log.error("operation %d of %s failed", arrived.opnum, arrived.context.interface, exc_info=error)
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
 
-    def _read(self, arrived: CallArrived) -> tuple[_Method, Call, Any]:
-        """What a call asks for, of whom, and what its handler is to know."""
-        context, security = arrived.context, arrived.security
-        method = self._server.method(context.interface, arrived.opnum)
-        if method is None:
-            raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
-        ndr64 = context.ndr64
-        try:
-            request, end = method.operation.request.decode(arrived.stub, ndr64)
-        except DecodeError as error:
-            _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
-            raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
-        if end < len(arrived.stub):
-            self._check_trailer(arrived, end)
+    def _call(self, method: _Method, arrived: CallArrived) -> Call:
+        """What the handler of a call is to know about it."""
+        security = arrived.security
         assert self.group is not None
-        identity = security.identity if security is not None else None
-        if identity is None and security is not None:  # a principal that nobody knows
+        if security is None:
+            return Call(
+                method.interface, method.operation, arrived.object, arrived.context.ndr64, _NOBODY, None,
+                AuthLevel.NONE, self.group, self.peer, self.local, self,
+            )  # fmt: skip
+        identity = security.identity
+        if identity is None:  # a principal that nobody knows
             raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
-        call = Call(
-            method.interface,
-            method.operation,
-            arrived.object,
-            ndr64,
-            identity.token if identity is not None else _NOBODY,
-            identity.principal if identity is not None else None,
-            security.effective_level if security is not None else AuthLevel.NONE,
-            self.group,
-            self.peer,
-            self.local,
-            self,
-        )
-        return method, call, request
+        return Call(
+            method.interface, method.operation, arrived.object, arrived.context.ndr64, identity.token,
+            identity.principal, security.effective_level, self.group, self.peer, self.local, self,
+        )  # fmt: skip
 
     def _check_trailer(self, arrived: CallArrived, end: int) -> None:
         context, machine = arrived.context, self._machine

@@ -22,9 +22,9 @@ from msmq.rpc.pdu import (
     build,
 )
 from msmq.rpc.security import Credentials
-from msmq.rpc.status import RpcBindError, RpcConnectionError
+from msmq.rpc.status import RpcBindError, RpcConnectionError, RpcFault
 from msmq.rpc.syntaxes import NDR, feature_syntax
-from tests.rpc.echo import ECHO, ECHOES, RELEASE, WAIT, Data, Number
+from tests.rpc.echo import ECHO, ECHOES, FAIL, RELEASE, WAIT, Data, Number
 from tests.rpc.machines import take_fragments
 from tests.rpc.support import HOST, PASSWORD, eventually, serving
 
@@ -145,3 +145,47 @@ def test_a_bind_with_features_is_answered_for_each_context() -> None:
             writer.close()
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_answers_that_are_delivered() -> None:
+    """Without a task: in the order of the answers, faults and a lost connection among them."""
+
+    async def use() -> None:
+        got: list[object] = []
+        async with serving() as running:
+            client = await RpcClient.connect(HOST, running.port, ECHOES)
+            for number in range(3):
+                client.send(ECHO, Data(1, bytes((number,))), got.append)
+            await eventually(lambda: len(got) == 3)
+            assert got == [Data(1, bytes((number,))) for number in range(3)]
+            client.send(FAIL, Nothing(), got.append)
+            await eventually(lambda: len(got) == 4)
+            assert isinstance(got[3], RpcFault)
+            client.send(WAIT, Number(5), got.append)
+            await eventually(lambda: 5 in running.echoes.waiting)
+            client.abort()
+            await eventually(lambda: len(got) == 5)
+            assert isinstance(got[4], RpcConnectionError)
+            with pytest.raises(RpcConnectionError):
+                client.send(ECHO, Data(0, b""), got.append)
+            assert len(got) == 5
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_a_delivered_answer_that_makes_no_sense() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await pdu(reader)
+        writer.write(ack())
+        await pdu(reader)
+        writer.write(build(PduType.RESPONSE, 2, Response().encode() + b"\1"))
+        await reader.read()
+
+    async def use(port: int) -> None:
+        got: list[object] = []
+        client = await RpcClient.connect(HOST, port, ECHOES)
+        client.send(ECHO, Data(0, b""), got.append)
+        await client.closed
+        assert [type(error) for error in got] == [RpcConnectionError]
+
+    asyncio.run(against(answer, use))

@@ -299,6 +299,9 @@ def decode(
 
 @app.command(help=SCRIPT_HELP, short_help="Print the path of the script for spark-submit.")
 def script() -> None:
-    from msmq.cli import submit
+    from importlib.util import find_spec
 
-    print(submit.__file__)
+    found = find_spec("pyspark_msmq")  # which is not imported: that would take Spark
+    assert found is not None
+    assert found.origin is not None
+    print(Path(found.origin).with_name("submit.py"))

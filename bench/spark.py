@@ -195,7 +195,10 @@ def bare_decode(path: Path) -> None:
 def decoding(spark: SparkSession, files: list[Path], cores: int, count: int, figures: Figures) -> None:
     tables = {
         "two files": (decode(spark, files), 2 * count),
-        "one file in shares": (decode(spark, files[:1], split_bytes=files[0].stat().st_size // 2 + 1), count),
+        f"one file in {cores} share(s)": (
+            decode(spark, files[:1], split_bytes=files[0].stat().st_size // cores + 1),
+            count,
+        ),
     }
     for label, (table, rows) in tables.items():
         look(table)

@@ -13,7 +13,6 @@ from typing import Final
 from msmq.manager.core import Core
 from msmq.manager.model import UNLIMITED
 from msmq.manager.placing import NUMBERS_BYTES, OWES_NOTHING, RECOVERABLE, is_destination
-from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.manager.sending import Sending
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, envelope_at
@@ -67,16 +66,12 @@ class Bulk:
         ):
             return None
         core.reserve(size + len(packets) * (ENVELOPE_SIZE + NUMBERS_BYTES), 2 * len(packets))
-        now_s, number, put, add = core.now_s, queue.number, core.ledger.put_packet, positions.add
-        front = envelope_at(now_s)
-        next_id = core.next_sequential_id
         priority = 0 if queue.transactional else (7 - (template.sample.packet.base.flags & 7)) << 56
-        available = PositionState.AVAILABLE
-        lookup_ids = []
-        for data in packets:
-            lookup_id = next_id() | priority
-            address = put(number, lookup_id, now_s, front, data, OWES_NOTHING)
-            add(lookup_id, address, len(data), available, OWES_NOTHING)
-            lookup_ids.append(lookup_id)
+        lookup_ids = [number | priority for number in core.next_sequential_ids(len(packets))]
+        now_s = core.now_s
+        addresses = core.ledger.put_packets(
+            queue.number, lookup_ids, now_s, envelope_at(now_s), packets, OWES_NOTHING
+        )
+        positions.add_run(lookup_ids, addresses, list(map(len, packets)), OWES_NOTHING)
         core.total_bytes += size
         return lookup_ids

@@ -229,13 +229,6 @@ class Ledger:
         head = _pack_head(queue, stored.lookup_id, stored.arrival_time, until, flags, transaction)
         return self.store.append(_MESSAGE, head, envelope + stored.packet.data)
 
-    def put_packet(
-        self, queue: int, lookup_id: int, arrival_time: int, envelope: bytes, packet: bytes, marks: int
-    ) -> int:
-        """Write a message that never expires, outside of a transaction and without local attributes."""
-        head = _pack_head(queue, lookup_id, arrival_time, NEVER, marks << MARKS_SHIFT, NO_TRANSACTION)
-        return self.store.append(_MESSAGE, head, envelope + packet)
-
     def put_packets(
         self,
         queue: int,
@@ -245,7 +238,8 @@ class Ledger:
         packets: Iterable[bytes],
         marks: int,
     ) -> list[int]:
-        """Write many such messages; gives their addresses."""
+        """Write many messages that never expire, outside of transactions and without local attributes; gives their
+        addresses."""
         flags = marks << MARKS_SHIFT
         heads = [
             _pack_head(queue, lookup_id, arrival_time, NEVER, flags, NO_TRANSACTION)

@@ -8,6 +8,7 @@ from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
 from tests.directory.support import Domain
 
 SUCCESS = DirectoryResult.SUCCESS
+_HOSTS: dict[int, str] = {}
 
 
 def queue_manager(**attributes: Any) -> DirectoryObject:

@@ -427,9 +427,6 @@ def test_attributes_of_a_queue(
     assert read.attributes[name] == value
 
 
-_HOSTS: dict[int, str] = {}
-
-
 @pytest.mark.spec("DSSM-3.1.6.1.2.2-e")
 def test_quotas_of_a_queue(domain: Domain) -> None:
     seen = domain.look(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key
+from typer.testing import CliRunner
 
 import msmq
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.cli import app
 from msmq.errors import (
     AccessDeniedError,
     CertificateNotProvidedError,
@@ -63,6 +66,39 @@ def test_register_restart_and_remove(tmp_path: Path) -> None:
                 await stranger("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
 
     run(test)
+
+
+def test_the_key_that_is_kept_is_the_owners_and_can_be_taken_back(tmp_path: Path) -> None:
+    """Nobody else can read the store, and after a removal and a compaction the key is not in it any more."""
+    data = tmp_path / "data"
+
+    def files_with(key: bytes) -> list[Path]:
+        return [
+            path for path in data.rglob("*") if path.is_file() and key.hex().encode() in path.read_bytes()
+        ]
+
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            internal = await call("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
+            kept = files_with(internal.private_key)
+            assert kept
+            store = kept[0].parent
+            for path in (store, *store.rglob("*")):
+                wanted = 0o700 if path.is_dir() else 0o600
+                assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+            digest = internal.certificate.digest
+            await call("RemoveCertificate", pb.RemoveCertificateRequest(digest=digest))
+        result = CliRunner().invoke(app, ["store", "compact", str(store)])
+        assert result.exit_code == 0, result.output
+        assert not files_with(internal.private_key)
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            assert await listed(call) == []
+
+    before = os.umask(0o022)  # the usual one, which would let everybody read
+    try:
+        run(test)
+    finally:
+        os.umask(before)
 
 
 def test_the_queue_manager_signs_for_whom_it_made_a_certificate(tmp_path: Path) -> None:

@@ -1,0 +1,165 @@
+"""A transport for kombu, and so for Celery: ``import msmq.client.kombu`` makes ``msmq://`` an address of a broker.
+
+``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket and ``msmq://host:port``
+one elsewhere. A queue ``tasks`` of kombu is the private queue ``.\\private$\\tasks``. A message is held by the queue
+manager until it is acknowledged: a worker that dies gives it back. Direct and topic exchanges are kombu's own, kept in
+the memory of each process; there is no fanout.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from queue import Empty
+from typing import Any, Final
+
+from kombu.transport import TRANSPORT_ALIASES, virtual
+
+from msmq.api.addresses import server_address
+from msmq.client.sync import SyncConnection, SyncMessage, SyncReceiver, connect_sync
+from msmq.errors import IoTimeoutError, MsmqError, QueueExistsError, QueueNotFoundError
+
+_HIGHEST_PRIORITY: Final = 7
+
+
+def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
+    """Where the parts of an address of kombu lead."""
+    if hostname and port:
+        return f"{hostname}:{port}"
+    if path and path != "/":
+        return f"unix:/{path.lstrip('/')}"
+    return server_address()
+
+
+class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
+    """Queues of kombu as queues of the queue manager."""
+
+    do_restore = False  # the queue manager gives back what was not acknowledged
+    supports_fanout = False
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        client = self.connection.client
+        address = address_of(client.hostname, client.port, client.virtual_host)
+        self._mq: SyncConnection = connect_sync(address).__enter__()
+        self._receivers: dict[str, SyncReceiver] = {}
+        self._held: dict[str, SyncMessage] = {}
+        self._unacknowledged: set[str] = set()
+        """Queues whose consumers acknowledge nothing."""
+
+    @staticmethod
+    def _path(queue: str) -> str:
+        return f".\\private$\\{queue}"
+
+    # --- queues ---------------------------------------------------------------------------------------------------
+
+    def _new_queue(self, queue: str, **_: Any) -> None:
+        if not self._has_queue(queue):
+            try:
+                self._mq.create_queue(self._path(queue), label="kombu")
+            except QueueExistsError:  # another process was quicker
+                return
+
+    def _has_queue(self, queue: str, **_: Any) -> bool:
+        return self._mq.queue_exists(self._path(queue))
+
+    def _size(self, queue: str) -> int:
+        return self._mq.queue_info(self._path(queue)).messages
+
+    def _purge(self, queue: str) -> int:
+        return self._mq.queue(self._path(queue)).purge()
+
+    def _delete(self, queue: str, *_: Any, **__: Any) -> None:
+        self._close_receiver(queue)
+        try:
+            self._mq.delete_queue(self._path(queue))
+        except QueueNotFoundError:
+            return
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
+        priority = min(max(int(message["properties"].get("priority") or 0), 0), _HIGHEST_PRIORITY)
+        self._mq.queue(self._path(queue)).send(json.dumps(message).encode(), priority=priority)
+
+    def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
+        receiver = self._receivers.get(queue)
+        if receiver is None:
+            receiver = self._mq.queue(self._path(queue)).receiver(prefetch=1).__enter__()
+            self._receivers[queue] = receiver
+        try:
+            message = receiver.receive(timeout or 0)
+        except IoTimeoutError:
+            raise Empty from None
+        payload: dict[str, Any] = json.loads(message.body)
+        tag = payload["properties"]["delivery_tag"] = str(uuid.uuid4())
+        payload["properties"]["delivery_info"]["redelivered"] = message.returned_count > 0
+        if queue in self._unacknowledged:
+            message.acknowledge()
+        else:
+            self._held[tag] = message
+        return payload
+
+    def basic_consume(self, queue: str, no_ack: bool, *arguments: Any, **options: Any) -> Any:
+        (self._unacknowledged.add if no_ack else self._unacknowledged.discard)(queue)
+        return super().basic_consume(queue, no_ack, *arguments, **options)
+
+    def basic_get(self, queue: str, no_ack: bool = False, **options: Any) -> Any:
+        found = super().basic_get(queue, no_ack=no_ack, **options)
+        if found is not None and no_ack:
+            self._settle(found.delivery_tag)
+        return found
+
+    def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:
+        self.qos.ack(delivery_tag)
+        self._settle(delivery_tag)
+
+    def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        self.qos.ack(delivery_tag)
+        if not requeue:
+            self._settle(delivery_tag)
+        elif (message := self._held.pop(delivery_tag, None)) is not None:
+            message.reject()
+
+    def _settle(self, delivery_tag: str) -> None:
+        message = self._held.pop(delivery_tag, None)
+        if message is not None:
+            message.acknowledge()
+
+    def basic_recover(self, requeue: bool = False) -> None:
+        for tag in list(self._held):
+            self.basic_reject(tag, requeue=True)
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _close_receiver(self, queue: str) -> None:
+        receiver = self._receivers.pop(queue, None)
+        if receiver is not None:
+            receiver.__exit__(None, None, None)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            for queue in list(self._receivers):
+                self._close_receiver(queue)
+            self._mq.__exit__(None, None, None)
+
+
+class Transport(virtual.Transport):  # type: ignore[misc]
+    """``msmq://``."""
+
+    Channel = Channel
+    driver_type = "msmq"
+    driver_name = "msmq"
+    default_port = None
+    polling_interval = 0.1
+    connection_errors = (*virtual.Transport.connection_errors, MsmqError)
+    channel_errors = (*virtual.Transport.channel_errors, MsmqError)
+
+    def driver_version(self) -> str:
+        from importlib.metadata import version
+
+        return version("msmq")
+
+
+TRANSPORT_ALIASES["msmq"] = "msmq.client.kombu:Transport"

@@ -1,0 +1,141 @@
+"""The transport for kombu and Celery, with both of them, against a live daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import kombu
+import pytest
+
+from msmq.api.addresses import server_address
+from msmq.client.kombu import address_of
+from tests.cli.support import Live, serving
+
+WAIT_S = 60
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    with serving(tmp_path / "host") as running:
+        yield running
+
+
+def broker(live: Live) -> str:
+    return f"msmq://{live.socket.removeprefix('unix:')}"
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (("other", 8181, "/"), "other:8181"),
+        ((None, None, "run/msmq/api.sock"), "unix:/run/msmq/api.sock"),
+        ((None, None, "/"), server_address()),
+    ],
+    ids=["host", "socket", "usual"],
+)
+def test_addresses(parts: tuple[str | None, int | None, str], expected: str) -> None:
+    assert address_of(*parts) == expected
+
+
+def test_messages_are_put_got_acknowledged_and_given_back(live: Live) -> None:
+    with kombu.Connection(broker(live)) as connection:
+        queue = connection.SimpleQueue("simple")
+        assert len(queue) == 0
+        for number in range(3):
+            queue.put({"number": number})
+        assert len(queue) == 3
+        first = queue.get(timeout=WAIT_S)
+        assert first.payload == {"number": 0}
+        first.requeue()
+        again = queue.get(timeout=WAIT_S)
+        assert again.payload == {"number": 0}
+        assert again.delivery_info["redelivered"]
+        again.ack()
+        queue.get(timeout=WAIT_S).reject()
+        assert queue.qsize() == 1
+        assert queue.clear() == 1
+        with pytest.raises(queue.Empty):
+            queue.get(block=False)
+        queue.close()
+    assert live.bodies(".\\private$\\simple") == []
+
+
+def test_what_was_not_acknowledged_comes_back(live: Live) -> None:
+    with kombu.Connection(broker(live)) as connection:
+        queue = connection.SimpleQueue("simple")
+        queue.put("once")
+        queue.get(timeout=WAIT_S)
+        with pytest.raises(Empty):
+            queue.get(timeout=0.2)
+    with kombu.Connection(broker(live)) as connection:
+        queue = connection.SimpleQueue("simple")
+        message = queue.get(timeout=WAIT_S)
+        assert message.payload == "once"
+        message.ack()
+        queue.close()
+
+
+def test_consumers_that_acknowledge_nothing(live: Live) -> None:
+    with kombu.Connection(broker(live)) as connection:
+        queue = connection.SimpleQueue("simple", no_ack=True)
+        queue.put("gone")
+        assert queue.get(timeout=WAIT_S).payload == "gone"
+        queue.close()
+    assert live.bodies(".\\private$\\simple") == []
+
+
+@contextmanager
+def worker(live: Live) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "celery", "-A", "tests.client.celery_tasks", "worker", "--pool", "solo"]
+    command += ["--without-gossip", "--without-mingle", "--without-heartbeat", "-Q", "celery"]
+    environment = {**os.environ, "MSMQ_TEST_BROKER": broker(live)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def send(live: Live, name: str, *arguments: Any) -> None:
+    from celery import Celery
+
+    with Celery(broker=broker(live)) as app:
+        app.send_task(f"tests.client.celery_tasks.{name}", arguments)
+
+
+def test_a_worker_does_what_is_asked(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "written"
+    for number in range(3):
+        send(live, "write", str(file), str(number))
+    with worker(live):
+        until(lambda: file.exists() and file.read_text() == "0\n1\n2\n")
+        until(lambda: not live.bodies(".\\private$\\celery"))
+
+
+def test_the_task_of_a_worker_that_is_killed_is_done_by_another(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "begun"
+    send(live, "begin_and_wait", str(file))
+    with worker(live) as first:
+        until(file.exists)
+        first.send_signal(signal.SIGKILL)
+        first.wait(30)
+    with worker(live):
+        until(lambda: file.read_text() == "begun\nbegun\ndone\n")
+        until(lambda: not live.bodies(".\\private$\\celery"))

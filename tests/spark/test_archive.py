@@ -26,7 +26,7 @@ def test_a_queue_is_archived_once_and_compacted(spark: SparkSession, server: Ser
         sent = [f"{run} {number}" for number in range(6)]
         server.send(sent)
         expected += sent
-        assert archive(spark, str(place), options).awaitTermination(120)
+        assert archive(spark, str(place), options).awaitTermination(600)
     assert bodies(spark, place) == expected
     assert server.bodies() == []
     folders = Archive(str(place)).folders()
@@ -42,11 +42,11 @@ def test_a_repeated_batch_is_written_anew(spark: SparkSession, server: Server, t
     server.send(["a", "b"])
     place = tmp_path / "archive"
     options = {"server": server.address, "queue": ORDERS}
-    assert archive(spark, str(place), options).awaitTermination(120)
+    assert archive(spark, str(place), options).awaitTermination(600)
     for committed in (place / "_checkpoint" / "commits").iterdir():
         committed.unlink()  # as if it had been killed before
     server.send(["c"])
-    assert archive(spark, str(place), options).awaitTermination(120)
+    assert archive(spark, str(place), options).awaitTermination(600)
     assert bodies(spark, place) == ["a", "b", "c"]
 
 

@@ -130,6 +130,27 @@ class PositionMachine(RuleBasedStateMachine):
         self.list.set_address(chosen, 7)
         self.model[chosen] = self.model[chosen]._replace(address=7)
 
+    @precondition(lambda self: self.model)
+    @rule(data=st.data(), state=st.sampled_from([AVAILABLE, PositionState.LOCKED]))
+    def many_at_once(self, data: st.DataObject, state: PositionState) -> None:
+        """Neighbours, with and without gaps, in any order, and some that are not there."""
+        chosen = array("Q", data.draw(st.lists(st.sampled_from(sorted(self.model)), unique=True)))
+        if data.draw(st.booleans()):
+            chosen = array("Q", sorted(chosen))
+        here = [self.model[key] for key in chosen]
+        missing = array("Q", (lookup_id(3, 1 << 40), lookup_id(0, 1 << 40)))
+        found = self.list.standing(missing[:1] + chosen + missing[1:])
+        assert list(found.ids) == list(chosen)
+        assert list(found.addresses) == [entry.address for entry in here]
+        assert list(found.sizes) == [entry.size for entry in here]
+        self.list.set_states(chosen, state)
+        for key in chosen:
+            self.model[key] = self.model[key]._replace(state=state)
+        if data.draw(st.booleans()):
+            assert self.list.remove_all(missing[:1] + chosen) == sum(entry.size for entry in here)
+            for key in chosen:
+                self.taken.append(self.model.pop(key))
+
     @rule(priority=st.integers(0, 7), number=st.integers(0, 1000))
     def look_around(self, priority: int, number: int) -> None:
         place = lookup_id(priority, number)
@@ -143,6 +164,11 @@ class PositionMachine(RuleBasedStateMachine):
         assert self.list.next_available(place) == (behind[0] if behind else None)
         for most in (0, 1, number, len(behind) + 1):
             assert self.list.available_run(place, most) == behind[:most]
+            stretch = self.list.available_stretch(place, max(most, 1))
+            ids = [] if stretch is None else list(stretch.ids)
+            assert ids == [entry.lookup_id for entry in behind[: len(ids)]]
+            assert bool(ids) == bool(behind)
+            assert len(ids) <= max(most, 1)
         assert self.list.previous_available(place) == (in_front[-1] if in_front else None)
 
     @invariant()

@@ -187,20 +187,27 @@ def test_what_waits_is_read_together() -> None:
     take(host, queue, *(message(b"%d" % number, recoverable=number % 2 == 1) for number in range(6)))
     transit = host.manager.transit
     found = transit.waiting(queue, START, 4, ALL)
-    assert [each.packet[-4:-3] for each in found] == [b"0", b"1", b"2", b"3"]
-    rest = transit.waiting(queue, found[-1].lookup_id, 4, ALL)
-    assert len(rest) == 2
-    assert [each.packet for each in found + rest] == [
+    assert found is not None
+    assert [packet[-4:-3] for packet in found.packets] == [b"0", b"1", b"2", b"3"]
+    rest = transit.waiting(queue, found.lookup_ids[-1], 4, ALL)
+    assert rest is not None
+    assert len(rest.packets) == 2
+    assert found.packets + rest.packets == [
         host.manager.core.load(queue, entry).packet.data for entry in queue.positions
     ]
+    assert list(found.lookup_ids + rest.lookup_ids) == [entry.lookup_id for entry in queue.positions]
+    assert transit.waiting(queue, rest.lookup_ids[-1], 4, ALL) is None
+    assert found.first(3).packets == found.packets[:3]
 
 
 def test_one_read_has_a_bounded_size_but_never_nothing() -> None:
     host = Host()
     queue = host.queue()
     take(host, queue, *(message(bytes(1_000)) for _ in range(5)))
-    assert len(host.manager.transit.waiting(queue, START, 5, 2_500)) == 2
-    assert len(host.manager.transit.waiting(queue, START, 5, 1)) == 1
+    for limit, count in ((2_500, 2), (1, 1)):
+        found = host.manager.transit.waiting(queue, START, 5, limit)
+        assert found is not None
+        assert len(found.packets) == len(found.lookup_ids) == len(found.marks) == len(found.plain) == count
 
 
 def test_local_attributes_stand_in_front_of_a_packet() -> None:
@@ -208,10 +215,9 @@ def test_local_attributes_stand_in_front_of_a_packet() -> None:
     queue = host.queue()
     take(host, queue, message(b"1", recoverable=True), message(b"2", recoverable=True, source_address="::1"))
     found = host.manager.transit.waiting(queue, START, 5, ALL)
-    assert [each.plain for each in found] == [True, False]
-    assert [each.packet for each in found] == [
-        host.manager.core.load(queue, entry).packet.data for entry in queue.positions
-    ]
+    assert found is not None
+    assert list(found.plain) == [True, False]
+    assert found.packets == [host.manager.core.load(queue, entry).packet.data for entry in queue.positions]
 
 
 @pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
@@ -220,7 +226,8 @@ def test_what_is_forgotten_is_gone_for_good(recoverable: bool) -> None:
     queue = host.queue()
     take(host, queue, *(message(b"%d" % number, recoverable=recoverable) for number in range(5)))
     found = host.manager.transit.waiting(queue, START, 3, ALL)
-    gone = [each.lookup_id for each in found]
+    assert found is not None
+    gone = found.lookup_ids
     host.manager.transit.forget(queue, [*gone, gone[0]])  # once more does no harm
     assert bodies(host, queue) == [b"3", b"4"]
     core = host.manager.core
@@ -245,12 +252,13 @@ def test_damaged_messages_are_passed_over() -> None:
             raise MessageStorageFailedError("damaged")
         return read(address, size)
 
-    def failing_many(records: Sequence[tuple[int, int]]) -> list[bytes]:
-        return [failing(address, size) for address, size in records]
+    def failing_many(records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+        return [failing(address, size)[skipped:] for address, size in records]
 
     host.store.read, host.store.read_many = failing, failing_many  # type: ignore[method-assign]
     found = host.manager.transit.waiting(queue, START, 2, ALL)
-    assert [each.packet[-4:-3] for each in found] == [b"2", b"3"]
+    assert found is not None
+    assert [packet[-4:-3] for packet in found.packets] == [b"2", b"3"]
     host.store.read, host.store.read_many = read, read_many  # type: ignore[method-assign]
     assert bodies(host, queue) == [b"2", b"3"]
     assert len(host.manager.core.lost_records) == 2

@@ -10,6 +10,7 @@ import pytest
 from msmq.errors import PublicKeyNotFoundError
 from msmq.manager.stored import LocalAttributes
 from msmq.server.drain import Drain
+from msmq.server.outgoing_runs import runs_of
 from msmq.testing.network_book import Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS, NetworkHost
 from msmq.testing.network_sim import NetworkSimulation
@@ -307,14 +308,14 @@ def test_a_message_that_is_done_while_it_waits_to_be_sent_again(simulation: Netw
     connection, loop = link._connection, alice.loop
     assert connection is not None
     assert loop is not None
-    parcel = drain._sender.token(1)
-    assert parcel is not None
+    lookup_id = drain._sender.token(1)
+    assert lookup_id is not None
     alice.send([message(2, Kind.RECOVERABLE, alice, bob)], [40])  # something to wait for
     with loop.running():
-        drain._send_again([parcel])
+        drain._send_again([(1, lookup_id)])
         link._pump(connection)
         assert connection.promised
-        drain.acknowledged([parcel])
+        drain.acknowledged(runs_of(drain, [(1, lookup_id)], 0))
         outgoing.order_ack(OrderAckBody.of(drain._sender.sequence_id, 1))
     assert not drain.numbers
     simulation.end()

@@ -85,8 +85,8 @@ def test_sending_again_and_again(tmp_path: Path) -> None:
             alice.send_together(name_of(BOB), b"1")
             queue = alice.outgoing(BOB)
             (drain,) = alice.daemon.outgoing.drains.values()
-            (parcel,) = drain.take(1)
-            drain.sent(parcel, now_ms())
+            (chosen,) = drain.take(1)
+            drain.sent(chosen, 1, now_ms())
             drain.refresh()
             intervals, counts = [], []
             now = now_ms()

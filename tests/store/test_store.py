@@ -22,7 +22,7 @@ from msmq.store import (
     StoreLockedError,
     StoreOptions,
 )
-from msmq.store.layout import segment_name
+from msmq.store.layout import OFFSET_BITS, segment_name
 from msmq.testing import SimulatedDisk
 from tests.store.support import SMALL, STORE_ID, head, new_store, numbers, open_store, payload, put
 
@@ -54,26 +54,19 @@ def test_a_head_has_its_size() -> None:
     assert store.pending == 0
 
 
-def test_passing_records_go_together_as_they_go_one_by_one() -> None:
-    """Both fill several segments; what is on disk is the same to the last byte."""
-    disks = SimulatedDisk(), SimulatedDisk()
-    one_by_one, together = (new_store(disk) for disk in disks)
-    for number in range(40):
-        heads = [head(1000 * number + each) for each in range(number)]
-        put(one_by_one, number)
-        for each in heads:
-            one_by_one.append(2, each, live=False)
-        put(together, number)
-        together.append_passing(2, heads)
-        assert together.appended == one_by_one.appended
-        for store in (one_by_one, together):
-            store.commit()
-    assert len(disks[0].names()) > 3
-    for name in disks[0].names():
-        first, second = (disk.open(name) for disk in disks)
-        assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
-    with pytest.raises(EncodeError, match="40 bytes"):
-        together.append_passing(2, [head(1), b"short"])
+def test_many_records_are_released_like_one_after_another() -> None:
+    one_by_one, together = (new_store() for _ in range(2))
+    for store in (one_by_one, together):
+        records = [(put(store, number, 100 + number), 100 + number) for number in range(200)]
+        store.commit()
+        assert len({address >> OFFSET_BITS for address, _ in records}) > 1
+        if store is together:
+            store.release_all([address for address, _ in records[:150]], [size for _, size in records[:150]])
+        else:
+            for address, size in records[:150]:
+                store.release(address, size)
+    assert one_by_one.live_bytes == together.live_bytes
+    together.release_all([], [])
 
 
 def test_a_run_of_records_goes_as_they_go_one_by_one() -> None:

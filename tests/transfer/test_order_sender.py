@@ -441,11 +441,11 @@ def test_the_message_at_a_place() -> None:
     ids = sequences()
     stream = sender(ids)
     (first, second) = sent(stream, "a", "b")
-    assert ids.token(first.tx_sequence_id, 1) == "a"
-    assert ids.token(second.tx_sequence_id, 2) == "b"
+    assert ids.find(first.tx_sequence_id, 1) == (stream, "a")
+    assert ids.find(second.tx_sequence_id, 2) == (stream, "b")
     stream.remove(1)
-    assert ids.token(first.tx_sequence_id, 1) is None
-    assert ids.token(first.tx_sequence_id + 1, 2) is None
+    assert ids.find(first.tx_sequence_id, 1) is None
+    assert ids.find(first.tx_sequence_id + 1, 2) is None
 
 
 def test_whether_a_message_may_have_left() -> None:
@@ -454,3 +454,29 @@ def test_whether_a_message_may_have_left() -> None:
     place = stream.assign("b")
     assert place is not None
     assert [stream.was_sent(number) for number in (1, 2)] == [True, False]
+
+
+def test_many_messages_get_places_like_one_after_another() -> None:
+    one_by_one, together = sender(sequences()), sender(sequences())
+    places = [one_by_one.assign(token) for token in "abcd"]
+    assert together.assign_run("abcd") == places[0]
+    for number in range(1, 5):
+        assert together.place(number) == one_by_one.place(number)
+        one_by_one.sent(number, START_MS)
+    together.sent_run(1, 3, START_MS)
+    together.sent_run(2, 3, START_MS)  # two of them once more
+    assert together.statistics(0) == one_by_one.statistics(0)
+    for stream in (one_by_one, together):
+        assert stream.order_ack(stream.sequence_id, 3, START_MS) == ([], [])
+        assert stream.received_session_acks([1, 2, 3, 2, 3, 4]) == (["a", "b", "c"], [])
+        assert stream.statistics(0).eod_no_ack_count == len(stream) == 1
+
+
+def test_the_numbers_of_a_sequence_come_to_an_end() -> None:
+    stream = sender(sequences())
+    stream.assign("a")
+    stream._last_number = stream._lowest = MAX_SEQUENCE_NUMBER - 2
+    assert stream.room == 2
+    assert stream.assign_run("bc") == Place(FIRST_ID, MAX_SEQUENCE_NUMBER - 1, 0)
+    assert stream.room == 0
+    assert stream.assign("d") is None

@@ -631,21 +631,51 @@ def test_acknowledged_tokens_come_in_one_event() -> None:
     ]
 
 
-def test_many_messages_are_sent_like_one_after_another() -> None:
-    given = [support.packet(number, recoverable=number % 3 == 0) for number in range(1, 9)]
+class Numbers(tuple[int, ...]):
+    """A token for several messages."""
+
+    def part(self, start: int, stop: int) -> Numbers:
+        return Numbers(self[start:stop])
+
+
+@pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
+def test_many_messages_are_sent_like_one_after_another(recoverable: bool) -> None:
+    given = [support.packet(number, recoverable=recoverable) for number in range(1, 9)]
     one_by_one, together = support.open_initiator(), support.open_initiator()
     for token, data in enumerate(given):
         assert one_by_one.send(data, token, START_MS)
-    assert together.send_all(given, range(8), START_MS) == 8
+    assert together.send_run(Numbers(range(8)), given, recoverable, START_MS) == 8
     assert b"".join(together.data_to_send()) == b"".join(one_by_one.data_to_send())
+    counts = (8, 8 if recoverable else 0, 8)
     for session in (one_by_one, together):
-        assert (session.outbox.sent, session.outbox.recoverable_sent, session.outbox.unacked) == (8, 2, 8)
-        assert support.only_closing(session.disconnected(START_MS)).returned == list(range(8))
+        assert (session.outbox.sent, session.outbox.recoverable_sent, session.outbox.unacked) == counts
+    assert support.only_closing(one_by_one.disconnected(START_MS)).returned == list(range(8))
+    assert support.only_closing(together.disconnected(START_MS)).returned == [Numbers(range(8))]
 
 
 def test_many_messages_are_as_many_as_the_window_takes() -> None:
     given = [support.packet(number) for number in range(1, 9)]
     session = support.open_initiator(peer_window=5)
-    assert session.send_all(given, range(8), START_MS) == 5
-    assert session.send_all(given[5:], range(5, 8), START_MS) == 0
-    assert session.send_all([], [], START_MS) == 0
+    assert session.send_run(Numbers(range(8)), given, False, START_MS) == 5
+    assert session.send_run(Numbers(range(5, 8)), given[5:], False, START_MS) == 0
+    assert session.send_run(Numbers(), [], False, START_MS) == 0
+    assert session.receive_data(support.ack(2), START_MS) == [MessagesAcknowledged([Numbers((0, 1))])]
+    assert session.send_run(Numbers(range(5, 8)), given[5:], False, START_MS) == 2
+    returned = support.only_closing(session.disconnected(START_MS)).returned
+    assert returned == [Numbers((2, 3, 4)), Numbers((5, 6))]
+
+
+def test_the_first_of_many_carries_what_is_nearly_due() -> None:
+    """The header counts the message that carries it and none that come behind it."""
+    one_by_one, together = support.open_acceptor(), support.open_acceptor()
+    given = [support.packet(number, recoverable=True) for number in range(1, 5)]
+    for session in (one_by_one, together):
+        session.receive_data(support.packet(9), START_MS)
+        session.data_to_send()
+    late_ms = START_MS + one_by_one.ack_wait_timeout_ms // 2 - 1
+    for token, data in enumerate(given):
+        one_by_one.send(data, token, late_ms)
+    assert together.send_run(Numbers(range(4)), given, True, late_ms) == 4
+    sent = b"".join(together.data_to_send())
+    assert len(sent) > len(b"".join(given))
+    assert sent == b"".join(one_by_one.data_to_send())

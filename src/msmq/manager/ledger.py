@@ -7,15 +7,16 @@ kind       head                                    meaning
 ========== ======================================= =====================================================
 MESSAGE    queue, lookup id, times, flags, tx      a message stands in a queue; the payload is the message
 DELETE     lookup id, reason, tx                   the message is gone
+DELETE_ALL reason                                  the messages are gone; the payload is their lookup ids
 MOVE       target queue, lookup id, tx             the message stands in another queue
 OUTCOME    first and last message sent, tx         a transaction was prepared, committed or aborted
 VALUE      digest of the key                       a named value, the payload; the last one counts
 DROP       digest of the key                       the named value is gone
 ========== ======================================= =====================================================
 
-The first three take effect at once when their transaction field is zero; otherwise they are operations of an open
-transaction and wait for its OUTCOME. Records of one event always lie in one batch of the store, so an event is there
-whole or not at all: an event reserves once, before its first record, for everything that it may write (see
+MESSAGE, DELETE and MOVE take effect at once when their transaction field is zero; otherwise they are operations of an
+open transaction and wait for its OUTCOME. Records of one event always lie in one batch of the store, so an event is
+there whole or not at all: an event reserves once, before its first record, for everything that it may write (see
 :mod:`msmq.manager.event`).
 
 The ledger knows records and nothing about queues. Recovery replays the log into a :class:`Recovered`, from which
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import json
 import struct
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -45,6 +47,8 @@ from msmq.manager.recovered import (
     Rows,
     Standing,
     digest_of,
+    from_bytes,
+    to_bytes,
 )
 from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage
 
@@ -90,15 +94,13 @@ class RecordStore(Protocol):
 
     def append_run(self, kind: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[int]: ...
 
-    def append_passing(self, kind: int, heads: Sequence[bytes]) -> None: ...
-
     def release(self, address: int, payload_size: int) -> None: ...
 
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None: ...
 
     def read(self, address: int) -> bytes: ...
 
-    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]: ...
+    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]: ...
 
     def is_durable(self, first: int, last: int) -> bool: ...
 
@@ -118,6 +120,7 @@ class Kind(IntEnum):
     OUTCOME = 4
     VALUE = 5
     DROP = 6
+    DELETE_ALL = 7
 
 
 class TransactionOutcome(IntEnum):
@@ -133,6 +136,8 @@ _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
 assert _ROW.size == ROW_SIZE
 _pack_head: Final = _HEAD.pack
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
+_DELETE_ALL: Final = int(Kind.DELETE_ALL)
+_DELETED_AT_ONCE: Final = 4_096
 
 
 class Head(NamedTuple):
@@ -197,6 +202,11 @@ class RecoveredOperation:
         return Head.decode(self.record_head)
 
 
+def deletion_bytes(count: int) -> tuple[int, int]:
+    """What to reserve for the deletion of so many messages: bytes of payload, records."""
+    return 8 * count, 1 + count // _DELETED_AT_ONCE
+
+
 class Ledger:
     """Typed records on a store. It counts which of them still matter, so that the store can free the others."""
 
@@ -251,10 +261,16 @@ class Ledger:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
 
-    def delete_messages(self, lookup_ids: Iterable[int], reason: int) -> None:
-        """Many deletions that take effect at once."""
-        heads = [_pack_head(0, lookup_id, 0, 0, reason, NO_TRANSACTION) for lookup_id in lookup_ids]
-        self.store.append_passing(_DELETE, heads)
+    def delete_messages(self, lookup_ids: Sequence[int], reason: int) -> None:
+        """Many deletions that take effect at once. See :func:`deletion_bytes` for what they take."""
+        if len(lookup_ids) <= 1:
+            for lookup_id in lookup_ids:
+                self.delete_message(lookup_id, reason)
+            return
+        head = _pack_head(0, 0, 0, 0, reason, NO_TRANSACTION)
+        for start in range(0, len(lookup_ids), _DELETED_AT_ONCE):
+            payload = to_bytes(array("Q", lookup_ids[start : start + _DELETED_AT_ONCE]))
+            self.store.append(_DELETE_ALL, head, payload, live=False)
 
     def move_message(self, lookup_id: int, target: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = Head(target, lookup_id, 0, 0, 0, transaction)
@@ -316,6 +332,8 @@ class Ledger:
             self._recover_value(found, record)
         elif record.kind is Kind.OUTCOME:
             self._recover_outcome(found, record)
+        elif record.kind is Kind.DELETE_ALL:
+            self._recover_deletions(found, record)
         elif record.head.transaction == NO_TRANSACTION:
             self._apply(found, record)
         else:
@@ -346,6 +364,13 @@ class Ledger:
             found.damaged.pop(digest, None)
             for name in [name for name in found.values if digest_of(name) == digest]:
                 del found.values[name]
+
+    def _recover_deletions(self, found: Recovered, record: RecoveredOperation) -> None:
+        """A damaged record brings its messages back, as a damaged DELETE does; operators are told."""
+        try:
+            found.dead.update(from_bytes("Q", self.store.read(record.address)))
+        except MessageStorageFailedError as error:
+            found.damaged_deletions.append(error)
 
     def _recover_outcome(self, found: Recovered, record: RecoveredOperation) -> None:
         last, first, outcome, transaction = OutcomeHead.decode(record.record_head)

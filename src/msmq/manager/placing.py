@@ -10,13 +10,14 @@ the places change.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
-from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord
+from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
 from msmq.manager.positions import Entry, PositionMark, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead, position_of
@@ -232,8 +233,27 @@ class Placing:
         if not entry.address:
             del queue.volatile[lookup_id]
             core.express_bytes -= entry.size
-        if core.moved:
-            core.moved.pop(lookup_id, None)
+        self._forget_beside(queue, lookup_id)
+        return entry
+
+    def take_out_all(self, queue: Queue, lookup_ids: array[int], *, volatile: bool) -> None:
+        """The same for many, of which all or none are in memory only."""
+        core = self.core
+        size = queue.positions.remove_all(lookup_ids)
+        core.total_bytes -= size
+        if volatile:
+            for lookup_id in lookup_ids:
+                del queue.volatile[lookup_id]
+            core.express_bytes -= size
+        beside = (core.moved, queue.peekable_when_locked, queue.overdue, queue.aborts, queue.moves)
+        if any(beside):
+            for lookup_id in lookup_ids:
+                self._forget_beside(queue, lookup_id)
+
+    def _forget_beside(self, queue: Queue, lookup_id: int) -> None:
+        """What is kept beside the place of a message."""
+        if self.core.moved:
+            self.core.moved.pop(lookup_id, None)
         if queue.peekable_when_locked:
             queue.peekable_when_locked.discard(lookup_id)
         if queue.overdue:
@@ -242,7 +262,6 @@ class Placing:
             queue.aborts.pop(lookup_id, None)
         if queue.moves:
             queue.moves.pop(lookup_id, None)
-        return entry
 
     def delete(
         self,
@@ -316,12 +335,15 @@ class Placing:
     def delete_all(self, queue: Queue, read: Sequence[tuple[Entry, StoredMessage]], reason: int) -> None:
         """The same for many messages that were read, in one event."""
         core, store = self.core, self.core.ledger.store
-        with core.event(0, 2 * len(read), freeing=True):
+        size, records = deletion_bytes(len(read))
+        with core.event(size, records + 2 * len(read), freeing=True):
             if queue.journaling or reason in UNREAD:
                 for entry, message in read:
                     self.delete(queue, entry.lookup_id, reason, message, entry=entry)
                 return
-            core.ledger.delete_messages([entry.lookup_id for entry, _ in read if entry.address], reason)
+            core.ledger.delete_messages(
+                array("Q", [entry.lookup_id for entry, _ in read if entry.address]), reason
+            )
             for entry, message in read:
                 self.take_out(queue, entry.lookup_id)
                 if entry.address:

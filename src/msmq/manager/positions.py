@@ -52,6 +52,7 @@ _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
 _HELD: Final = int(PositionState.LOCKED)
 _PLAIN: Final = bytes((PositionMark.OWES_NOTHING,))
+_FREE_BYTE, _GONE_BYTE = bytes((_FREE,)), bytes((_GONE,))
 
 
 class Entry(NamedTuple):
@@ -72,6 +73,15 @@ class Run(NamedTuple):
     addresses: array[int]
     sizes: array[int]
     spans: list[tuple[_Chunk, int, int]]
+
+
+class Stretch(NamedTuple):
+    """Places that stand one behind the other, as columns."""
+
+    ids: array[int]
+    addresses: array[int]
+    sizes: array[int]
+    marks: bytearray
 
 
 _STATES: Final = tuple(PositionState)
@@ -246,6 +256,33 @@ class _Lane:
                 if len(found) == most:
                     return found
         return found
+
+    def available_stretch(self, lookup_id: int, most: int) -> Stretch | None:
+        """Up to ``most`` neighbours, the first of them the first available one behind ``lookup_id``."""
+        found = self.next_available(lookup_id)
+        if found is None:
+            return None
+        chunk, start = found
+        states = chunk.states[start : start + most]
+        stop = start + len(states) - len(states.lstrip(_FREE_BYTE))
+        part = slice(start, stop)
+        return Stretch(chunk.ids[part], chunk.addresses[part], chunk.sizes[part], chunk.marks[part])
+
+    def neighbours(self, ids: array[int], start: int) -> tuple[_Chunk, int, int] | None:
+        """The chunk of the place ``ids[start]``, where it stands there, and how many of those that follow in ``ids``
+        stand right behind it; None when they are not the next ones there, or one of them is gone."""
+        place = bisect_right(self.firsts, ids[start]) - 1
+        if place < 0:
+            return None
+        chunk = self.chunks[place]
+        there = chunk.ids
+        index = bisect_left(there, ids[start])
+        last = there[-1]
+        count = bisect_right(ids, last, start) - start
+        part = slice(index, index + count)
+        if not count or there[part] != ids[start : start + count] or _GONE in chunk.states[part]:
+            return None
+        return chunk, index, count
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         for chunk, end in self._chunks_before(lookup_id):
@@ -454,6 +491,65 @@ class PositionList:
                 self._lanes[chunk.ids[0] >> 56].discard(chunk)
         size = sum(run.sizes)
         self.count -= len(run.lookup_ids)
+        self.total_bytes -= size
+        return size
+
+    def available_stretch(self, lookup_id: int, most: int) -> Stretch | None:
+        """Up to ``most`` neighbours that are available, from the first one behind ``lookup_id`` on, if there is one."""
+        top = lookup_id >> 56
+        for lane in self._ordered:
+            if lane.top >= top and lane.chunks:
+                found = lane.available_stretch(lookup_id, most)
+                if found is not None:
+                    return found
+        return None
+
+    def _neighbours(self, ids: array[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
+        """The places of messages, whatever of them is there, as chunk, index and count of neighbours. In the order of
+        the list they are found many at a time. What was given last may be removed before going on."""
+        start = 0
+        while start < len(ids):
+            lane = self._lanes.get(ids[start] >> 56)
+            many = None if lane is None else lane.neighbours(ids, start)
+            if lane is not None and many is not None:
+                yield (lane, *many)
+                start += many[2]
+                continue
+            one = self._find(ids[start])
+            if one is not None:
+                yield (*one, 1)
+            start += 1
+
+    def standing(self, ids: array[int]) -> Stretch:
+        """What there is of these messages."""
+        found = Stretch(array("Q"), array("Q"), array("I"), bytearray())
+        for _, chunk, index, count in self._neighbours(ids):
+            part = slice(index, index + count)
+            found.ids.extend(chunk.ids[part])
+            found.addresses.extend(chunk.addresses[part])
+            found.sizes.extend(chunk.sizes[part])
+            found.marks.extend(chunk.marks[part])
+        return found
+
+    def set_states(self, ids: array[int], state: PositionState) -> None:
+        """As :meth:`set_state`, for many."""
+        for _, chunk, index, count in self._neighbours(ids):
+            part = slice(index, index + count)
+            chunk.available += (not state) * count - chunk.states.count(_FREE, index, index + count)
+            chunk.states[part] = bytes((state,)) * count
+
+    def remove_all(self, ids: array[int]) -> int:
+        """As :meth:`remove`, for many messages, whatever of them is there; gives the bytes they held."""
+        size = 0
+        for lane, chunk, index, count in self._neighbours(ids):
+            part = slice(index, index + count)
+            chunk.available -= chunk.states.count(_FREE, index, index + count)
+            chunk.states[part] = _GONE_BYTE * count
+            chunk.live -= count
+            size += sum(chunk.sizes[part])
+            if not chunk.live:
+                lane.discard(chunk)
+            self.count -= count
         self.total_bytes -= size
         return size
 

@@ -159,6 +159,7 @@ class QueueManager:
             provisioning = joins or not found.values.get(KEYS)
         found.check(attributes.VALUE)  # who this is cannot be made up
         core.lost_records += [LostRecord(Kind.VALUE, 0, key, str(why)) for key, why in found.damaged.values()]
+        core.lost_records += [LostRecord(Kind.DELETE_ALL, 0, "", str(why)) for why in found.damaged_deletions]
         core.restore_numbers(*found.values.get("numbers", (0, 0)), uncertain=bool(found.damaged))
         initialization = Initialization(core, self.directory, self._identity, self.settings)
         initialization.begin(found.values, provisioning=provisioning)

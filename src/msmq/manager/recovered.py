@@ -59,14 +59,14 @@ def _selector(value: int) -> bytes:
     return bytes(other == value for other in range(256))
 
 
-def _bytes(column: array[int]) -> bytes:
+def to_bytes(column: array[int]) -> bytes:
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()
     return column.tobytes()
 
 
-def _array(code: str, data: bytes) -> array[int]:
+def from_bytes(code: str, data: bytes) -> array[int]:
     made = array(code)
     made.frombytes(data)
     if sys.byteorder == "big":
@@ -104,13 +104,13 @@ class Block:
 
     def numbers(self) -> array[int]:
         """The identifiers without the priority. They rise along the log, but for copies."""
-        data = bytearray(_bytes(self.ids))
+        data = bytearray(to_bytes(self.ids))
         data[7::8] = bytes(len(self.ids))
-        return _array("Q", bytes(data))
+        return from_bytes("Q", bytes(data))
 
     def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
         """Queue and priority, with the columns of their messages: identifiers, addresses, sizes, flags."""
-        tops = _bytes(self.ids)[7::8]
+        tops = to_bytes(self.ids)[7::8]
         lanes: defaultdict[tuple[int, int], list[tuple[bytes]]] = defaultdict(list)
         if _uniform(self.queues):
             queue = self.queues[0]
@@ -140,9 +140,9 @@ class Rows:
     def __init__(self, rows: bytes, message: int, delete: int) -> None:
         """``message`` and ``delete`` are the kinds of the usual ones."""
         self._message, self._delete = message, delete
-        self._words = _array("I", rows)
-        self._longs = _array("Q", rows)
-        self._shifted = _array("Q", rows[4:] + bytes(4))
+        self._words = from_bytes("I", rows)
+        self._longs = from_bytes("Q", rows)
+        self._shifted = from_bytes("Q", rows[4:] + bytes(4))
         self._kinds = bytearray(rows[::ROW_SIZE])
         unusual = self._kinds.translate(bytes(kind not in (message, delete) for kind in range(256)))
         transactions = [self._words[column::_WORDS] for column in _TRANSACTION]
@@ -231,6 +231,8 @@ class Recovered:
     damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
     """By digest, values whose last record the disk damaged: the key, if an older one tells it, and the error. The
     older one counts then."""
+    damaged_deletions: list[MessageStorageFailedError] = field(default_factory=list)
+    """Records that said which messages are gone: those are back."""
     blocks: list[Block] = field(default_factory=list)
     """Messages sent outside of transactions."""
     dead: set[int] = field(default_factory=set)
@@ -324,7 +326,7 @@ class Recovered:
     def details(self) -> Iterator[tuple[int, int, int, int]]:
         """Queue, identifier, expiry and flags of the messages that have anything of the last two to look after."""
         for block in self._all_blocks():
-            peekable = _bytes(block.flags)[::4].translate(_ODD).count(1)
+            peekable = to_bytes(block.flags)[::4].translate(_ODD).count(1)
             if peekable or not _uniform(block.expiries, NEVER):
                 rows = zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
                 yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)

@@ -7,15 +7,18 @@ not plain is handed to it. Everything is part of the event of the caller, who ha
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import accumulate, compress, repeat
+from operator import ne
 from typing import Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
-from msmq.manager.ledger import NO_TRANSACTION
+from msmq.manager.ledger import NO_TRANSACTION, deletion_bytes
 from msmq.manager.placing import MAY_OWE, OWES_NOTHING, Placing
-from msmq.manager.positions import Entry, PositionState
+from msmq.manager.positions import Entry, PositionState, Stretch
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, StoredMessage, envelope, envelope_at
 from msmq.wire.classes import MessageClass
@@ -30,14 +33,20 @@ _AVAILABLE: Final = PositionState.AVAILABLE
 
 
 class Waiting(NamedTuple):
-    """A message that can be sent on: its place and its packet as it is to travel."""
+    """Messages that can be sent on, in their order: columns of equal length."""
 
-    lookup_id: int
-    packet: bytes
-    marks: int
-    """Whether it is the first and the last of its transaction, which the packet does not say yet."""
-    plain: bool
-    """Its record is the packet and nothing else, or it has none: :meth:`Transit.forget` may take it."""
+    lookup_ids: array[int]
+    packets: list[bytes]
+    """As they are to travel."""
+    marks: bytes | bytearray
+    """Whether each is the first and the last of its transaction, which the packet does not say yet."""
+    plain: bytes | bytearray
+    """1 where the record is the packet and nothing else, or there is none: :meth:`Transit.forget` may take it."""
+
+    def first(self, count: int) -> Waiting:
+        """So many of them."""
+        ids, packets, marks, plain = self
+        return Waiting(ids[:count], packets[:count], marks[:count], plain[:count])
 
 
 class Transit:
@@ -126,52 +135,46 @@ class Transit:
         core.total_bytes += size
         return lookup_ids
 
-    def waiting(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Waiting]:
-        """The next available messages of a queue behind a place, read together; none when there are no more. Those
-        that the disk has damaged leave the queue."""
-        found: list[Waiting] = []
-        while not found and (entries := self._entries(queue, behind, most, most_bytes)):
-            found = self._read(queue, entries)
-            behind = entries[-1].lookup_id
-        return found
+    def waiting(self, queue: Queue, behind: int, most: int, most_bytes: int) -> Waiting | None:
+        """Available messages of a queue behind a place that stand side by side, read together; None when there are no
+        more. Those that the disk has damaged leave the queue."""
+        while (found := queue.positions.available_stretch(behind, most)) is not None:
+            found = _cut(found, most_bytes)
+            behind = found.ids[-1]
+            waiting = self._read(queue, found)
+            if waiting.packets:
+                return waiting
+        return None
 
-    def _entries(self, queue: Queue, behind: int, most: int, most_bytes: int) -> list[Entry]:
-        entries: list[Entry] = []
-        size = 0
-        for entry in queue.positions.available_run(behind, most):
-            size += entry.size
-            if entries and size > most_bytes:
-                break
-            entries.append(entry)
-        return entries
-
-    def _read(self, queue: Queue, entries: list[Entry]) -> list[Waiting]:
-        stored = [(entry.address, ENVELOPE_SIZE + entry.size) for entry in entries if entry.address]
+    def _read(self, queue: Queue, found: Stretch) -> Waiting:
+        ids, addresses, sizes, marks = found
+        if not any(addresses):
+            kept = [queue.volatile[lookup_id] for lookup_id in ids]
+            packets = [each[1] if isinstance(each, tuple) else each.packet.data for each in kept]
+            plain = bytes([isinstance(each, tuple) or not each.local.has_any for each in kept])
+            return Waiting(ids, packets, marks, plain)
+        if 0 in addresses:
+            return self._one_by_one(queue, found)
+        stored = [(address, ENVELOPE_SIZE + size) for address, size in zip(addresses, sizes, strict=True)]
         try:
-            payloads = self._core.ledger.store.read_many(stored) if stored else []
+            packets = self._core.ledger.store.read_many(stored, ENVELOPE_SIZE)
         except MessageStorageFailedError:
-            return self._one_by_one(queue, entries)
-        if any(len(payload) != size for payload, (_, size) in zip(payloads, stored, strict=True)):
-            return self._one_by_one(queue, entries)
-        read = iter(payloads)
-        found = []
-        for lookup_id, address, _, _, marks in entries:
-            if address:
-                found.append(Waiting(lookup_id, next(read)[ENVELOPE_SIZE:], marks, True))
-            else:
-                message = queue.express(lookup_id)
-                found.append(Waiting(lookup_id, message.packet.data, marks, not message.local.has_any))
-        return found
+            return self._one_by_one(queue, found)
+        if any(map(ne, map(len, packets), sizes)):
+            return self._one_by_one(queue, found)
+        return Waiting(ids, packets, marks, b"\1" * len(ids))
 
-    def _one_by_one(self, queue: Queue, entries: Iterable[Entry]) -> list[Waiting]:
-        """Some have local attributes in front of their packets, or are damaged."""
-        found = []
-        for entry in entries:
-            message = self._placing.fetch(queue, entry)
-            if message is not None:
-                plain = not message.local.has_any
-                found.append(Waiting(entry.lookup_id, message.packet.data, entry.marks, plain))
-        return found
+    def _one_by_one(self, queue: Queue, found: Stretch) -> Waiting:
+        """Some have local attributes in front of their packets, or are damaged, or only some have a record."""
+        waiting = Waiting(array("Q"), [], bytearray(), plain := bytearray())
+        for lookup_id in found.ids:
+            entry = queue.positions.get(lookup_id)
+            message = None if entry is None else self._placing.fetch(queue, entry)
+            if entry is not None and message is not None:
+                waiting.lookup_ids.append(lookup_id)
+                waiting.packets.append(message.packet.data)
+                plain.append(not message.local.has_any)
+        return waiting._replace(marks=bytes(len(plain)))
 
     def packet(self, queue: Queue, entry: Entry) -> bytes:
         """The packet at a place, as it was put there."""
@@ -180,17 +183,32 @@ class Transit:
         payload = self._core.ledger.store.read(entry.address)
         return payload[ENVELOPE_SIZE + int.from_bytes(payload[:4], "little") :]
 
-    def forget(self, queue: Queue, lookup_ids: list[int]) -> None:
-        """Delete messages that :meth:`waiting` called plain and that are with their next host now. Nobody is told: the
-        caller is the one to whom it matters."""
-        core, ledger, take_out = self._core, self._core.ledger, self._placing.take_out
-        release, find = ledger.store.release, queue.positions.get
-        with core.event(0, len(lookup_ids), freeing=True):
-            entries = [entry for entry in map(find, dict.fromkeys(lookup_ids)) if entry is not None]
-            ledger.delete_messages(
-                [entry.lookup_id for entry in entries if entry.address], MessageClass.NORMAL
-            )
-            for lookup_id, address, size, _, _ in entries:
-                take_out(queue, lookup_id)
-                if address:
-                    release(address, ENVELOPE_SIZE + size)
+    def forget(self, queue: Queue, lookup_ids: Iterable[int]) -> None:
+        """Delete messages that :meth:`waiting` called plain and that are with their next host now, whatever of them is
+        there. Nobody is told: the caller is the one to whom it matters."""
+        core, ledger, placing = self._core, self._core.ledger, self._placing
+        found = queue.positions.standing(array("Q", dict.fromkeys(lookup_ids)))
+        with core.event(*deletion_bytes(len(found.ids)), freeing=True):
+            if all(found.addresses):
+                stored, sizes = found.ids, [ENVELOPE_SIZE + size for size in found.sizes]
+                ledger.delete_messages(stored, MessageClass.NORMAL)
+                placing.take_out_all(queue, stored, volatile=False)
+                ledger.store.release_all(found.addresses, sizes)
+            elif not any(found.addresses):
+                placing.take_out_all(queue, found.ids, volatile=True)
+            else:
+                kept = [bool(address) for address in found.addresses]
+                ledger.delete_messages(array("Q", compress(found.ids, kept)), MessageClass.NORMAL)
+                for lookup_id in found.ids:
+                    entry = placing.take_out(queue, lookup_id)
+                    if entry.address:
+                        ledger.store.release(entry.address, ENVELOPE_SIZE + entry.size)
+
+
+def _cut(found: Stretch, most_bytes: int) -> Stretch:
+    """As many of them as so many bytes hold, and one at least."""
+    ids, addresses, sizes, marks = found
+    count = max(bisect_right(list(accumulate(sizes)), most_bytes), 1)
+    if count == len(ids):
+        return found
+    return Stretch(ids[:count], addresses[:count], sizes[:count], marks[:count])

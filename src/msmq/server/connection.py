@@ -10,37 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from msmq.server.alarm import Alarm, now_ms
+from msmq.server.outgoing_runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
 
-if TYPE_CHECKING:
-    from msmq.server.drain import Drain
-
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
 _log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, slots=True)
-class Parcel:
-    """What a session knows a message of an outgoing queue by. ``number`` is its TxSequenceNumber, 0 when it has no
-    transaction."""
-
-    drain: Drain
-    lookup_id: int
-    number: int = 0
-    data: bytes | None = None
-    """The packet, while it is at hand anyway."""
-    marks: int = 0
-    """First and last of its transaction, where ``data`` does not say so."""
-    simple: bool = False
-    """Nothing is to be done when it has arrived but to forget it."""
 
 
 class Backlog:
@@ -73,8 +54,8 @@ class Backlog:
         self._waiting.discard(connection)
 
 
-TransferSession = Session[Parcel | None]
-TransferEvent = Event[Parcel | None]
+TransferSession = Session[Run | None]
+TransferEvent = Event[Run | None]
 
 
 class Connection(asyncio.Protocol):

@@ -8,10 +8,12 @@ places and go again in the order of their numbers.
 
 from __future__ import annotations
 
-import struct
-from collections import OrderedDict
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable
 from functools import partial
-from itertools import takewhile
+from itertools import accumulate, takewhile
+from operator import eq
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
@@ -21,11 +23,23 @@ from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OutgoingQueue
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transit import Waiting
-from msmq.server.connection import Connection, Parcel
+from msmq.server.connection import Connection
 from msmq.server.expiries import Expiries
+from msmq.server.outgoing_runs import (
+    LATE,
+    ODD,
+    PASSING_TH,
+    Parcel,
+    Run,
+    alike,
+    journaled,
+    look,
+    run_of,
+    runs_of,
+)
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
-from msmq.transfer.final_ack import Fate
-from msmq.transfer.order_sender import OrderSender, Place, Released, placed, transaction_offset
+from msmq.transfer.final_ack import Fate, Tracked
+from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run, transaction_offset
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE, USER_TH
 from msmq.wire.message import UserMessage
@@ -34,17 +48,15 @@ if TYPE_CHECKING:
     from msmq.server.link import Link
     from msmq.server.outgoing import Outgoing
 
-_look = struct.Struct("<12xI32xIIII").unpack_from
-"""TimeToReachQueue, TimeToBeReceived, SentTime, MessageID and UserHeader.Flags of a packet."""
-_JOURNALED = 0x300
-_JOURNALED_SENT = 0x200
-_JOURNALED_SENT_TH = _JOURNALED_SENT | USER_TH
+_JOURNALED = 0x03
+_JOURNALING = 61
 _FINAL_ACK = 0x02
-_SOURCE = slice(16, 32)
 _LOCKED = PositionState.LOCKED
 _CHOSEN_BYTES = 256 << 10
-_PLACED_AHEAD = 512
-"""How much of a queue is looked at in one go, and how many messages get their places ahead of the window."""
+"""How much of a queue is looked at in one go."""
+_PLACED_AHEAD = 1_024
+_AHEAD_BYTES = 1 << 20
+"""How many messages get their places ahead of the window, once less than half as many have them."""
 _SENDING = (
     OutgoingState.INACTIVE,
     OutgoingState.WAITING,
@@ -70,15 +82,24 @@ class Drain:
         """Messages that only wait for their FinalAck."""
         self.numbers: dict[int, int] = {}
         """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
-        self._again: OrderedDict[int, Parcel] = OrderedDict()
-        """By number, what has its place and is to be sent (again)."""
+        self.durable_at = 0
+        """What has to be durable before the messages that were chosen last may leave, as a number of the store."""
+        self._again: deque[Run] = deque()
+        """In the order of the numbers, what has its place and is to be sent (again). Some of it may be gone."""
+        self._odd: set[int] = set()
+        """Messages with a place that are more than their packet, or may be."""
+        self._available_at = self._appended
         self._expiries = Expiries(queue.positions)
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
         self._own_guid = outgoing.core.record.identifier
         self._sender = self._new_sender(now_ms, (0, 0))
 
-    def _new_sender(self, now_ms: int, last_place: tuple[int, int]) -> OrderSender[Parcel]:
+    @property
+    def _appended(self) -> int:
+        return self.outgoing.core.ledger.store.appended
+
+    def _new_sender(self, now_ms: int, last_place: tuple[int, int]) -> OrderSender[int]:
         outgoing = self.outgoing
         sender = OrderSender(outgoing.sequences, outgoing.timers.resend_timer_table_s, now_ms, last_place)
         outgoing.drain_of[sender] = self
@@ -101,22 +122,24 @@ class Drain:
         outgoing, positions = self.outgoing, self.queue.positions
         behind = START
         while waiting := outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES):
-            for lookup_id, packet, _, _ in waiting:
+            for lookup_id, packet in zip(waiting.lookup_ids, waiting.packets, strict=True):
                 self._watch(lookup_id, packet)
-            behind = waiting[-1].lookup_id
+            behind = waiting.lookup_ids[-1]
         present = {entry.lookup_id for entry in positions} if values else set()
         found = self._places.restore(values, present)
         self._sender = self._new_sender(now_ms, self._places.last)
+        again = []
         for sequence_id, number, lookup_id in found:
             positions.set_state(lookup_id, PositionState.LOCKED)
-            parcel = Parcel(self, lookup_id, number)
-            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, parcel)
+            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Parcel(self, lookup_id))
             self.numbers[lookup_id] = number
-            released = self._sender.readmit(parcel, (sequence_id, number), tracked)
+            self._odd.add(lookup_id)
+            released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
             if released is not None:
                 self._release(released)
             else:
-                self._again[number] = parcel
+                again.append((number, lookup_id))
+        self._again.extend(runs_of(self, again, self._appended))
 
     # Choosing
 
@@ -135,105 +158,132 @@ class Drain:
         assert entry is not None
         return self.outgoing.core.load(self.queue, entry)
 
-    def take(self, most: int) -> list[Parcel]:
+    def take(self, most: int) -> list[Run]:
         """Choose up to ``most`` messages to send, and no more bytes than one write should have. They may leave once
-        what was written here is durable."""
+        ``durable_at`` is durable."""
         chosen, size = self._take_placed(most)
-        behind = START
-        while len(chosen) < most and size < _CHOSEN_BYTES:
-            found = self.outgoing.transit.waiting(
-                self.queue, behind, most - len(chosen), _CHOSEN_BYTES - size
-            )
-            if not found:
+        count = sum(map(len, chosen))
+        behind, whole = START, True
+        while whole and count < most and size < _CHOSEN_BYTES:
+            found = self.outgoing.transit.waiting(self.queue, behind, most - count, _CHOSEN_BYTES - size)
+            if found is None:
                 break
-            behind = found[-1].lookup_id
+            behind = found.lookup_ids[-1]
             fresh, whole = self._choose(found)
-            if fresh and fresh[-1].number and whole:
-                self._look_ahead(behind)
             chosen += fresh
-            if not whole:
-                self.outgoing.stalled[self] = None
-            if fresh or not whole:
-                break
+            count += sum(map(len, fresh))
+            size += sum(map(len, found.packets))
+        if not whole:
+            self.outgoing.stalled[self] = None
+        elif chosen and chosen[-1].number:
+            self._look_ahead()
+        for run in chosen:
+            self.durable_at = max(self.durable_at, run.durable_at)
         return chosen
 
-    def _take_placed(self, most: int) -> tuple[list[Parcel], int]:
+    def _take_placed(self, most: int) -> tuple[list[Run], int]:
         """What has its place already, and its size."""
-        chosen: list[Parcel] = []
-        size = 0
-        while self._again and len(chosen) < most and size < _CHOSEN_BYTES:
-            number, parcel = self._again.popitem(last=False)
-            if self.numbers.get(parcel.lookup_id) == number:
-                chosen.append(parcel)
-                size += len(parcel.data) if parcel.data is not None else self._size(parcel.lookup_id)
+        chosen: list[Run] = []
+        count = size = 0
+        while self._again and count < most and size < _CHOSEN_BYTES:
+            run = self._again.popleft()
+            sizes = map(self._size, run.lookup_ids) if run.packets is None else map(len, run.packets)
+            upto = list(accumulate(sizes))
+            fitting = min(bisect_left(upto, _CHOSEN_BYTES - size) + 1, most - count, len(run))
+            if fitting < len(run):
+                self._again.appendleft(run.part(fitting, len(run)))
+                run = run.part(0, fitting)
+            size += upto[fitting - 1]
+            left = self.left_of(run)
+            count += sum(map(len, left))
+            chosen += left
         return chosen, size
 
     def _size(self, lookup_id: int) -> int:
         entry = self.queue.positions.get(lookup_id)
         return 0 if entry is None else entry.size
 
-    def _look_ahead(self, behind: int) -> None:
-        """Give places to what follows, so that one write serves several windows."""
-        found = self.outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)
-        ours = list(takewhile(lambda waiting: self._has_place(waiting.packet), found))
-        for parcel in self._choose(ours)[0]:
-            self._again[parcel.number] = parcel
+    def left_of(self, run: Run) -> list[Run]:
+        """What of a run is still to be sent."""
+        if run.number:
+            wanted = list(map(eq, map(self.numbers.get, run.lookup_ids), run.numbers))
+        else:
+            standing = set(self.queue.positions.standing(run.lookup_ids).ids)
+            wanted = [lookup_id in standing for lookup_id in run.lookup_ids]
+        return [run] if all(wanted) else list(run.parts(wanted))
+
+    def _look_ahead(self) -> None:
+        """Give places to what follows, so that they are durable when the window has come so far, and one write serves
+        several windows."""
+        count, size = sum(map(len, self._again)), 0
+        if 2 * count > _PLACED_AHEAD:
+            return
+        whole = True
+        while whole and count < _PLACED_AHEAD and size < _AHEAD_BYTES:
+            found = self.outgoing.transit.waiting(
+                self.queue, START, _PLACED_AHEAD - count, _AHEAD_BYTES - size
+            )
+            if found is None:
+                break
+            ours = list(takewhile(self._has_place, found.packets))
+            if not ours:
+                break
+            runs, whole = self._choose(found.first(len(ours)))
+            self._again.extend(runs)
+            whole = whole and len(ours) == len(found.packets)
+            count += sum(map(len, runs))
+            size += sum(map(len, ours))
+        self.outgoing.commit.request()
 
     def _has_place(self, packet: bytes) -> bool:
         """Whether a message is part of a sequence of ours."""
-        return bool(_look(packet)[4] & USER_TH) and packet[_SOURCE] == self._own_guid
+        _, source, _, _, flags = look(packet)
+        return bool(flags & USER_TH) and source == self._own_guid
 
-    def _choose(self, found: list[Waiting]) -> tuple[list[Parcel], bool]:
+    def _choose(self, found: Waiting) -> tuple[list[Run], bool]:
         """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
         of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
         nothing behind it may overtake it."""
-        chosen: list[Parcel] = []
+        chosen: list[Run] = []
+        placed: list[Run] = []
         whole = True
-        fresh: list[int] = []
-        first: Place | None = None
-        set_state = self.queue.positions.set_state
-        now_s = self.outgoing.core.now_s
-        for lookup_id, packet, marks, plain in found:
-            ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
-            transactional = flags & USER_TH
-            ours = packet[_SOURCE] == self._own_guid
-            late = now_s - sent_time > min(ttrq_s, ttbr_s)  # INFINITE is more than any difference
-            if late and (ours or not transactional):
-                whole = self.expire(lookup_id, self.load(lookup_id))
-                if whole:
+        for start, stop, kind in alike(found, self._own_guid, self.outgoing.core.now_s):
+            run = run_of(self, found, start, stop, kind)
+            run.durable_at = self._available_at
+            if kind & (LATE | ODD):
+                ready = self._prepare(run, kind)
+                if ready is None:
                     continue
-                break
-            if not plain:
-                message = self.load(lookup_id)
-                if message.local.private:
-                    if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
-                        whole = False  # the keys come later, and nothing overtakes it
-                        break
-                    sealed = self._sealed(lookup_id, message)
-                    if sealed is None:
-                        whole = self.queue.positions.get(lookup_id) is None
-                        if whole:
-                            continue
-                        break
-                    packet, marks = sealed, 0
-            # Whoever passes transactional messages on wants to hear when they have gone.
-            simple = plain and flags & _JOURNALED_SENT_TH != _JOURNALED_SENT and (ours or not transactional)
-            parcel = Parcel(self, lookup_id, 0, packet, marks, simple)
-            if transactional and ours:
-                room = first is not None or self._room_for_places(len(found))
-                place = self._place(parcel, packet, flags) if room else None
-                if place is None:
+                if not ready:
                     whole = False
                     break
-                first = first or place
-                fresh.append(lookup_id)
-            set_state(lookup_id, _LOCKED)
-            chosen.append(parcel)
-        if first is not None:
-            self.outgoing.write_last_sequence()
-            self._places.write(first, fresh)
-            self._changed = True
+            if kind & PASSING_TH == USER_TH:
+                wanted = len(run)
+                run = self._place(run, kind, 0 if placed else len(found.packets))
+                placed.append(run)
+                whole = len(run) == wanted
+            if len(run):
+                self.queue.positions.set_states(run.lookup_ids, _LOCKED)
+                chosen.append(run)
+            if not whole:
+                break
+        self._write_places(placed)
         return chosen, whole
+
+    def _prepare(self, run: Run, kind: int) -> bool | None:
+        """Whether a message that is late or not plain can be sent; None when it was given up."""
+        (lookup_id,) = run.lookup_ids
+        message = self.load(lookup_id)
+        if kind & LATE:
+            return None if self.expire(lookup_id, message) else False
+        if message.local.private:
+            if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
+                return False  # the keys come later, and nothing overtakes it
+            sealed = self._sealed(lookup_id, message)
+            if sealed is None:
+                return None if self.queue.positions.get(lookup_id) is None else False
+            run.packets, run.marks = [sealed], bytes(1)
+        return True
 
     def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
         """The bytes of a message with its body encrypted; None if that fails, and then the message is given up, unless
@@ -255,94 +305,129 @@ class Drain:
             return False
         return True
 
-    def _place(self, parcel: Parcel, packet: bytes, flags: int) -> Place | None:
-        """Give a message its place; None when the sequence has to end first."""
-        tracked = None
-        if flags & _JOURNALED or packet[transaction_offset(packet)] & _FINAL_ACK:
-            tracked = self.outgoing.final_acks.track(UserMessage.route(packet), parcel)
-        place = self._sender.assign(parcel, tracked)
-        if place is None:
-            if tracked is not None:
-                self.outgoing.final_acks.forget(tracked.message_id)
-            return None
-        parcel.number = self.numbers[parcel.lookup_id] = place.tx_sequence_number
-        return place
+    def _place(self, run: Run, kind: int, reserved: int) -> Run:
+        """Give messages their places; gives those of them for which there were any. For ``reserved`` messages room is
+        made first."""
+        room = self._sender.room
+        if not room or (reserved and not self._room_for_places(reserved)):
+            return run.part(0, 0)
+        run = run.part(0, min(room, len(run)))
+        assert run.packets is not None
+        tracked: dict[int, Tracked[Parcel]] = {}
+        for index, packet in enumerate(run.packets):
+            flags = packet[transaction_offset(packet)]
+            if flags & _FINAL_ACK or packet[_JOURNALING] & _JOURNALED:
+                parcel = Parcel(self, run.lookup_ids[index])
+                found = self.outgoing.final_acks.track(UserMessage.route(packet), parcel)
+                if found is not None:
+                    tracked[index] = found
+        run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
+        self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
+        if kind & ODD:
+            self._odd.update(run.lookup_ids)
+        return run
 
-    def put_back(self, parcel: Parcel) -> None:
-        """A chosen message could not be sent after all."""
-        if not parcel.number:
-            self.returned(parcel.lookup_id)
-        elif self.numbers.get(parcel.lookup_id) == parcel.number:
-            self._send_again([parcel])
+    def _write_places(self, placed: list[Run]) -> None:
+        """Make the places durable that messages were given one after the other."""
+        lookup_ids = [lookup_id for run in placed for lookup_id in run.lookup_ids]
+        if not lookup_ids:
+            return
+        self.outgoing.write_last_sequence()
+        self._places.write(Place(self._sender.sequence_id, placed[0].number, 0), lookup_ids)
+        for run in placed:
+            run.durable_at = self._appended
+        self._changed = True
 
-    def _send_again(self, parcels: list[Parcel]) -> None:
-        self._again.update((parcel.number, parcel) for parcel in parcels)
-        self._again = OrderedDict(sorted(self._again.items()))
+    def put_back(self, run: Run) -> None:
+        """Chosen messages could not be sent after all."""
+        if run.number:
+            for left in self.left_of(run):
+                self._send_again(zip(left.numbers, left.lookup_ids, strict=True))
+        else:
+            for lookup_id in run.lookup_ids:
+                self.returned(lookup_id)
 
-    def packet(self, parcel: Parcel) -> bytes | None:
-        """The bytes of a chosen message, None when it was taken away meanwhile."""
-        entry = self.queue.positions.get(parcel.lookup_id)
-        if entry is None or (parcel.number and self.numbers.get(parcel.lookup_id) != parcel.number):
-            return None
-        return self.bytes_of(parcel)
+    def _send_again(self, places: Iterable[tuple[int, int]]) -> None:
+        """Send messages that have their places, given as (number, lookup identifier), before all that come later."""
+        merged = dict(places)
+        for run in self._again:
+            merged.update(zip(run.numbers, run.lookup_ids, strict=True))
+        self._again = deque(runs_of(self, sorted(merged.items()), self._appended))
 
-    def bytes_of(self, parcel: Parcel) -> bytes | None:
-        """The bytes of a chosen message that is certainly there; None when it could not be encrypted. They are not
-        kept: there may be very many messages that wait for their acknowledgment."""
-        data, parcel.data = parcel.data, None
-        if data is None:
-            message = self.load(parcel.lookup_id)
-            data = message.packet.data
-            parcel.marks = 0
-            if message.local.private and (data := self._sealed(parcel.lookup_id, message)) is None:
-                return None
-        return placed(data, self._sender.place(parcel.number), parcel.marks) if parcel.number else data
+    def with_packets(self, run: Run) -> list[Run]:
+        """The same messages with their packets, except those that could not be encrypted."""
+        if run.packets is not None:
+            return [run]
+        packets = []
+        for lookup_id in run.lookup_ids:
+            message = self.load(lookup_id)
+            private = message.local.private
+            packets.append(self._sealed(lookup_id, message) if private else message.packet.data)
+        run.marks = bytes(len(packets))
+        run.packets = [packet or b"" for packet in packets]
+        return [run] if all(packets) else list(run.parts(packets))
 
-    def sent(self, parcel: Parcel, now_ms: int) -> None:
-        if parcel.number:
-            self._sender.sent(parcel.number, now_ms)
+    def packets(self, run: Run) -> list[bytes]:
+        """The packets of a run as they are to travel now."""
+        assert run.packets is not None
+        if not run.number:
+            return run.packets
+        return placed_run(run.packets, self._sender.place(run.number), run.marks)
+
+    def sent(self, run: Run, count: int, now_ms: int) -> None:
+        """So many messages of a run were sent."""
+        if run.number and count:
+            self._sender.sent_run(run.number, count, now_ms)
             self._changed = True
 
     # What becomes of them
 
-    def acknowledged(self, parcels: list[Parcel]) -> None:
+    def acknowledged(self, runs: list[Run]) -> None:
         """The next hop has these messages."""
-        done: list[Parcel] = []
-        for parcel in parcels:
-            if not parcel.number:
-                done.append(parcel)
-            elif self.numbers.get(parcel.lookup_id) == parcel.number:
-                self._release(self._sender.received_session_ack(parcel.number))
-        self._all_delivered(done)
+        done: list[int] = []
+        numbers: list[int] = []
+        for run in runs:
+            if run.number:
+                for left in self.left_of(run):
+                    numbers += left.numbers
+            elif run.simple:
+                done += run.lookup_ids
+            else:
+                for lookup_id in run.lookup_ids:
+                    self._delivered(lookup_id)
+        if numbers:
+            self._release(self._sender.received_session_acks(numbers))
+        self._forget(done)
 
-    def release(self, released: Released[Parcel]) -> None:
+    def release(self, released: Released[int]) -> None:
         """An OrderAck has come."""
         self._release(released)
         self._changed = True
 
-    def _release(self, released: Released[Parcel]) -> None:
-        for parcel in released.done:
-            self.numbers.pop(parcel.lookup_id, None)
-        for parcel in released.parked:
-            self.numbers.pop(parcel.lookup_id, None)
-            self.parked.add(parcel.lookup_id)
-        if released.done:
+    def _release(self, released: Released[int]) -> None:
+        done, parked = released
+        for lookup_id in done:
+            self.numbers.pop(lookup_id, None)
+        for lookup_id in parked:
+            self.numbers.pop(lookup_id, None)
+            self.parked.add(lookup_id)
+        if done:
             self.outgoing.deletions += 1  # one of them may be about to be sent once more
-        self._all_delivered(released.done)
+        odd = self._odd.intersection(done) if self._odd else ()
+        self._forget([lookup_id for lookup_id in done if lookup_id not in odd] if odd else done)
+        for lookup_id in sorted(odd):
+            self._delivered(lookup_id)
 
-    def _all_delivered(self, parcels: list[Parcel]) -> None:
-        simple = [parcel.lookup_id for parcel in parcels if parcel.simple]
-        if simple:
-            self.outgoing.transit.forget(self.queue, simple)
-            self._places.done_all(simple)
-        for parcel in parcels:
-            if not parcel.simple:
-                self._delivered(parcel.lookup_id)
+    def _forget(self, lookup_ids: list[int]) -> None:
+        """Messages are where they belong, and that is all."""
+        if lookup_ids:
+            self.outgoing.transit.forget(self.queue, lookup_ids)
+            self._places.done_all(lookup_ids)
 
     def _delivered(self, lookup_id: int) -> None:
         """The message is where it belongs; a transactional one is journaled by its FinalAck only."""
-        entry = self.queue.positions.get(lookup_id)
-        if entry is None:
+        self._odd.discard(lookup_id)
+        if self.queue.positions.get(lookup_id) is None:
             return
         message = self.load(lookup_id)
         packet = message.packet
@@ -358,10 +443,10 @@ class Drain:
         assert journal is not None
         self.outgoing.sending.move_to_system_queue(self.queue, lookup_id, journal)
 
-    def settle(self, parcel: Parcel, fate: Fate, parked: bool, message_class: int) -> None:
+    def settle(self, lookup_id: int, fate: Fate, parked: bool, message_class: int) -> None:
         """A FinalAck of this class has decided."""
-        lookup_id = parcel.lookup_id
         self.parked.discard(lookup_id)
+        self._odd.discard(lookup_id)
         number = self.numbers.pop(lookup_id, None)
         if not parked and number is not None:
             self._sender.remove(number)
@@ -392,7 +477,8 @@ class Drain:
         self.connection = None
         released, again = self._sender.session_lost()
         self._release(released)
-        self._again = OrderedDict((parcel.number, parcel) for parcel in again)
+        places = [(self.numbers[lookup_id], lookup_id) for lookup_id in again]
+        self._again = deque(runs_of(self, places, self._appended))
         self._changed = True
 
     def gone(self, lookup_id: int, message: StoredMessage) -> None:
@@ -401,6 +487,7 @@ class Drain:
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
+        self._odd.discard(lookup_id)
         self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
 
@@ -420,7 +507,7 @@ class Drain:
         resent = self._sender.handle_timer(now_ms)
         if not resent:
             return False
-        self._send_again(resent)
+        self._send_again([(self.numbers[lookup_id], lookup_id) for lookup_id in resent])
         self._changed = True
         return True
 
@@ -428,13 +515,14 @@ class Drain:
         """Remember when a message expires on its way; gives whether it is the first to do so."""
         entry = self.queue.positions.get(lookup_id)
         assert entry is not None
+        self._available_at = self._appended
         return self._watch(lookup_id, self.outgoing.transit.packet(self.queue, entry))
 
     def _watch(self, lookup_id: int, packet: bytes) -> bool:
-        ttrq_s, ttbr_s, sent_time, _, flags = _look(packet)
+        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
         self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
-        if limit_s == INFINITE or (flags & USER_TH and packet[_SOURCE] != self._own_guid):
+        if limit_s == INFINITE or (flags & USER_TH and source != self._own_guid):
             return (
                 False  # a transactional message that passes through is refused by its receiver, who ends it
             )
@@ -455,7 +543,9 @@ class Drain:
             number = self.numbers.get(lookup_id)
             if number is not None and self._sender.was_sent(number):
                 continue
-            placed_and_idle = number is not None and (self.connection is None or number in self._again)
+            placed_and_idle = number is not None and (
+                self.connection is None or any(number in run.numbers for run in self._again)
+            )
             if entry.state is PositionState.AVAILABLE or placed_and_idle:
                 if not self.expire(lookup_id, self.load(lookup_id)):
                     self._expiries.add(now_s + 1, lookup_id)
@@ -486,7 +576,7 @@ class Drain:
                 self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
         if number is not None:
             self._sender.remove(number)
-            self._again.pop(number, None)
+        self._odd.discard(lookup_id)
         self.outgoing.deletions += 1
         self._forget_final_ack(packet)
         self._places.done(lookup_id)
@@ -506,12 +596,3 @@ class Drain:
         for name in statistics._fields:
             setattr(info, name, getattr(statistics, name))
         info.eod_no_read_count = len(self.parked)
-
-
-def journaled(message: StoredMessage) -> bool:
-    """Whether source journaling applies: not to what queue managers tell each other (MS-MQMQ note 3)."""
-    number = message.packet.properties.message_class
-    return number == MessageClass.NORMAL or number not in _FATES
-
-
-_FATES: frozenset[int] = frozenset(int(number) for number in (*MessageClass, *SenderMessageClass))

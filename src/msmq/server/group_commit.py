@@ -51,11 +51,14 @@ class GroupCommit:
         """Whether a batch is being written or about to be."""
         return self._scheduled or self._writing is not None
 
-    def when_durable(self, action: Action, *, patient: bool = False) -> None:
-        """Call ``action`` once everything appended so far is durable. Who is ``patient`` would rather have the loop do
-        other things meanwhile than hear of it as soon as possible."""
-        mark = self._store.appended
-        if not self._waiting and mark <= self._store.durable and not self._broken:
+    def when_durable(self, action: Action, mark: int | None = None, *, patient: bool = False) -> None:
+        """Call ``action`` once everything appended so far is durable. Who knows that it needs no more than was appended
+        until some moment gives the ``mark`` of it, what ``Store.appended`` was then: if that is durable already it is
+        called at once, even before others who wait for more. Who is ``patient`` would rather have the loop do other
+        things meanwhile than hear of it as soon as possible."""
+        at_once = mark is not None or not self._waiting
+        mark = self._store.appended if mark is None else mark
+        if at_once and mark <= self._store.durable and not self._broken:
             action()
             return
         self._waiting.append((mark, action))

@@ -25,7 +25,8 @@ from msmq.manager.model import ConnectionStatus, OutgoingState
 from msmq.server.addressing import Addressing, Destination, Hop, NoWayError
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.config import Config
-from msmq.server.connection import Backlog, Connection, Parcel, TransferEvent, TransferSession
+from msmq.server.connection import Backlog, Connection, TransferEvent, TransferSession
+from msmq.server.outgoing_runs import Run
 from msmq.server.ping_responder import ping
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import Answered, Closed, Established, RetryDue
@@ -145,52 +146,51 @@ class Link:
 
     def _pump(self, connection: Connection) -> None:
         """Fill the window; what was chosen leaves when it is durable."""
-        chosen: list[Parcel] = []
+        chosen: list[Run] = []
+        count = 0
         served: list[Drain] = []
         for drain in self.drains:
             if not drain.may_send or drain.connection not in (None, connection):
                 continue
-            room = connection.room - len(chosen)
+            room = connection.room - count
             if room <= 0:
                 self._outgoing.starves(connection, self)
                 break
-            parcels = drain.take(room)
-            if parcels:
+            runs = drain.take(room)
+            if runs:
                 self._outgoing.carries(connection, drain)
                 served.append(drain)
-                chosen += parcels
+                chosen += runs
+                count += sum(map(len, runs))
         if chosen:
             if connection is not self._connection:
                 self._set_state(OutgoingState.CONNECTED, served)
             self.drains = [drain for drain in self.drains if drain not in served] + served  # in turn
-            connection.promised += len(chosen)
-            ship = partial(self._ship, connection, chosen, self._outgoing.deletions)
-            self._outgoing.commit.when_durable(ship)
+            connection.promised += count
+            ship = partial(self._ship, connection, chosen, count, self._outgoing.deletions)
+            self._outgoing.commit.when_durable(ship, max(drain.durable_at for drain in served))
 
-    def _ship(self, connection: Connection, chosen: list[Parcel], deletions: int) -> None:
+    def _ship(self, connection: Connection, chosen: list[Run], count: int, deletions: int) -> None:
         """Hand what was chosen to the session, except what was deleted since."""
-        connection.promised -= len(chosen)
+        connection.promised -= count
+        if deletions != self._outgoing.deletions:
+            chosen = [left for run in chosen for left in run.drain.left_of(run)]
         now = now_ms()
-        drains = dict.fromkeys(parcel.drain for parcel in chosen)
-        if not connection.is_open:
-            for parcel in chosen:
-                parcel.drain.put_back(parcel)
-        else:
-            if deletions == self._outgoing.deletions:
-                found = [(parcel, parcel.drain.bytes_of(parcel)) for parcel in chosen]
-            else:
-                found = [(parcel, parcel.drain.packet(parcel)) for parcel in chosen]
-            chosen = [parcel for parcel, packet in found if packet is not None]
-            packets = [packet for _, packet in found if packet is not None]
-            sent = connection.session.send_all(packets, chosen, now)
-            for parcel in chosen[:sent]:
-                if parcel.number:
-                    parcel.drain.sent(parcel, now)
-            if self._around.tracing is not None:
-                for packet in packets[:sent]:
-                    self._around.tracing.sent(packet, connection.peer)
-            for parcel in chosen[sent:]:
-                parcel.drain.put_back(parcel)
+        drains = dict.fromkeys(run.drain for run in chosen)
+        for run in chosen:
+            if not connection.is_open:
+                run.drain.put_back(run)
+                continue
+            for part in run.drain.with_packets(run):
+                packets = run.drain.packets(part)
+                sent = connection.session.send_run(part, packets, part.recoverable, now)
+                part.packets = None  # there may be very many messages that wait for their acknowledgment
+                run.drain.sent(part, sent, now)
+                if self._around.tracing is not None:
+                    for packet in packets[:sent]:
+                        self._around.tracing.sent(packet, connection.peer)
+                if sent < len(part):
+                    run.drain.put_back(part.part(sent, len(part)))
         connection.flush()
         for drain in drains:
             self._outgoing.watch(drain)
@@ -294,7 +294,7 @@ class Link:
         if closing is not None:
             self._closed(closing)
 
-    def _closed(self, closing: Closed[Parcel | None]) -> None:
+    def _closed(self, closing: Closed[Run | None]) -> None:
         self._connection = None
         self._no_longer_opening()
         self._set_state(OutgoingState.DISCONNECTING)

@@ -18,10 +18,11 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import StoredMessage
 from msmq.server.addressing import Destination, destination_of
 from msmq.server.alarm import Alarm, now_ms
-from msmq.server.connection import Connection, Parcel
+from msmq.server.connection import Connection
 from msmq.server.drain import Drain
 from msmq.server.group_commit import GroupCommit
 from msmq.server.link import Link, Surroundings
+from msmq.server.outgoing_runs import Parcel, Run
 from msmq.server.places import LAST_SEQUENCE, stored_places
 from msmq.transfer.final_ack import Fate, FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
@@ -62,9 +63,9 @@ class Outgoing(Subscriber):
         self._surroundings = surroundings
         record = self.core.record
         self._last_written = values.get(LAST_SEQUENCE, first_sequence_id(record.create_time))
-        self.sequences: Sequences[Parcel] = Sequences(self._last_written)
+        self.sequences: Sequences[int] = Sequences(self._last_written)
         self.final_acks: FinalAcks[Parcel] = FinalAcks(record.identifier)
-        self.drain_of: dict[OrderSender[Parcel], Drain] = {}
+        self.drain_of: dict[OrderSender[int], Drain] = {}
         self.drains: dict[int, Drain] = {}
         self.links: dict[Destination, Link] = {}
         self.opening: dict[bytes, Link] = {}
@@ -232,20 +233,21 @@ class Outgoing(Subscriber):
             self._wake(drain)
         self._feed(connection)
 
-    def acknowledged(self, connection: Connection, parcels: list[Parcel | None]) -> None:
+    def acknowledged(self, connection: Connection, runs: list[Run | None]) -> None:
         """The peer has counted or stored these messages."""
-        of: dict[Drain, list[Parcel]] = {}
-        for parcel in parcels:
-            if parcel is not None:
-                of.setdefault(parcel.drain, []).append(parcel)
+        of: dict[Drain, list[Run]] = {}
+        for run in runs:
+            if run is not None:
+                of.setdefault(run.drain, []).append(run)
         for drain, arrived in of.items():
             drain.acknowledged(arrived)
         self.commit.request_lazily()
 
-    def closed(self, connection: Connection, returned: list[Parcel | None]) -> None:
-        for parcel in returned:
-            if parcel is not None and not parcel.number:
-                parcel.drain.returned(parcel.lookup_id)
+    def closed(self, connection: Connection, returned: list[Run | None]) -> None:
+        for run in returned:
+            if run is not None and not run.number:
+                for lookup_id in run.lookup_ids:
+                    run.drain.returned(lookup_id)
         for drain in self._carried.pop(connection, {}):
             drain.session_lost()
             if drain.link is not None:
@@ -267,12 +269,14 @@ class Outgoing(Subscriber):
     def final_ack(self, body: FinalAckBody, message_class: int) -> None:
         settled = self.final_acks.receive(body, message_class)
         if settled is not None:
-            settled.token.drain.settle(settled.token, settled.fate, settled.parked, message_class)
+            drain, lookup_id = settled.token
+            drain.settle(lookup_id, settled.fate, settled.parked, message_class)
         elif message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier:
             # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
-            refused = self.sequences.token(body.tx_sequence_id, body.tx_sequence_number)
+            refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
             if refused is not None:
-                refused.drain.settle(refused, Fate.FORGET, False, message_class)
+                sender, lookup_id = refused
+                self.drain_of[sender].settle(lookup_id, Fate.FORGET, False, message_class)
 
     def write_last_sequence(self) -> None:
         """With the first message of a sequence, its identifier is used up for ever."""

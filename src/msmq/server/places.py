@@ -8,8 +8,8 @@ as long as any message of a sequence is there, the last number given is known, a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from msmq.manager.ledger import Ledger
@@ -28,7 +28,8 @@ class _Group:
     sequence_id: int
     first: int
     count: int
-    left: set[int] = field(default_factory=set)
+    left: int
+    """How many of its messages are still there."""
 
 
 class Places:
@@ -56,19 +57,16 @@ class Places:
 
     def done(self, lookup_id: int) -> None:
         """A message left its queue. To be called after that was written."""
-        group = self._of.pop(lookup_id, None)
-        if group is None:
-            return
-        group.left.discard(lookup_id)
-        self._trim()
+        self.done_all((lookup_id,))
 
-    def done_all(self, lookup_ids: list[int]) -> None:
+    def done_all(self, lookup_ids: Iterable[int]) -> None:
         """As :meth:`done`, for many messages."""
-        if self._of:
+        of = self._of
+        if of:
             for lookup_id in lookup_ids:
-                group = self._of.pop(lookup_id, None)
+                group = of.pop(lookup_id, None)
                 if group is not None:
-                    group.left.discard(lookup_id)
+                    group.left -= 1
             self._trim()
 
     def _trim(self) -> None:
@@ -94,10 +92,9 @@ class Places:
         return found
 
     def _add(self, key: str, sequence_id: int, first: int, every: list[int], here: list[int]) -> None:
-        group = _Group(key, sequence_id, first, len(every), set(here))
+        group = _Group(key, sequence_id, first, len(every), len(here))
         self._groups.append(group)
-        for lookup_id in here:
-            self._of[lookup_id] = group
+        self._of.update(dict.fromkeys(here, group))
 
 
 def stored_places(values: Mapping[str, Any]) -> dict[int, list[tuple[int, int, list[int]]]]:

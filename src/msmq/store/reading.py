@@ -13,17 +13,27 @@ from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
+_NEAR: Final = 256
+_read_lead: Final = LEAD.unpack_from
 _ENDS: Final = "the file ends within the record"
 _WRONG: Final = "the record does not have its checksum"
 
 
 class Reader:
-    """``waiting`` gives the payload of a record that is not on disk yet, and None for all others."""
+    """``waiting`` gives the payload of a record that is not on disk yet, and None for all others; ``frontier`` is an
+    address before all of those."""
 
-    def __init__(self, space: Space, store_id: bytes, waiting: Callable[[int], bytes | None]) -> None:
+    def __init__(
+        self,
+        space: Space,
+        store_id: bytes,
+        waiting: Callable[[int], bytes | None],
+        frontier: Callable[[], int],
+    ) -> None:
         self._space = space
         self._store_id = store_id
         self._waiting = waiting
+        self._frontier = frontier
 
     def read(self, address: int, payload_size: int | None) -> bytes:
         payload = self._waiting(address)
@@ -39,41 +49,44 @@ class Reader:
                 data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
         return self._payload(data, 0, address, payload_size, segment_seed(self._store_id, number))
 
-    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
+    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
         payloads: list[bytes] = []
-        window, window_start, window_end, seed = memoryview(b""), 0, 0, 0
-        unpack, to_head = LEAD.unpack_from, LEAD.size
+        frontier = self._frontier()
+        window, view, seed = b"", memoryview(b""), 0
+        window_start = window_end = 0
         for index, (address, size) in enumerate(records):
-            if address < window_start or address + RECORD_SIZE + size > window_end:
-                payload = self._waiting(address)
+            end = address + RECORD_SIZE + size
+            if address < window_start or end > window_end:
+                payload = self._waiting(address) if address >= frontier else None
                 if payload is not None:
-                    payloads.append(payload)
+                    payloads.append(payload[skipped:])
                     continue
                 number, offset = place(address)
                 segment = self._space.segments[number]
-                window_start, window_end = address, self._window_end(records, index)
-                window = memoryview(self._space.reader(segment).pread(window_end - address, offset))
+                window_start, window_end = address, self._window_end(records, index, frontier)
+                window = self._space.reader(segment).pread(window_end - address, offset)
+                view = memoryview(window)
                 seed = segment_seed(self._store_id, number)
-            start = address - window_start
-            body = start + RECORD_SIZE
-            end = body + size
-            if len(window) < end:
+            # As _payload does it, but all in a row: head and payload are neighbours and have one checksum.
+            start, stop = address - window_start, end - window_start
+            if len(window) < stop:
                 raise self._damaged(address, _ENDS)
-            told, crc, marks = unpack(window, start)
-            checksum = crc32(window[start + to_head : end], seed ^ address & OFFSET_MASK ^ marks)
-            if told != size or checksum != crc:
+            stated, crc, marks = _read_lead(window, start)
+            if stated != size or crc != crc32(
+                view[start + LEAD.size : stop], seed ^ address & OFFSET_MASK ^ marks
+            ):
                 raise self._damaged(address, _WRONG)
-            payloads.append(bytes(window[body:end]))
+            payloads.append(window[start + RECORD_SIZE + skipped : stop])
         return payloads
 
-    def _window_end(self, records: Sequence[tuple[int, int]], index: int) -> int:
+    def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """How far to read so that the records which follow directly come along."""
         start, size = records[index]
         end = start + RECORD_SIZE + size
+        limit = min(start + _READ_AHEAD, frontier)
         for position in range(index + 1, len(records)):
             address, size = records[position]
-            near = end <= address < end + 256 and address + RECORD_SIZE + size - start <= _READ_AHEAD
-            if not near or self._waiting(address) is not None:
+            if not end <= address < end + _NEAR or address + RECORD_SIZE + size > limit:
                 break
             end = address + RECORD_SIZE + size
         return end

@@ -70,7 +70,7 @@ class Store:
         self._disk = disk
         self._store_id = store_id
         self._space = Space(disk, options)
-        self._reader = Reader(self._space, store_id, self._waiting)
+        self._reader = Reader(self._space, store_id, self._waiting, self._frontier)
         self._cleaner = Cleaner(self, self._space, store_id)
         self._unusable: Exception | None = StoreError(f"{disk.where} was not recovered yet.")
         self.report = RecoveryReport()
@@ -237,32 +237,6 @@ class Store:
             self._tail = offset
         return addresses
 
-    def append_passing(self, kind: int, heads: Sequence[bytes]) -> None:
-        """Put many records without payload that need not be released into the open batch, as ``append(kind, head,
-        live=False)`` for each of them."""
-        for head in heads:
-            if len(head) != HEAD_SIZE:
-                self._make_room(head, 0)  # which refuses it
-        length = footprint(0)
-        marks = kind | PASSING << 16
-        done = 0
-        while done < len(heads):
-            offset = self._tail
-            count = min((self._limit - offset) // length, len(heads) - done)
-            if count <= 0:
-                self._make_room(heads[done], 0)
-                continue
-            parts, addresses, base, seed = self._parts, self._addresses, self._base, self._seed ^ marks
-            for head in heads[done : done + count]:
-                header = _pack_record(0, crc32(head, seed ^ offset), kind, 0, PASSING, head)
-                parts += (header, b"", _PADDING[length - RECORD_SIZE])
-                addresses.append(base | offset)
-                offset += length
-            self._chunk.passing_records += count
-            self._chunk.passing_bytes += count * length
-            self._tail = offset
-            done += count
-
     def _make_room(self, head: bytes, size: int) -> None:
         if len(head) != HEAD_SIZE:
             raise EncodeError(f"the head of a record has {HEAD_SIZE} bytes, not {len(head)}")
@@ -420,9 +394,10 @@ class Store:
         """
         return self._reader.read(address, payload_size)
 
-    def read_many(self, records: Sequence[tuple[int, int]]) -> list[bytes]:
-        """The payloads of several records, given as (address, payload size). Neighbours are read together."""
-        return self._reader.read_many(records)
+    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+        """The payloads of several records, given as (address, payload size), without so many bytes at the beginning of
+        each. Neighbours are read together."""
+        return self._reader.read_many(records, skipped)
 
     def _waiting(self, address: int) -> bytes | None:
         payload = self._chunk.payload(address)
@@ -440,6 +415,15 @@ class Store:
             chunk.addresses and chunk.addresses[0] <= last and first <= chunk.addresses[-1]
             for chunk in (self._chunk, *self._ready, *in_flight)
         )
+
+    def _frontier(self) -> int:
+        """No record before this address waits to be written."""
+        chunk = self._chunk
+        if self._in_flight is not None:
+            chunk = self._in_flight.chunks[0]
+        elif self._ready:
+            chunk = self._ready[0]
+        return chunk.segment.base | chunk.start
 
     # --- space ----------------------------------------------------------------------------------------------
 

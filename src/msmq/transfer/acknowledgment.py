@@ -20,12 +20,13 @@ Inside, numbers are plain integers that never wrap; sixteen bits of them travel.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from msmq.wire.optional_headers import SessionHeader
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _U16: Final = 0xFFFF
 _U32: Final = 0xFFFFFFFF
@@ -182,16 +183,53 @@ class Receipts:
         return header
 
 
+class Divisible(Protocol[T_co]):
+    """A token for several messages that were sent together."""
+
+    def part(self, start: int, stop: int) -> T_co:
+        """The token of some of them: from ``start`` up to, not including, ``stop``."""
+        ...
+
+
+@dataclass(slots=True)
+class _Flight(Generic[T]):
+    """Messages that were sent together: those from ``start`` to ``stop`` of what ``run`` stands for, with numbers from
+    ``number`` on if they are recoverable and 0 if not. A message that was sent alone has a ``token``."""
+
+    run: Divisible[T] | None
+    token: T | None
+    start: int
+    stop: int
+    number: int
+
+    def take(self, count: int) -> T:
+        """The first ``count`` of them, which are settled."""
+        start = self.start
+        self.start = stop = start + count
+        if self.number:
+            self.number += count
+        return cast(T, self.token) if self.run is None else self.run.part(start, stop)
+
+    def skip(self, count: int) -> None:
+        self.start += count
+        if self.number:
+            self.number += count
+
+    def copy(self) -> _Flight[T]:
+        return _Flight(self.run, self.token, self.start, self.stop, self.number)
+
+
 class Outbox(Generic[T]):
-    """What was sent over a session and is not yet settled, with the owner's token for each message.
+    """What was sent over a session and is not yet settled, with the owner's token for each message or for each run of
+    messages. What is kept is kept per run: a window costs a few of them.
 
     ``deadline_ms`` is the Session Ack Wait Timer (3.1.2.4); ``heard`` is ReceivedAck, set by any packet.
     """
 
     __slots__ = (
         "_in_flight",
-        "_lowest",
         "_unstored",
+        "_unstored_count",
         "_wait_ms",
         "acked",
         "deadline_ms",
@@ -209,19 +247,19 @@ class Outbox(Generic[T]):
         self.heard = False
         self.deadline_ms: int | None = None
         self._wait_ms = wait_ms
-        self._in_flight: deque[tuple[int, T]] = deque()  # recoverable number or 0, token
-        self._unstored: dict[int, T] = {}  # by recoverable number
-        self._lowest = 1  # no recoverable number below this one is unstored
+        self._in_flight: deque[_Flight[T]] = deque()
+        self._unstored: deque[_Flight[T]] = deque()  # by recoverable number
+        self._unstored_count = 0
 
     @property
     def unacked(self) -> int:
         """UnAckedMessageCount: messages on their way."""
-        return len(self._in_flight)
+        return self.sent - self.acked
 
     @property
     def room(self) -> int:
         """How many messages may be sent now."""
-        return max(min(self.window.size - len(self._in_flight), MAX_UNSTORED - len(self._unstored)), 0)
+        return max(min(self.window.size - self.unacked, MAX_UNSTORED - self._unstored_count), 0)
 
     @property
     def awaiting(self) -> bool:
@@ -230,28 +268,25 @@ class Outbox(Generic[T]):
 
     def record(self, token: T, recoverable: int, now_ms: int) -> None:
         """One more message is sent."""
-        self.sent += 1
+        self._record(None, token, 0, 1, recoverable, now_ms)
+
+    def record_run(self, run: Divisible[T], start: int, stop: int, recoverable: int, now_ms: int) -> None:
+        """More messages are sent, those from ``start`` to ``stop`` of a run; all of them are recoverable or none."""
+        if start < stop:
+            self._record(run, None, start, stop, recoverable, now_ms)
+
+    def _record(
+        self, run: Divisible[T] | None, token: T | None, start: int, stop: int, recoverable: int, now_ms: int
+    ) -> None:
+        self.sent += stop - start
+        flight = _Flight(run, token, start, stop, self.recoverable_sent + 1 if recoverable else 0)
+        self._in_flight.append(flight)
         if recoverable:
-            self.recoverable_sent += 1
-            self._in_flight.append((self.recoverable_sent, token))
-            self._unstored[self.recoverable_sent] = token
-        else:
-            self._in_flight.append((0, token))
+            self.recoverable_sent += stop - start
+            self._unstored_count += stop - start
+            self._unstored.append(flight.copy())
         if self.deadline_ms is None:
             self.deadline_ms = now_ms + self._wait_ms
-
-    def record_all(self, tokens: Sequence[T], recoverable: Sequence[int]) -> None:
-        """More messages are sent, after :meth:`record` has started the timer."""
-        self.sent += len(tokens)
-        in_flight, unstored, number = self._in_flight, self._unstored, self.recoverable_sent
-        for token, durable in zip(tokens, recoverable, strict=True):
-            if durable:
-                number += 1
-                in_flight.append((number, token))
-                unstored[number] = token
-            else:
-                in_flight.append((0, token))
-        self.recoverable_sent = number
 
     def acknowledge(self, header: SessionHeader, now_ms: int) -> list[T]:
         """Take a SessionHeader of the peer; give what it settles, the express messages first.
@@ -260,17 +295,22 @@ class Outbox(Generic[T]):
             MiscountError: it acknowledges more than was sent.
         """
         counted = (header.ack_sequence_number - self.acked) & _U16
-        in_flight = self._in_flight
-        if counted > len(in_flight):
+        if counted > self.unacked:
             raise MiscountError(
                 f"AckSequenceNumber {header.ack_sequence_number} where {self.sent & _U16} were sent"
             )
         self.acked += counted
-        settled = []
-        for _ in range(counted):
-            number, token = in_flight.popleft()
-            if not number:
-                settled.append(token)
+        settled: list[T] = []
+        while counted:
+            flight = self._in_flight[0]
+            count = min(flight.stop - flight.start, counted)
+            if flight.number:
+                flight.skip(count)
+            else:
+                settled.append(flight.take(count))
+            if flight.start == flight.stop:
+                self._in_flight.popleft()
+            counted -= count
         flags, base = header.recoverable_msg_ack_flags, header.recoverable_msg_ack_seq_number
         if flags or base:
             self._take_stored(base, flags, settled)
@@ -281,16 +321,33 @@ class Outbox(Generic[T]):
 
     def _take_stored(self, base: int, flags: int, settled: list[T]) -> None:
         """Everything up to ``base`` is stored, and base + k for each bit k. Numbers never sent mean nothing."""
-        unstored = self._unstored
         number = self.recoverable_sent - (self.recoverable_sent - base & _U16)
-        while self._lowest <= number:
-            if self._lowest in unstored:
-                settled.append(unstored.pop(self._lowest))
-            self._lowest += 1
+        while flags & 2:  # usually there is no gap
+            flags >>= 1
+            number += 1
+        found, count = _take_below(self._unstored, number + 1)
+        settled += found
+        self._unstored_count -= count
         while flags := flags >> 1:
             number += 1
-            if flags & 1 and number in unstored:
-                settled.append(unstored.pop(number))
+            if flags & 1:
+                self._take_one(number, settled)
+
+    def _take_one(self, number: int, settled: list[T]) -> None:
+        """A message is stored before others that were sent earlier."""
+        for place, flight in enumerate(self._unstored):
+            before = number - flight.number
+            if 0 <= before < flight.stop - flight.start:
+                rest = flight.copy()
+                rest.skip(before)
+                flight.stop = flight.start + before
+                settled.append(rest.take(1))
+                parts = [each for each in (flight, rest) if each.start < each.stop]
+                self._unstored_count -= 1
+                del self._unstored[place]
+                for part in reversed(parts):
+                    self._unstored.insert(place, part)
+                return
 
     def expire(self, now_ms: int) -> bool:
         """The Session Ack Wait Timer has run out (3.1.6.3); gives whether the session has to be closed."""
@@ -306,8 +363,29 @@ class Outbox(Generic[T]):
 
     def unsettled(self) -> list[T]:
         """Everything that has to be sent again, in the order in which it was sent."""
-        first = next((number for number, _ in self._in_flight if number), self.recoverable_sent + 1)
-        waiting = [token for number, token in self._unstored.items() if number < first]
-        return waiting + [
-            token for number, token in self._in_flight if not number or number in self._unstored
-        ]
+        unstored = deque(flight.copy() for flight in self._unstored)
+        first = next(
+            (flight.number for flight in self._in_flight if flight.number), self.recoverable_sent + 1
+        )
+        found, _ = _take_below(unstored, first)
+        for flight in self._in_flight:
+            count = flight.stop - flight.start
+            if flight.number:
+                found += _take_below(unstored, flight.number + count)[0]
+            else:
+                found.append(flight.copy().take(count))
+        return found
+
+
+def _take_below(flights: deque[_Flight[T]], number: int) -> tuple[list[T], int]:
+    """Take everything with a lower number out of flights in the order of their numbers; gives how many it was, too."""
+    found: list[T] = []
+    taken = 0
+    while flights and flights[0].number < number:
+        flight = flights[0]
+        count = min(number - flight.number, flight.stop - flight.start)
+        found.append(flight.take(count))
+        taken += count
+        if flight.start == flight.stop:
+            flights.popleft()
+    return found, taken

@@ -19,9 +19,8 @@ is sent again, and acknowledged again.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.final_ack import Tracked
 from msmq.wire.headers import USER_CQ, UserHeader
@@ -31,7 +30,7 @@ from msmq.wire.packets import OrderAckBody
 T = TypeVar("T")
 
 MAX_SEQUENCE_NUMBER: Final = 0xFFFFFFFF
-_PLACE: Final = struct.Struct("<QII")
+_pack_place: Final = struct.Struct("<QII").pack_into
 _NAMES_AND_CONNECTOR: Final = 0x7FC00 | USER_CQ
 _DIRECT: Final = 7 << 10
 _EDGES: Final = 0x0C
@@ -56,12 +55,23 @@ def transaction_offset(packet: bytes) -> int:
 def placed(packet: bytes, place: Place, marks: int = 0) -> bytes:
     """The packet of a transactional message with its place in the TransactionHeader; ``marks`` are Flags.FM (1) and
     Flags.LM (2) where they are not in the packet yet."""
-    start = transaction_offset(packet)
-    written = bytearray(packet)
-    _PLACE.pack_into(written, start + 4, *place)
-    if marks:
-        written[start] = written[start] & ~_EDGES | marks << 2
-    return bytes(written)
+    return placed_run([packet], place, bytes((marks,)))[0]
+
+
+def placed_run(packets: Sequence[bytes], first: Place, marks: bytes | bytearray) -> list[bytes]:
+    """The packets of messages that have consecutive places."""
+    sequence_id, number, previous = first
+    written = []
+    for packet, edges in zip(packets, marks, strict=True):
+        start = transaction_offset(packet)
+        data = bytearray(packet)
+        _pack_place(data, start + 4, sequence_id, number, previous)
+        if edges:
+            data[start] = data[start] & ~_EDGES | edges << 2
+        written.append(bytes(data))
+        previous = number
+        number += 1
+    return written
 
 
 def first_sequence_id(installed_s: int) -> int:
@@ -95,13 +105,6 @@ class TransferStatistics(NamedTuple):
 
 
 _NONE: Final = SequenceInfo(0, 0, 0)
-
-
-@dataclass(slots=True)
-class _Entry(Generic[T]):
-    token: T
-    tracked: Tracked[T] | None
-    received_session_ack: bool = False
 
 
 class Sequences(Generic[T]):
@@ -138,10 +141,11 @@ class Sequences(Generic[T]):
         released = sender.order_ack(body.tx_sequence_id, body.tx_sequence_number, now_ms)
         return None if released is None else (sender, released)
 
-    def token(self, sequence_id: int, number: int) -> T | None:
-        """The message at a place, None when there is none (any more)."""
+    def find(self, sequence_id: int, number: int) -> tuple[OrderSender[T], T] | None:
+        """The message at a place and whose it is, None when there is none (any more)."""
         sender = self._owners.get(sequence_id)
-        return None if sender is None else sender.token(number)
+        token = None if sender is None else sender.token(number)
+        return None if sender is None or token is None else (sender, token)
 
 
 class OrderSender(Generic[T]):
@@ -160,7 +164,9 @@ class OrderSender(Generic[T]):
         "_lowest",
         "_sent_through",
         "_sequences",
+        "_stored",
         "_table_s",
+        "_tracked",
         "_unacked",
         "deadline_ms",
         "sequence_id",
@@ -176,7 +182,9 @@ class OrderSender(Generic[T]):
         """``last_place`` is the last (TxSequenceID, TxSequenceNumber) that was given, as it was made durable."""
         self._sequences = sequences
         self._table_s = resend_timer_table_s
-        self._entries: dict[int, _Entry[T]] = {}
+        self._entries: dict[int, T] = {}  # by number
+        self._stored: set[int] = set()  # ReceivedSessionAck
+        self._tracked: dict[int, Tracked[Any]] = {}
         self._last_ack_ms = now_ms
         self._last_ack_count = 0
         self.sequence_id = 0
@@ -201,21 +209,32 @@ class OrderSender(Generic[T]):
 
     # Giving places
 
-    def assign(self, token: T, tracked: Tracked[T] | None = None) -> Place | None:
-        """Give a message its place, behind all others.
+    @property
+    def room(self) -> int:
+        """How many messages can be given a place. When the sequence has used up its numbers there are none, until all
+        its messages are done; then there will be a new one."""
+        return MAX_SEQUENCE_NUMBER - (self._last_number if self._entries else 0)
 
-        None when the sequence has used up its numbers: there will be a new one when all its messages are done.
-        """
+    def assign(self, token: T, tracked: Tracked[Any] | None = None) -> Place | None:
+        """Give a message its place, behind all others; None when there is no room."""
+        if not self.room:
+            return None
+        return self.assign_run((token,), {} if tracked is None else {0: tracked})
+
+    def assign_run(self, tokens: Sequence[T], tracked: Mapping[int, Tracked[Any]] | None = None) -> Place:
+        """Give messages consecutive places, behind all others; this is the first of them. There is room. ``tracked``
+        are those of them, counted from zero, that a FinalAck is awaited for."""
         if not self._entries:
             self._begin(self._sequences.allocate(self), 0)
-        elif self._last_number == MAX_SEQUENCE_NUMBER:
-            return None
-        self._last_number = number = self._last_number + 1
-        self._entries[number] = _Entry(token, tracked)
-        return self.place(number)
+        first = self._last_number + 1
+        self._last_number += len(tokens)
+        self._entries.update(zip(range(first, self._last_number + 1), tokens, strict=True))
+        for index, each in (tracked or {}).items():
+            self._tracked[first + index] = each
+        return self.place(first)
 
     def readmit(
-        self, token: T, place: tuple[int, int], tracked: Tracked[T] | None = None
+        self, token: T, place: tuple[int, int], tracked: Tracked[Any] | None = None
     ) -> Released[T] | None:
         """After a restart: a message that has its place already, in order.
 
@@ -223,10 +242,12 @@ class OrderSender(Generic[T]):
         """
         sequence_id, number = place
         if sequence_id != self.sequence_id:
-            return _release([_Entry(token, tracked)])
+            return _release([(token, tracked)])
         if not self._entries:
             self._lowest = number
-        self._entries[number] = _Entry(token, tracked)
+        self._entries[number] = token
+        if tracked is not None:
+            self._tracked[number] = tracked
         self._unacked += 1
         return None
 
@@ -243,16 +264,20 @@ class OrderSender(Generic[T]):
 
     def sent(self, number: int, now_ms: int) -> None:
         """The message was sent, or sent again."""
-        if number > self._sent_through:
-            self._sent_through = number
-            self._unacked += 1
+        self.sent_run(number, 1, now_ms)
+
+    def sent_run(self, first: int, count: int, now_ms: int) -> None:
+        """Messages with consecutive numbers were sent, or sent again; all of them are still to be delivered."""
+        last = first + count - 1
+        if last > self._sent_through:
+            self._unacked += last - max(first - 1, self._sent_through)
+            self._sent_through = last
         if self.deadline_ms is None:
             self._start_timer(now_ms)
 
     def token(self, number: int) -> T | None:
         """The message with a number."""
-        entry = self._entries.get(number)
-        return None if entry is None else entry.token
+        return self._entries.get(number)
 
     def was_sent(self, number: int) -> bool:
         """Whether the message may have left: then only the receiver knows what became of it."""
@@ -260,11 +285,13 @@ class OrderSender(Generic[T]):
 
     def received_session_ack(self, number: int) -> Released[T]:
         """The next hop has stored the message. It stays until its OrderAck, which may have come already."""
-        entry = self._entries.get(number)
-        if entry is None:
-            return _release([])
-        entry.received_session_ack = True
-        return _release([self._drop(number)] if number <= self._acked else [])
+        return self.received_session_acks(range(number, number + 1))
+
+    def received_session_acks(self, numbers: Iterable[int]) -> Released[T]:
+        """The same for many messages. One that was sent twice may be among them twice."""
+        stored = [number for number in dict.fromkeys(numbers) if number in self._entries]
+        self._stored.update(stored)
+        return _release(self._drop([number for number in stored if number <= self._acked]))
 
     def order_ack(self, sequence_id: int, number: int, now_ms: int) -> Released[T] | None:
         """The receiver has everything up to ``number`` (3.1.5.6); None when this is not about our messages.
@@ -277,14 +304,10 @@ class OrderSender(Generic[T]):
         self._last_ack_count += 1
         if number <= self._acked:
             return _release([])
-        gone = []
-        for each in range(max(self._lowest, self._acked + 1), number + 1):
-            entry = self._entries.get(each)
-            if entry is None:
-                continue
-            self._unacked -= 1
-            if entry.received_session_ack:
-                gone.append(self._drop(each))
+        entries, stored = self._entries, self._stored
+        here = [each for each in range(max(self._lowest, self._acked + 1), number + 1) if each in entries]
+        self._unacked -= len(here)
+        gone = self._drop([each for each in here if each in stored])
         self._acked = number
         self._index = 0
         self.deadline_ms = None
@@ -297,7 +320,7 @@ class OrderSender(Generic[T]):
         if number in self._entries:
             if self._acked < number <= self._sent_through:
                 self._unacked -= 1
-            self._drop(number)
+            self._drop([number])
             if not self._unacked:
                 self.deadline_ms = None
 
@@ -306,12 +329,11 @@ class OrderSender(Generic[T]):
 
         What has its OrderAck needs no session any more.
         """
-        gone = [self._drop(number) for number in list(self._entries) if number <= self._acked]
-        for entry in self._entries.values():
-            entry.received_session_ack = False
+        gone = self._drop([number for number in self._entries if number <= self._acked])
+        self._stored.clear()
         self._index = 0
         self.deadline_ms = None
-        return _release(gone), [entry.token for entry in self._entries.values()]
+        return _release(gone), list(self._entries.values())
 
     def handle_timer(self, now_ms: int) -> list[T]:
         """No OrderAck for too long (3.1.6.5): everything that was sent is to be sent again, in order.
@@ -322,22 +344,25 @@ class OrderSender(Generic[T]):
             return []
         self._index = min(self._index + 1, len(self._table_s) - 1)
         self._start_timer(now_ms)
-        resent = []
-        for number in self._waiting():
-            entry = self._entries[number]
-            entry.received_session_ack = False
-            resent.append(entry.token)
-        return resent
+        waiting = list(self._waiting())
+        self._stored.difference_update(waiting)
+        return [self._entries[number] for number in waiting]
 
     def _waiting(self) -> Iterator[int]:
         """The numbers that were sent and not acknowledged."""
         return (number for number in self._entries if self._acked < number <= self._sent_through)
 
-    def _drop(self, number: int) -> _Entry[T]:
-        entry = self._entries.pop(number)
-        while self._lowest <= self._last_number and self._lowest not in self._entries:
+    def _drop(self, numbers: list[int]) -> list[tuple[T, Tracked[Any] | None]]:
+        """Take messages out of the sequence."""
+        entries, tracked = self._entries, self._tracked
+        if tracked:
+            dropped = [(entries.pop(number), tracked.pop(number, None)) for number in numbers]
+        else:
+            dropped = [(entries.pop(number), None) for number in numbers]
+        self._stored.difference_update(numbers)
+        while self._lowest <= self._last_number and self._lowest not in entries:
             self._lowest += 1
-        return entry
+        return dropped
 
     def _start_timer(self, now_ms: int) -> None:
         self.deadline_ms = now_ms + 1_000 * self._table_s[self._index]
@@ -364,13 +389,12 @@ class OrderSender(Generic[T]):
         return SequenceInfo(self.sequence_id, number, number - 1)
 
 
-def _release(entries: list[_Entry[T]]) -> Released[T]:
+def _release(dropped: list[tuple[T, Tracked[Any] | None]]) -> Released[T]:
     done, parked = [], []
-    for entry in entries:
-        tracked = entry.tracked
+    for token, tracked in dropped:
         if tracked is None:
-            done.append(entry.token)
+            done.append(token)
         else:
             tracked.parked = True
-            parked.append(entry.token)
+            parked.append(token)
     return Released(done, parked)

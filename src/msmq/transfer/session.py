@@ -18,12 +18,12 @@ What the session does in which state stands in :mod:`msmq.transfer.states`; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from msmq.errors import DecodeError
-from msmq.transfer.acknowledgment import MiscountError, Outbox, Receipts, Window
+from msmq.transfer.acknowledgment import Divisible, MiscountError, Outbox, Receipts, Window
 from msmq.transfer.events import (
     Answered,
     Closed,
@@ -248,20 +248,23 @@ class Session(Generic[T]):
         self.active = True
         return True
 
-    def send_all(self, packets: Sequence[bytes], tokens: Sequence[T], now_ms: int) -> int:
-        """Send many messages, as :meth:`send` does one; gives how many the window took."""
+    def send_run(self, run: Divisible[T], packets: list[bytes], recoverable: int, now_ms: int) -> int:
+        """Send many messages that are all recoverable or all express, as :meth:`send` does one; gives how many the
+        window took. The packets have no SessionHeader. ``run`` says what comes back when some of them are settled."""
         count = min(len(packets), self.room)
         if not count:
             return 0
-        if not self.send(packets[0], tokens[0], now_ms):  # which carries what is nearly due
-            return 0
-        rest = list(packets[1:count])
-        for index, packet in enumerate(rest):
-            if packet[_BASE_FLAGS] & BASE_SH:
-                rest[index] = _without_session_header(packet)
-        recoverable = [packet[_USER_FLAGS] & _DM_RECOVERABLE for packet in rest]
-        self._outbox.record_all(tokens[1:count], recoverable)
-        self._output += rest
+        outbox, output = self._outbox, self._output
+        alone = 0
+        if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
+            alone = 1
+            outbox.record_run(run, 0, 1, recoverable, now_ms)
+            output.append(
+                _with_session_header(packets[0], self._header(now_ms))
+            )  # which counts up to this one
+        outbox.record_run(run, alone, count, recoverable, now_ms)
+        output += packets[alone:count]
+        self.active = True
         return count
 
     def stored(self, first_recoverable: int, recoverables: int, now_ms: int) -> None:

@@ -1,0 +1,158 @@
+"""Messages that leave together: what a drain chooses, a link sends and a session counts is a run.
+
+A run are messages of one outgoing queue that stand side by side and need the same: all express or all recoverable, all
+with consecutive places in a sequence or all without, nothing to be done for any of them on arrival but to forget it, or
+something for each. A message that needs something of its own is a run of one. So whatever happens to messages on their
+way happens to a run or to a part of one, in a few steps that cost the same for one message and for hundreds.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msmq.manager.message import SenderMessageClass
+from msmq.manager.stored import StoredMessage
+from msmq.manager.transit import Waiting
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_TH
+
+if TYPE_CHECKING:
+    from msmq.server.drain import Drain
+
+look: Final = struct.Struct("<12xI16s16xII4xI").unpack_from
+"""TimeToReachQueue, SourceQueueManager, TimeToBeReceived, SentTime and UserHeader.Flags of a packet."""
+RECOVERABLE: Final = 0x20
+_JOURNALED_SENT: Final = 0x200
+_KIND: Final = RECOVERABLE | USER_TH | _JOURNALED_SENT
+_PASSING, LATE, ODD = 1 << 32, 1 << 33, 1 << 34
+"""What makes messages alike, their *kind*: some of their flags; and that they are another host's, late, not plain."""
+PASSING_TH: Final = _PASSING | USER_TH
+
+
+class Parcel(NamedTuple):
+    """One message of an outgoing queue, for whoever speaks of it alone."""
+
+    drain: Drain
+    lookup_id: int
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """Messages of an outgoing queue, and while they are at hand anyway their packets."""
+
+    drain: Drain
+    lookup_ids: array[int]
+    number: int = 0
+    """TxSequenceNumber of the first, the others follow; 0 when they have no transaction."""
+    recoverable: bool = True
+    simple: bool = False
+    """Nothing is to be done when they have arrived but to forget them."""
+    packets: list[bytes] | None = None
+    marks: bytes | bytearray = b""
+    """Which of them are the first and the last of their transaction, where the packets do not say so."""
+    durable_at: int = 0
+    """What has to be durable before any of them leaves, as a number of the store."""
+
+    def __len__(self) -> int:
+        return len(self.lookup_ids)
+
+    @property
+    def numbers(self) -> range:
+        """The TxSequenceNumbers."""
+        return range(self.number, self.number + len(self.lookup_ids)) if self.number else range(0)
+
+    def part(self, start: int, stop: int) -> Run:
+        """The messages from ``start`` up to, not including, ``stop``."""
+        if stop - start == len(self.lookup_ids):
+            return self
+        return Run(
+            self.drain,
+            self.lookup_ids[start:stop],
+            self.number + start if self.number else 0,
+            self.recoverable,
+            self.simple,
+            None if self.packets is None else self.packets[start:stop],
+            self.marks[start:stop],
+            self.durable_at,
+        )
+
+    def parts(self, wanted: Iterable[object]) -> Iterator[Run]:
+        """What is left of it when only those stay for which ``wanted`` is true."""
+        start = 0
+        for index, stays in enumerate(wanted):
+            if not stays:
+                if start < index:
+                    yield self.part(start, index)
+                start = index + 1
+        if start < len(self):
+            yield self.part(start, len(self))
+
+
+def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) -> list[Run]:
+    """Runs of messages that have their places already, given as (number, lookup identifier) in the order of the
+    numbers."""
+    runs: list[Run] = []
+    for number, lookup_id in places:
+        if runs and number == runs[-1].number + len(runs[-1]):
+            runs[-1].lookup_ids.append(lookup_id)
+        else:
+            runs.append(Run(drain, array("Q", (lookup_id,)), number, durable_at=durable_at))
+    return runs
+
+
+def alike(found: Waiting, own_guid: bytes, now_s: int) -> Iterator[tuple[int, int, int]]:
+    """Where stretches of messages begin and end that need the same, and their kind. One that is late or not plain is
+    alone."""
+    kinds = []
+    for packet in found.packets:
+        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
+        kind = flags & _KIND if source == own_guid else flags & _KIND | _PASSING
+        age_s = now_s - sent_time
+        # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
+        if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
+            kind |= LATE
+        kinds.append(kind)
+    if 0 in found.plain:
+        kinds = [kind if plain else kind | ODD for kind, plain in zip(kinds, found.plain, strict=True)]
+    start = 0
+    for kind, group in groupby(kinds):
+        stop = start + len(list(group))
+        if kind & (LATE | ODD):
+            yield from ((index, index + 1, kind) for index in range(start, stop))
+        else:
+            yield start, stop, kind
+        start = stop
+
+
+def run_of(drain: Drain, found: Waiting, start: int, stop: int, kind: int) -> Run:
+    """Messages of one kind as a run."""
+    return Run(
+        drain,
+        found.lookup_ids[start:stop],
+        0,
+        bool(kind & RECOVERABLE),
+        is_simple(kind),
+        found.packets[start:stop],
+        found.marks[start:stop],
+    )
+
+
+def is_simple(kind: int) -> bool:
+    """Whether nothing is to be done for messages on arrival but to forget them. Who passes transactional messages on
+    wants to hear when they have gone."""
+    journaled = kind & (_JOURNALED_SENT | USER_TH) == _JOURNALED_SENT
+    return not kind & ODD and not journaled and kind & PASSING_TH != PASSING_TH
+
+
+def journaled(message: StoredMessage) -> bool:
+    """Whether source journaling applies: not to what queue managers tell each other (MS-MQMQ note 3)."""
+    number = message.packet.properties.message_class
+    return number == MessageClass.NORMAL or number not in _FATES
+
+
+_FATES: frozenset[int] = frozenset(int(number) for number in (*MessageClass, *SenderMessageClass))

@@ -1,0 +1,107 @@
+"""Messages that leave together."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, cast
+
+import pytest
+
+from msmq.manager.transit import Waiting
+from msmq.server.outgoing_runs import LATE, ODD, PASSING_TH, RECOVERABLE, Run, alike, is_simple, runs_of
+from msmq.wire.headers import USER_TH
+from tests.transfer import support
+
+NOW_S = 1_000_000
+OURS = support.OURS
+THEIRS = support.THEIRS
+NOBODY = cast(Any, None)
+
+
+def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, age_s: int = 0) -> bytes:
+    data = bytearray(64)
+    data[12:16] = ttrq_s.to_bytes(4, "little")
+    data[16:32] = source
+    data[48:52] = (0xFFFFFFFF).to_bytes(4, "little")
+    data[52:56] = (NOW_S - age_s).to_bytes(4, "little")
+    data[60:64] = flags.to_bytes(4, "little")
+    return bytes(data)
+
+
+def found(*packets: bytes, plain: bytes | None = None) -> Waiting:
+    count = len(packets)
+    plain = b"\1" * count if plain is None else plain
+    return Waiting(array("Q", range(count)), list(packets), bytes(count), plain)
+
+
+def test_neighbours_that_need_the_same_are_one_run() -> None:
+    express, durable = packet(), packet(flags=RECOVERABLE)
+    order = packet(flags=RECOVERABLE | USER_TH)
+    passing = packet(flags=RECOVERABLE | USER_TH, source=THEIRS)
+    given = found(express, express, durable, durable, durable, order, order, passing)
+    runs = list(alike(given, OURS, NOW_S))
+    assert [(start, stop) for start, stop, _ in runs] == [(0, 2), (2, 5), (5, 7), (7, 8)]
+    assert [is_simple(kind) for _, _, kind in runs] == [True, True, True, False]
+    assert [kind & PASSING_TH == USER_TH for _, _, kind in runs] == [False, False, True, False]
+
+
+def test_flags_that_do_not_matter_do_not_part_them() -> None:
+    given = found(packet(flags=RECOVERABLE | 1), packet(flags=RECOVERABLE | 0x4000000))
+    assert len(list(alike(given, OURS, NOW_S))) == 1
+
+
+@pytest.mark.parametrize("recoverable", [0, RECOVERABLE], ids=["express", "recoverable"])
+def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
+    ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200)), OURS, NOW_S)
+    assert not is_simple(kind)
+    ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200 | USER_TH)), OURS, NOW_S)
+    assert is_simple(kind)  # by its FinalAck
+
+
+def test_who_is_late_or_odd_stands_alone() -> None:
+    late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
+    given = found(fresh, late, late, fresh, fresh, plain=b"\1\1\1\0\0")
+    runs = list(alike(given, OURS, NOW_S))
+    assert [(start, stop) for start, stop, _ in runs] == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    assert [bool(kind & LATE) for _, _, kind in runs] == [False, True, True, False, False]
+    assert [bool(kind & ODD) for _, _, kind in runs] == [False, False, False, True, True]
+    assert [is_simple(kind) for _, _, kind in runs] == [True, True, True, False, False]
+
+
+def test_a_sequence_of_others_does_not_expire_on_its_way() -> None:
+    late = packet(flags=USER_TH, source=THEIRS, ttrq_s=5, age_s=6)
+    assert [bool(kind & LATE) for _, _, kind in alike(found(late), OURS, NOW_S)] == [False]
+
+
+def test_a_part_has_what_the_whole_has() -> None:
+    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], b"\1\0\2", 5)
+    assert run.part(0, 3) is run
+    part = run.part(1, 3)
+    assert (list(part.lookup_ids), part.number, part.packets, part.marks) == (
+        [8, 9],
+        22,
+        [b"b", b"c"],
+        b"\0\2",
+    )
+    assert (part.recoverable, part.simple, part.durable_at) == (True, True, 5)
+    assert list(part.numbers) == [22, 23]
+    assert len(run.part(0, 0)) == 0
+    plain = Run(NOBODY, array("Q", (7, 8, 9)))
+    assert (plain.part(1, 2).number, list(plain.numbers)) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"),
+    [("111", [[7, 8, 9]]), ("101", [[7], [9]]), ("011", [[8, 9]]), ("110", [[7, 8]]), ("000", [])],
+)
+def test_what_is_left(wanted: str, left: list[list[int]]) -> None:
+    run = Run(NOBODY, array("Q", (7, 8, 9)), 21)
+    parts = list(run.parts([sign == "1" for sign in wanted]))
+    assert [list(part.lookup_ids) for part in parts] == left
+    assert all(part.number - 21 == part.lookup_ids[0] - 7 for part in parts)
+
+
+def test_places_without_gaps_are_one_run() -> None:
+    runs = runs_of(NOBODY, [(1, 70), (2, 80), (4, 75), (5, 76)], 3)
+    assert [(run.number, list(run.lookup_ids)) for run in runs] == [(1, [70, 80]), (4, [75, 76])]
+    assert {run.durable_at for run in runs} == {3}

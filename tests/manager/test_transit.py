@@ -87,7 +87,9 @@ def test_a_run_goes_in_as_its_messages_do(kind: str) -> None:
         held = [core.load(queue, entry) for entry in queue.positions]
         assert [each.packet.data for each in held] == [each.packet.data for each in made]
         assert {each.arrival_time for each in held} == {core.now_s}
-        assert [each.packet for each in transit.waiting(queue, START, ALL, ALL)] == list(run.packets)
+        waiting = transit.waiting(queue, START, ALL, ALL)
+        assert waiting is not None
+        assert waiting.packets == list(run.packets)
         prompt = PromptReading(host.manager.placing).peek(host.open(queue))
         assert prompt is not None
         assert prompt.packet.data == made[0].packet.data

@@ -1,5 +1,5 @@
-"""A program that a test runs on a cluster, and whose executors it kills: a table into a queue, the queue as a table, and
-the queue moved into another one as a stream."""
+"""A program that a test runs on a cluster, and whose executors it kills: a table into a queue, the queue as a table,
+and the queue moved into another one as a stream."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import kombu
 import pytest
 
 from msmq.api.addresses import server_address
-from msmq.client.kombu import address_of
+from msmq.celery.transport import address_of
 from tests.cli.support import Live, serving
 
 WAIT_S = 60
@@ -102,7 +102,7 @@ def test_consumers_that_acknowledge_nothing(live: Live) -> None:
 
 @contextmanager
 def worker(live: Live) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "celery", "-A", "tests.client.celery_tasks", "worker", "--pool", "solo"]
+    command = [sys.executable, "-m", "celery", "-A", "tests.celery.tasks", "worker", "--pool", "solo"]
     command += ["--without-gossip", "--without-mingle", "--without-heartbeat", "-Q", "celery"]
     environment = {**os.environ, "MSMQ_TEST_BROKER": broker(live)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -117,7 +117,7 @@ def send(live: Live, name: str, *arguments: Any) -> None:
     from celery import Celery
 
     with Celery(broker=broker(live)) as app:
-        app.send_task(f"tests.client.celery_tasks.{name}", arguments)
+        app.send_task(f"tests.celery.tasks.{name}", arguments)
 
 
 def test_a_worker_does_what_is_asked(live: Live, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from celery import Celery
 
-import msmq.client.kombu
+import msmq.celery
 
-assert msmq.client.kombu.Transport
+assert msmq.celery.Transport
 
 app = Celery("tasks", broker=os.environ["MSMQ_TEST_BROKER"])
 app.conf.update(

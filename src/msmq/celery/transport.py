@@ -1,4 +1,4 @@
-"""A transport for kombu, and so for Celery: ``import msmq.client.kombu`` makes ``msmq://`` an address of a broker.
+"""A transport for kombu, and so for Celery: ``import msmq.celery`` makes ``msmq://`` an address of a broker.
 
 ``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket and ``msmq://host:port``
 one elsewhere. A queue ``tasks`` of kombu is the private queue ``.\\private$\\tasks``. A message is held by the queue
@@ -162,4 +162,4 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         return version("msmq")
 
 
-TRANSPORT_ALIASES["msmq"] = "msmq.client.kombu:Transport"
+TRANSPORT_ALIASES["msmq"] = "msmq.celery.transport:Transport"

@@ -86,7 +86,7 @@ async def _replay(
         row: dict[str, Any] | None = None
         for row in islice(rows, before):  # noqa: B007  # the last is looked at
             skipped += 1
-        if last is not None and (row is None or _place(row) != last):
+        if skipped < before or (row is not None and _place(row) != last):
             raise ReplayError(
                 f"The messages are not those that this replay began with: {skipped:,} in, there is another "
                 "than the one that was sent last. Choose messages that stay the same, by their date for example, "

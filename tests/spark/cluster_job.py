@@ -21,13 +21,14 @@ def session(master: str, directory: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": QUICK,
+        "spark.driver.extraJavaOptions": f"{QUICK} -Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
         "spark.executor.extraJavaOptions": QUICK,
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.executorEnv.PYTHONPATH": str(ROOT),
         f"spark.executorEnv.{VARIABLE}": os.environ[VARIABLE],
         "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",  # it is searched
         "spark.eventLog.dir": (directory / "events").as_uri(),
         # A task that takes longer than the first half of them is run a second time beside itself.
         "spark.speculation": "true",
@@ -39,7 +40,6 @@ def session(master: str, directory: Path) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()
-    made.sparkContext.setLogLevel("INFO")
     made.dataSource.register(HaltingSource)
     return made
 

@@ -177,10 +177,10 @@ class HaltingSource(MsmqDataSource):
         return "halting"
 
     def reader(self, schema: StructType) -> MsmqReader:
-        return HaltingReader(SourceOptions.of(self.options))
+        return HaltingReader(SourceOptions.of(self.options), schema.fieldNames())
 
     def streamReader(self, schema: StructType) -> MsmqStreamReader:  # noqa: N802
-        return HaltingStreamReader(SourceOptions.of(self.options))
+        return HaltingStreamReader(SourceOptions.of(self.options), schema.fieldNames())
 
     def writer(self, schema: StructType, overwrite: bool) -> MsmqWriter:
         return HaltingWriter(self.options, schema.fieldNames(), overwrite)

@@ -56,7 +56,7 @@ class Door(Protocol):
 
 def open_door(access: Access) -> Door:
     """The door to the queue manager of the options."""
-    if access.server is not None and access.server.startswith("mqrr:"):
+    if access.by_remote_read:
         from msmq.spark.remote_door import RemoteDoor
 
         return RemoteDoor(access)

@@ -15,16 +15,19 @@ from typing import Any, Final, TypeVar
 
 from msmq.spark.bodies import BODY_READERS
 from msmq.spark.offsets import Offset, OffsetError
+from msmq.spark.telling import PlainError
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 BROWSE: Final = "browse"
 CONSUME: Final = "consume"
+REMOTE_READ: Final = "mqrr:"
+"""How a server that is read by MS-MQRR begins."""
 
 _T = TypeVar("_T")
 
 
-class OptionError(ValueError):
+class OptionError(PlainError, ValueError):
     """An option that cannot be."""
 
 
@@ -38,6 +41,10 @@ class Access:
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     timeout_s: float = 30.0
+
+    @property
+    def by_remote_read(self) -> bool:
+        return self.server is not None and self.server.startswith(REMOTE_READ)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Access:
@@ -79,6 +86,7 @@ class SourceOptions:
     max_messages: int
     max_bytes: int
     checkpoint: str | None
+    push_filters: bool
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -98,6 +106,7 @@ class SourceOptions:
             max_messages=_number(options, "maxMessagesPerTrigger", 1, int) or 0,
             max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or 0,
             checkpoint=options.get("checkpointLocation"),
+            push_filters=_truth(options, "pushFilters", False),
         )
 
 

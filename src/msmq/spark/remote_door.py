@@ -20,10 +20,9 @@ from msmq.direct import Access as Opening
 from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
 from msmq.errors import MsmqError, RemoteMachineNotAvailableError
 from msmq.remote_read.remote_queue import WHOLE
-from msmq.spark.options import Access, OptionError
+from msmq.spark.options import REMOTE_READ, Access, OptionError
 from msmq.spark.schema import ReadMessage
 
-PREFIX: Final = "mqrr:"
 _BATCH: Final = 256
 _PAUSE_S: Final = 0.2
 _T = TypeVar("_T")
@@ -33,9 +32,11 @@ class RemoteDoor:
     """By remote read. One thread uses it; its loop runs while something is asked."""
 
     def __init__(self, access: Access) -> None:
-        host, _, port = (access.server or "").removeprefix(PREFIX).partition(":")
+        host, _, port = (access.server or "").removeprefix(REMOTE_READ).partition(":")
         if not host or (port and not port.isdigit()):
-            raise OptionError(f"server is {PREFIX}HOST or {PREFIX}HOST:PORT, not {access.server!r}.")
+            raise OptionError(
+                f"server is {REMOTE_READ}HOST or {REMOTE_READ}HOST:PORT, not {access.server!r}."
+            )
         self._name = host
         self._port = int(port) if port else None
         self._access = access

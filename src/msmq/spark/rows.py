@@ -18,9 +18,10 @@ from msmq.client.bodies import encode_body
 from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.schema import HEADERS, NAMES
+from msmq.spark.telling import PlainError
 
 
-class RowError(ValueError):
+class RowError(PlainError, ValueError):
     """A row that cannot become a message, or that was refused."""
 
     def __init__(self, place: str, why: object) -> None:

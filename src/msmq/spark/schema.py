@@ -7,7 +7,7 @@ and making a whole message object first takes as long as everything else togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -215,12 +215,18 @@ NAMES: Final = tuple(column.name for column in COLUMNS)
 
 
 class Table:
-    """The columns one reader gives: how bodies are decoded, and whether headers are among them."""
+    """The columns one reader gives: how bodies are decoded, whether headers are among them, or only those with some
+    names."""
 
-    def __init__(self, body: str = "bytes", *, include_headers: bool = False) -> None:
+    def __init__(
+        self, body: str = "bytes", *, include_headers: bool = False, only: Sequence[str] | None = None
+    ) -> None:
         self._columns = [_decoded(column, body) if column.name == "body" else column for column in COLUMNS]
         if include_headers:
             self._columns.append(HEADERS)
+        if only is not None:
+            by_name = {column.name: column for column in self._columns}
+            self._columns = [by_name[name] for name in only]
         self.arrow = pa.schema([(column.name, column.arrow) for column in self._columns])
 
     @property

@@ -22,11 +22,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,6 +56,9 @@ from msmq.errors import (
 )
 from msmq.spark.options import Access, OptionError
 from msmq.spark.rows import Letter, Letters, Ready, RowError
+from msmq.spark.telling import PlainError, plainly
+
+_log = logging.getLogger(__name__)
 
 _DELIVERIES: Final = {
     "auto": None,
@@ -67,10 +72,11 @@ _LARGEST_STAGED: Final = 3 << 20
 _STAGING: Final = "spark-staging-"
 _ORPHANED: Final = timedelta(days=1)
 _PAUSE_S: Final = 0.1
+_TRIES_PER_WARNING: Final = 300
 _TOKEN_LABEL: Final = "Spark: what was sent last"
 
 
-class RepeatedBatchError(RuntimeError):
+class RepeatedBatchError(PlainError):
     """A batch was repeated with other rows."""
 
 
@@ -205,7 +211,8 @@ class MsmqStreamWriter(DataSourceStreamArrowWriter):
         batch = context.getLocalProperty("streaming.sql.batchId")
         assert query is not None
         assert batch is not None
-        return asyncio.run(self._write(iterator, query, int(batch), context.partitionId()))
+        with plainly(self._options.access):
+            return asyncio.run(self._write(iterator, query, int(batch), context.partitionId()))
 
     async def _write(
         self, batches: Iterator[pa.RecordBatch], query: str, batch: int, partition: int
@@ -217,8 +224,7 @@ class MsmqStreamWriter(DataSourceStreamArrowWriter):
             if first is None:
                 return Sent(sorter.rows, False)
             ledger = f".\\private$\\spark-{query}-{partition}"
-            timeout_s = self._options.access.timeout_s
-            repeated = await send_once(mq, ledger, batch, _chain(first, parcels), timeout_s)
+            repeated = await send_once(mq, ledger, batch, _chain(first, parcels))
             return Sent(sorter.rows, repeated)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -256,42 +262,45 @@ async def send_once(
     ledger: str,
     batch: int,
     parcels: AsyncIterator[list[Letter]],
-    timeout_s: float = 30,
     note: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Send messages in a transaction that also says so in the ledger, with a ``note``, unless it says so already. Gives
     whether it did."""
     with suppress(QueueExistsError):
         await mq.create_queue(ledger, transactional=True, label=_TOKEN_LABEL)
-    async with asyncio.timeout(timeout_s) as limit:
-        transaction = await mq.transaction().begin()
-        try:
-            async with _alone(mq, ledger, transaction) as receiver:
-                last = await _token(mq, ledger, receiver)
-                limit.reschedule(None)
-                digest = Digest()
-                if last is not None and last["batch"] >= batch:
-                    await _compare(parcels, digest, batch, last)
-                    await transaction.abort()
-                    return True
-                async for letters in parcels:
-                    for letter in letters:
-                        digest.add(letter)
-                    await _send(mq, letters, transaction)
-                said = json.dumps({"batch": batch, "sent": digest.value(), **note}).encode()
-                await transaction.send(ledger, said, label=_TOKEN_LABEL)
-                await transaction.commit()
-                return False
-        except BaseException:
-            with suppress(MsmqError):
+    transaction = await mq.transaction().begin()
+    try:
+        async with _alone(mq, ledger, transaction) as receiver:
+            last = await _token(mq, ledger, receiver)
+            digest = Digest()
+            if last is not None and last["batch"] >= batch:
+                await _compare(parcels, digest, batch, last)
                 await transaction.abort()
-            raise
+                return True
+            async for letters in parcels:
+                for letter in letters:
+                    digest.add(letter)
+                await _send(mq, letters, transaction)
+            said = json.dumps({"batch": batch, "sent": digest.value(), **note}).encode()
+            await transaction.send(ledger, said, label=_TOKEN_LABEL)
+            await transaction.commit()
+            return False
+    except BaseException:
+        with suppress(MsmqError):
+            await transaction.abort()
+        raise
 
 
 @asynccontextmanager
 async def _alone(mq: Connection, ledger: str, transaction: Transaction) -> AsyncIterator[Receiver]:
-    """A ledger, for nobody else meanwhile."""
-    while True:
+    """A ledger, for nobody else meanwhile.
+
+    Another task with the same partition may be slow. It is waited for as long as it lives: to fail would make Spark
+    give up a batch that is well under way. Who has died has lost the ledger with its connection.
+    """
+    for tries in count(1):
+        if tries % _TRIES_PER_WARNING == 0:
+            _log.warning("Another task holds %s, and is waited for.", ledger)
         receiver = Receiver(mq, ledger, exclusive=True, prefetch=1, transaction=transaction.identifier)
         try:
             await receiver.__aenter__()
@@ -362,7 +371,8 @@ class MsmqWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
-        return asyncio.run(self._write(iterator, 0 if context is None else context.partitionId()))
+        with plainly(self._options.access):
+            return asyncio.run(self._write(iterator, 0 if context is None else context.partitionId()))
 
     async def _write(self, batches: Iterator[pa.RecordBatch], partition: int) -> Staged:
         async with self._options.connect() as mq:
@@ -381,7 +391,8 @@ class MsmqWriter(DataSourceArrowWriter):
             return Staged(partition, queue, sorter.rows)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        asyncio.run(self._commit([found for found in messages if isinstance(found, Staged)]))
+        with plainly(self._options.access):
+            asyncio.run(self._commit([found for found in messages if isinstance(found, Staged)]))
 
     async def _commit(self, staged: list[Staged]) -> None:
         async with self._options.connect() as mq:
@@ -392,7 +403,10 @@ class MsmqWriter(DataSourceArrowWriter):
             await _forget(mq, self._job)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        asyncio.run(self._abort())
+        try:
+            asyncio.run(self._abort())
+        except (MsmqError, OSError) as error:  # what made the job fail is what people should hear of
+            _log.warning("Messages that were put aside are deleted a day later: %s", error)
 
     async def _abort(self) -> None:
         async with self._options.connect() as mq:

@@ -8,10 +8,11 @@ them from the queue manager themselves, in Arrow batches, and miss none silently
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -21,7 +22,19 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
     InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -37,6 +50,7 @@ from msmq.spark.doors import Door, open_door
 from msmq.spark.offsets import LANES, Offset, Span, lane_of
 from msmq.spark.options import EARLIEST, OptionError, SourceOptions
 from msmq.spark.schema import ReadMessage, Table
+from msmq.spark.telling import PlainError, plainly
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,7 +65,7 @@ _SETTLE_EVERY_S: Final = 1.0
 _HELD_PAUSE_S: Final = 0.1
 
 
-class DataLossError(RuntimeError):
+class DataLossError(PlainError):
     """Messages that were to be read are not in their queue."""
 
 
@@ -69,10 +83,12 @@ class MsmqDataSource(DataSource):
         return _table(SourceOptions.of(self.options)).ddl
 
     def reader(self, schema: StructType) -> MsmqReader:
-        return MsmqReader(SourceOptions.of(self.options))
+        options = SourceOptions.of(self.options)
+        return (FilteringReader if options.push_filters else MsmqReader)(options, _chosen(options, schema))
 
     def streamReader(self, schema: StructType) -> MsmqStreamReader:
-        return MsmqStreamReader(SourceOptions.of(self.options))
+        options = SourceOptions.of(self.options)
+        return MsmqStreamReader(options, _chosen(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from msmq.spark.sink import MsmqWriter
@@ -85,8 +101,20 @@ class MsmqDataSource(DataSource):
         return MsmqStreamWriter(self.options, schema.fieldNames())
 
 
-def _table(options: SourceOptions) -> Table:
-    return Table(options.body, include_headers=options.include_headers)
+def _table(options: SourceOptions, only: Sequence[str] | None = None) -> Table:
+    return Table(options.body, include_headers=options.include_headers, only=only)
+
+
+def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
+    """The columns of a schema, which may be fewer than there are: only these are made."""
+    types = {name: kind.lower().replace(" ", "") for name, kind in _table(options).types}
+    for field in schema:
+        kind = types.get(field.name)
+        if kind is None:
+            raise OptionError(f"There is no column {field.name}. There are: {', '.join(types)}.")
+        if field.dataType.simpleString() != kind:
+            raise OptionError(f"The column {field.name} is {kind}, not {field.dataType.simpleString()}.")
+    return tuple(schema.fieldNames())
 
 
 class MessagesPartition(InputPartition):
@@ -103,14 +131,17 @@ class MessagesPartition(InputPartition):
 class _Planner:
     """What batch and streaming have in common, on the driver."""
 
-    def __init__(self, options: SourceOptions, door: Door) -> None:
+    def __init__(
+        self, options: SourceOptions, door: Door, wanted: Callable[[str], bool] | None = None
+    ) -> None:
         self._options = options
         self._door = door
+        self._wanted = wanted
 
     def queues(self) -> tuple[str, ...]:
-        if self._options.pattern is not None:
-            return tuple(self._door.queues(self._options.pattern))
-        return self._options.queues
+        pattern = self._options.pattern
+        queues = self._options.queues if pattern is None else tuple(self._door.queues(pattern))
+        return queues if self._wanted is None else tuple(filter(self._wanted, queues))
 
     def latest(
         self, start: Offset, upto: Offset | None = None, most_messages: int = 0, most_bytes: int = 0
@@ -216,12 +247,14 @@ def _ends(ids: array[int]) -> array[int]:
     return array("Q", last.values())
 
 
-def _read(options: SourceOptions, partition: MessagesPartition) -> Iterator[pa.RecordBatch]:
+def _read(
+    options: SourceOptions, columns: Sequence[str], partition: MessagesPartition
+) -> Iterator[pa.RecordBatch]:
     """The messages of a partition as rows, on an executor."""
-    table = _table(options)
+    table = _table(options, columns)
     wanted = set(partition.lookup_ids)
     ids = partition.lookup_ids
-    with open_door(options.access) as door:
+    with plainly(options.access), open_door(options.access) as door:
         waiting: list[ReadMessage] = []
         size = 0
         for first, last in _runs(ids):
@@ -253,28 +286,87 @@ def _runs(ids: array[int]) -> Iterator[tuple[int, int]]:
 class MsmqReader(DataSourceReader):
     """Reads what is in the queues, once."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.consume:
             raise OptionError(
                 "A batch has no end that the source is told of, so that nothing could be removed safely: "
                 "mode=consume is for readStream, with trigger(availableNow=True) to do it once."
             )
         self._options = options
+        self._columns = columns
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with open_door(options.access) as door:
-            planner = _Planner(options, door)
+        with plainly(options.access), open_door(options.access) as door:
+            planner = _Planner(options, door, self._wants_queue)
             end = planner.latest(Offset()) if not isinstance(options.ending, Offset) else options.ending
             if isinstance(options.starting, Offset):
                 start = options.starting
             else:
                 start = Offset() if options.starting == EARLIEST else end
-            return planner.divide(planner.partitions(start, end, exact=False)) or [_NOTHING]
+            found = planner.partitions(start, end, exact=False)
+            return planner.divide({queue: self._wanted_of(ids) for queue, ids in found.items()}) or [_NOTHING]
+
+    def _wants_queue(self, queue: str) -> bool:
+        return True
+
+    def _wanted_of(self, lookup_ids: array[int]) -> array[int]:
+        return lookup_ids
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, MessagesPartition)
-        return _read(self._options, partition) if partition.lookup_ids else iter(())
+        return _read(self._options, self._columns, partition) if partition.lookup_ids else iter(())
+
+
+class FilteringReader(MsmqReader):
+    """Takes over the filters that need no message to be read: by queue and by lookup identifier.
+
+    Spark refuses readers that could do this as long as its setting ``spark.sql.python.filterPushdown.enabled`` is
+    false, as it usually is. That is why the option ``pushFilters`` asks for it.
+    """
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        super().__init__(options, columns)
+        self._filters: list[Filter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        taken = [each for each in filters if _column(each) in ("queue", "lookup_id")]
+        self._filters += taken
+        return [each for each in filters if each not in taken]
+
+    def _wants_queue(self, queue: str) -> bool:
+        return all(_holds(each, queue) for each in self._filters if _column(each) == "queue")
+
+    def _wanted_of(self, lookup_ids: array[int]) -> array[int]:
+        tests = [each for each in self._filters if _column(each) == "lookup_id"]
+        return array("Q", (number for number in lookup_ids if all(_holds(each, number) for each in tests)))
+
+
+_COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
+    EqualTo: operator.eq,
+    EqualNullSafe: operator.eq,
+    GreaterThan: operator.gt,
+    GreaterThanOrEqual: operator.ge,
+    LessThan: operator.lt,
+    LessThanOrEqual: operator.le,
+    In: lambda value, choices: value in choices,
+    StringStartsWith: str.startswith,
+    StringEndsWith: str.endswith,
+    StringContains: operator.contains,
+}
+
+
+def _column(given: Filter) -> str | None:
+    """The column that a filter is about, if it is one that can be taken over. Neither of the two is ever null."""
+    if isinstance(given, IsNotNull) or type(given) in _COMPARISONS:
+        return given.attribute[0]  # type: ignore[attr-defined, no-any-return]
+    return None
+
+
+def _holds(given: Filter, value: str | int) -> bool:
+    if isinstance(given, IsNotNull):
+        return True
+    return _COMPARISONS[type(given)](value, given.value)  # type: ignore[attr-defined]
 
 
 _NOTHING: Final = MessagesPartition("", array("Q"))
@@ -284,13 +376,14 @@ _NOTHING: Final = MessagesPartition("", array("Q"))
 class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on and on. One lives on the driver for as long as its query; tasks have copies that only read."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.consume and options.checkpoint is None:
             raise OptionError(
                 "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
                 "of the query: give the source the option checkpointLocation too, the same as the query's."
             )
         self._options = options
+        self._columns = columns
         self._open: _Planner | None = None
         self._door_open: Door | None = None
         self._target: Offset | None = None
@@ -298,7 +391,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._claimed = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options}  # all that a task needs
+        return {"_options": self._options, "_columns": self._columns}  # all that a task needs
 
     # --- planning ---------------------------------------------------------------------------------------------------
 
@@ -318,7 +411,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starting = self._options.starting
         if isinstance(starting, Offset):
             return starting.value()
-        start = Offset() if starting == EARLIEST else self._planner.latest(Offset())
+        with plainly(self._options.access):
+            start = Offset() if starting == EARLIEST else self._planner.latest(Offset())
         return start.value()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -329,23 +423,31 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._planner.latest(Offset())
+        with plainly(self._options.access):
+            self._target = self._planner.latest(Offset())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        self._settle_now_and_then()
         begun = Offset.parse(start)
+        most, most_bytes = self._options.max_messages, self._options.max_bytes
         if isinstance(limit, ReadAllAvailable):
-            return self._planner.latest(begun, self._target).value()
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_messages
-        most_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.max_bytes
-        return self._planner.latest(begun, self._target, most, most_bytes).value()
+            most, most_bytes = 0, 0
+        elif isinstance(limit, ReadMaxRows):
+            most = limit.max_rows
+        elif isinstance(limit, ReadMaxBytes):
+            most_bytes = limit.max_bytes
+        with plainly(self._options.access):
+            self._settle_now_and_then()
+            return self._planner.latest(begun, self._target, most, most_bytes).value()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        ended = Offset.parse(end)
-        messages = self._planner.partitions(Offset.parse(start), ended, exact=True)
+        with plainly(self._options.access):
+            return self._partitions(Offset.parse(start), Offset.parse(end))
+
+    def _partitions(self, start: Offset, ended: Offset) -> Sequence[InputPartition]:
+        messages = self._planner.partitions(start, ended, exact=True)
         if self._claims is not None and messages:
             if not self._claims.belongs(ended):
                 raise OptionError(
@@ -358,7 +460,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, MessagesPartition)
-        return _read(self._options, partition)
+        return _read(self._options, self._columns, partition)
 
     # --- removing ---------------------------------------------------------------------------------------------------
 
@@ -371,7 +473,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, Any]) -> None:
         """The batch with this end is committed; Spark says so when the next one begins."""
         if self._claims is not None:
-            self._claims.settle_end(self._door, Offset.parse(end))
+            with plainly(self._options.access):
+                self._claims.settle_end(self._door, Offset.parse(end))
 
     def _settle_now_and_then(self) -> None:
         """At once if there may be something to settle: a query that ends may not ask again. An idle one asks many

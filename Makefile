@@ -10,6 +10,7 @@ SEEDS ?= 0
 STEPS ?= 1000
 SIM ?= all
 MINUTES ?= 5
+MESSAGES ?= 1000000
 SAMPLE ?= samples/session.pcap
 
 VENV := .venv
@@ -17,7 +18,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile cuts docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile cuts spark-million docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +70,9 @@ hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is
 
 cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=10 as often as the tests do (KILLS=, SEED=)
 	@MSMQ_CUTS=$(TIMES) MSMQ_KILLS=$(KILLS) MSMQ_CUTS_SEED=$(SEED) $(RUN) pytest -v -s tests/remote_read/test_no_loss.py
+
+spark-million: setup ## Send a million messages from Spark into a queue and consume them (MESSAGES=1000000)
+	@$(RUN) tests.spark.million --messages $(MESSAGES)
 
 docs: setup ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from msmq.client.queue import Removal, Survey
+from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.offsets import Offset
 from msmq.spark.schema import ReadMessage
@@ -42,6 +43,8 @@ class FakeDoor:
         return iter(())
 
     def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+        if queue not in self.left:
+            raise QueueNotFoundError
         wanted = set(lookup_ids)
         gone = wanted & self.left[queue] - self.held
         self.left[queue] -= gone
@@ -94,6 +97,14 @@ def test_what_somebody_holds_is_removed_the_next_time(tmp_path: Path) -> None:
     log(tmp_path, 0, END, committed=True)
     assert claims.settle(door) == 1
     door.held = set()
+    assert claims.settle(door) == 1
+    assert not claims.any()
+
+
+def test_a_queue_that_was_deleted_is_no_trouble(tmp_path: Path) -> None:
+    claims, door = Claims(str(tmp_path)), FakeDoor(q=[1])
+    claims.make(END, {"deleted": array("Q", [1]), "q": array("Q", [1])})
+    log(tmp_path, 0, END, committed=True)
     assert claims.settle(door) == 1
     assert not claims.any()
 

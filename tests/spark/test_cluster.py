@@ -140,10 +140,9 @@ def test_executors_are_killed_and_tasks_run_twice(cluster: str, guarded: Server,
         halts.go_on("planned")
         assert driver.wait(STARTING_S) == 0
     assert halts.reached("slow"), "a task waited to the end, and a second one has done its work"
-    events = (
-        event for path in (tmp_path / "events").rglob("events_*") for event in path.open(encoding="utf-8")
-    )
-    copies = [event for event in events if "SparkListenerTaskEnd" in event and '"Speculative":true' in event]
+    written = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "events").rglob("events_*"))
+    ended = [event for event in written.splitlines() if '"SparkListenerTaskEnd"' in event]
+    copies = [event for event in ended if '"Speculative":true' in event]
     assert any("ResultTask" in event and '"Reason":"Success"' in event for event in copies)
     found = json.loads((tmp_path / "table.json").read_text(encoding="utf-8"))
     assert sorted(found) == EVERYTHING

@@ -50,6 +50,7 @@ def test_offsets() -> None:
         ({**QUEUE, "mode": "destroy"}, "browse, consume"),
         ({**QUEUE, "body": "morse"}, "bytes, text"),
         ({**QUEUE, "failOnDataLoss": "maybe"}, "true or false"),
+        ({**QUEUE, "pushFilters": "some"}, "true or false"),
         ({**QUEUE, "partitions": "0"}, "at least 1"),
         ({**QUEUE, "maxMessagesPerTrigger": "many"}, "number"),
         ({**QUEUE, "startingOffsets": "{}"}, "no offset"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -114,3 +115,12 @@ def test_the_table_is_documented() -> None:
     assert all(column.meaning.endswith(".") for column in (*COLUMNS, HEADERS))
     assert Table().ddl.count("`") == 2 * len(COLUMNS)
     assert Table(include_headers=True).arrow.names[-1] == "headers"
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8")
+    missing = [column.name for column in COLUMNS if f"| `{column.name}` | {column.spark} |" not in page]
+    assert not missing, f"docs/how-to/spark.md has no such rows: {missing}"
+
+
+def test_only_some_columns() -> None:
+    table = Table("text", only=("body", "label"))
+    assert table.ddl == "`body` STRING, `label` STRING"
+    assert list(row(table, ReadMessage("q", 1, serialize(full())))) == ["body", "label"]

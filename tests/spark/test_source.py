@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from msmq.spark.claims import settle
 from msmq.spark.offsets import Offset
+from tests.server.support import free_port
 from tests.spark.support import ORDERS, Server, eventually
 
 
@@ -142,15 +145,133 @@ def test_queues_that_come_and_go(spark: SparkSession, server: Server, tmp_path: 
     assert sorted(stream.bodies) == sorted([*(f"first in {name}" for name in names), f"again in {names[0]}"])
 
 
+def test_a_schema_chooses_columns(spark: SparkSession, server: Server) -> None:
+    server.create(ORDERS)
+    server.send(["a", "b"], label="a label")
+    read = spark.read.format("msmq").option("server", server.address).option("queue", ORDERS)
+    frame = read.option("body", "activex").schema("label STRING, body STRING").load()
+    assert [tuple(row) for row in frame.collect()] == [("a label", "a"), ("a label", "b")]
+    with pytest.raises(PySparkException, match="The column label is string, not int"):
+        read.schema("label INT").load().collect()
+    with pytest.raises(PySparkException, match="There is no column colour"):
+        read.schema("colour STRING").load().collect()
+
+
+def test_filters_by_queue_and_place_are_taken_over(spark: SparkSession, server: Server) -> None:
+    names = [f".\\private$\\shop-{number}" for number in range(2)]
+    for name in names:
+        server.create(name)
+        server.send(["a", "b", "c"], name)
+    last = max(server.numbered(names[0]))
+    options = {"queues": ",".join(names), "pushFilters": "true"}
+    with pytest.raises(PySparkException, match=r"spark\.sql\.python\.filterPushdown\.enabled"):
+        load(spark, server, **options).collect()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        queue = names[0].replace("\\", "\\\\")
+        taken = load(spark, server, **options).where(f"queue = '{queue}' AND lookup_id < {last}")
+        assert [row.body for row in taken.collect()] == ["a", "b"]
+        assert "Filter" not in taken._jdf.queryExecution().executedPlan().toString(), (
+            "Spark need not look again"
+        )
+        left = load(spark, server, **options).where(
+            f"queue LIKE '%-1' AND body >= 'b' AND lookup_id IN ({last})"
+        )
+        assert [row.body for row in left.collect()] == ["c"]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_one_queue_is_large_some_are_empty_and_bodies_too(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Skew: the share of the limits that empty queues leave goes to the others, and tasks are of one size."""
+    names = [f".\\private$\\shop-{number}" for number in range(4)]
+    for name in names:
+        server.create(name)
+    server.send([f"{number}" for number in range(500)], names[1])
+    server.send(["small"], names[3])
+    stream = Stream(
+        spark, server, tmp_path / "checkpoint", queues=",".join(names), maxMessagesPerTrigger="300"
+    )
+    del stream._options["queue"]
+    stream.run()
+    assert sorted(stream.bodies) == sorted([*(f"{number}" for number in range(500)), "small"])
+    assert [len(batch) for batch in stream.batches.values()] == [300, 201]
+    partitions = load(spark, server, queues=",".join(names), partitions="5").rdd.glom().map(len).collect()
+    assert max(partitions) <= 101
+
+
+def test_bodies_of_four_megabytes(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    server.create(ORDERS)
+    body = "x" * 2_050_000  # which is sent as UTF-16
+    server.send([body] * 5)
+    stream = Stream(spark, server, tmp_path / "checkpoint", mode="consume", maxBytesPerTrigger="9000000")
+    stream.run()
+    assert [len(each) for each in stream.bodies] == [len(body)] * 5
+    assert [len(batch) for batch in stream.batches.values()] == [2, 2, 1], "as many as there is room for"
+    eventually(lambda: not server.numbered())
+
+
+@pytest.fixture
+def doors(tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A queue manager that asks who one is, by the channel and by remote read."""
+    channel, rpc = free_port(), free_port()
+    config = tmp_path / "msmq.toml"
+    config.write_text("[rpc]\nendpoint_mapper_port = 0\n", encoding="utf-8")
+    arguments = ["--config", str(config), "--api", f"127.0.0.1:{channel}", "--rpc-port", str(rpc)]
+    server = Server(tmp_path, *arguments)
+    server.start()
+    server.create(ORDERS)
+    yield f"127.0.0.1:{channel}", f"mqrr:127.0.0.1:{rpc}"
+    server.kill()
+
+
+def test_strangers_are_told_what_to_do(spark: SparkSession, doors: tuple[str, str], tmp_path: Path) -> None:
+    """In one line, and without the traces of how it came about. What is secret is in none of it."""
+    channel, remote = doors
+    cases = [
+        (
+            {"server": f"unix:{tmp_path / 'nobody'}", "token": "s3cret"},
+            "No queue manager answers at .*option server",
+        ),
+        ({"server": "host.invalid:8181"}, "No queue manager answers at host.invalid.*option server"),
+        ({"server": "mqrr:127.0.0.1:1"}, "127.0.0.1 cannot be reached.*option server"),
+        ({"server": channel, "token": "s3cret"}, "bearer token is not known here.*tokenFile"),
+        ({"server": channel}, "has not the right.*tokenFile"),
+        ({"server": remote, "user": "alice", "password": "s3cret"}, "does not let us in.*passwordFile"),
+    ]
+    for options, line in cases:
+        given = {"queue": ORDERS, "timeout": "0.5", **options}
+        frame = spark.read.format("msmq").options(**given).load()
+        with pytest.raises(PySparkException) as told:
+            frame.count()
+        is_one_line(str(told.value), line)
+        assert "s3cret" not in frame._jdf.queryExecution().toString()
+        query = spark.readStream.format("msmq").options(**given).load().writeStream.format("noop")
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        with pytest.raises(PySparkException) as told:
+            query.start().awaitTermination(120)
+        is_one_line(str(told.value), line)
+    for options, line in (cases[0], cases[3]):
+        given = {"queue": ORDERS, "timeout": "0.5", **options}
+        with pytest.raises(PySparkException) as told:
+            spark.sql("SELECT 'a' AS body").write.format("msmq").options(**given).mode("append").save()
+        is_one_line(str(told.value), line.partition(".*")[0])
+
+
+def is_one_line(told: str, pattern: str) -> None:
+    assert len([line for line in told.splitlines() if re.search(pattern, line)]) >= 1, told
+    assert "direct cause" not in told
+    assert "During handling" not in told
+    assert "s3cret" not in told
+    traces = [line for line in told.splitlines() if line.startswith("  File ")]
+    assert len(traces) < 20, told
+
+
 def test_what_goes_wrong_is_told(spark: SparkSession, server: Server, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="MQ_ERROR_QUEUE_NOT_FOUND"):
         load(spark, server).count()
-    nowhere = {"server": f"unix:{tmp_path / 'nobody'}", "timeout": "0.5", "token": "s3cret", "queue": ORDERS}
-    frame = spark.read.format("msmq").options(**nowhere).load()
-    with pytest.raises(PySparkException, match="No queue manager answers") as told:
-        frame.count()
-    assert "s3cret" not in str(told.value)
-    assert "s3cret" not in frame._jdf.queryExecution().toString()
     with pytest.raises(PySparkException, match="availableNow"):
         load(spark, server, mode="consume").count()
     with pytest.raises(PySparkException, match="one of the options queue"):

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.fs as files
 
+from msmq.errors import QueueNotFoundError
 from msmq.spark.offsets import Offset, OffsetError
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class Claims:
             claimed = json.loads(line)
             ids = array("Q")
             ids.frombytes(zlib.decompress(base64.b64decode(claimed["ids"])))
-            done = door.remove(claimed["queue"], ids)
+            try:
+                done = door.remove(claimed["queue"], ids)
+            except QueueNotFoundError:  # it was deleted, with all that was in it
+                continue
             removed += done.removed
             whole = whole and not done.held
         if whole:  # else somebody looks at one of them, and it is removed the next time

@@ -44,6 +44,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from msmq.client.queue import Survey
 from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
@@ -147,28 +148,41 @@ class _Planner:
         self, start: Offset, upto: Offset | None = None, most_messages: int = 0, most_bytes: int = 0
     ) -> Offset:
         """How far one may read from a position; never beyond ``upto``. Each queue has its share of a limit, and what
-        it leaves of it goes to those behind it."""
-        queues = self.queues()
-        ends: dict[str, array[int]] = {}
-        left, left_bytes = most_messages, most_bytes
-        for place, queue in enumerate(queues):
-            others = len(queues) - place
-            if (most_messages and left <= 0) or (most_bytes and left_bytes <= 0):
-                break
-            # 0 is no limit, for the door too
-            share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
-            try:
-                found = self._door.survey(queue, _whole(start, queue, upto), share, share_bytes)
-            except QueueNotFoundError:
-                named = self._options.pattern is None
-                if named and (self._options.fail_on_data_loss or queue not in start.queues):
-                    raise
-                _log.warning("%s is gone, and is read again when it is back.", queue)
-                continue
-            left -= len(found.lookup_ids)
-            left_bytes -= found.bytes
-            ends[queue] = _ends(found.lookup_ids)
-        return start.reading(ends)
+        some leave of it goes to the others."""
+        position, left, left_bytes = start, most_messages, most_bytes
+        waiting = list(self.queues())
+        while waiting:
+            full: list[str] = []
+            for place, queue in enumerate(waiting):
+                if (most_messages and left <= 0) or (most_bytes and left_bytes <= 0):
+                    return position
+                others = len(waiting) - place
+                # 0 is no limit, for the door too
+                share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
+                found = self._survey(queue, position, upto, share, share_bytes)
+                if found is None:
+                    continue
+                left -= len(found.lookup_ids)
+                left_bytes -= found.bytes
+                position = position.reading({queue: _ends(found.lookup_ids)})
+                if most_messages and not most_bytes and len(found.lookup_ids) >= share:
+                    full.append(queue)
+            # A second round of bytes would exceed the limit: at least one message is always given.
+            waiting = full
+        return position
+
+    def _survey(
+        self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
+    ) -> Survey | None:
+        """What is in a queue; None if it is gone, and that is no error."""
+        try:
+            return self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
+        except QueueNotFoundError:
+            named = self._options.pattern is None
+            if named and (self._options.fail_on_data_loss or queue not in start.queues):
+                raise
+            _log.warning("%s is gone, and is read again when it is back.", queue)
+            return None
 
     def partitions(self, start: Offset, end: Offset, *, exact: bool) -> dict[str, array[int]]:
         """The messages between two positions. ``exact``: the end was seen in the queue, so that it must be there."""

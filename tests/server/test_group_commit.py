@@ -245,3 +245,63 @@ def test_what_nobody_waits_for_is_written_in_a_moment(tmp_path: Path) -> None:
         slow.store.close()
 
     run(test)
+
+
+def test_who_asks_later_for_no_more_is_called_later(tmp_path: Path) -> None:
+    """Even one whose records are durable already does not overtake another who is about to be called."""
+
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[str] = []
+        mark = slow.append()
+
+        def first() -> None:
+            called.append("first")
+            commit.when_durable(lambda: called.append("later"), mark)
+
+        commit.when_durable(first)
+        commit.when_durable(lambda: called.append("second"))
+        await eventually(lambda: len(called) == 3)
+        assert called == ["first", "second", "later"]
+        slow.store.close()
+
+    run(test)
+
+
+def test_who_needs_less_does_not_wait_for_more(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        commit = GroupCommit(slow.store, lambda error: None)
+        called: list[str] = []
+        mark = slow.append()
+        await commit.drain()
+        slow.gate.clear()
+        slow.append()
+        commit.when_durable(lambda: called.append("more"), patient=True)
+        commit.when_durable(lambda: called.append("less"), mark)
+        assert called == ["less"]
+        slow.gate.set()
+        await eventually(lambda: called == ["less", "more"])
+        slow.store.close()
+
+    run(test)
+
+
+def test_a_full_disk_is_not_waited_for_at_the_end(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = SlowStore(tmp_path)
+        failures: list[Exception] = []
+        commit = GroupCommit(slow.store, failures.append)
+        slow.errors = [StoreFullError("full") for _ in range(100)]
+        called: list[int] = []
+        slow.append()
+        commit.when_durable(lambda: called.append(1))
+        await eventually(lambda: slow.writes)
+        await commit.finish()
+        assert [str(failure) for failure in failures] == [str(StoreFullError("full"))]
+        assert not called, "nobody is told that it is safe"
+        slow.store.close()
+        assert not list(Store.open(RealDisk(tmp_path)).recover())
+
+    run(test)

@@ -285,7 +285,7 @@ class Daemon:
         if self.membership is not None:
             await self.membership.stop()
         if self.failure is None:
-            await self.commit.drain()
+            await self.commit.finish()
         self.outgoing.stop()
         for connection in list(self.listener.connections):
             connection.close()

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from msmq.store import Batch, Store, StoreError, StoreFullError
@@ -37,13 +38,16 @@ class GroupCommit:
     def __init__(self, store: Store, failed: Callable[[Exception], None]) -> None:
         self._store = store
         self._failed = failed
-        self._waiting: deque[tuple[int, Action]] = deque()
+        self._waiting: list[tuple[int, int, Action]] = []
+        """A heap: what has to be durable, in which order they asked, what to do then."""
+        self._asked = count()
         self._patient = False
         """Whether the last one who waits is."""
         self._scheduled = False
         self._writing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._broken = False
+        self._finishing = False
         self._lazy: asyncio.TimerHandle | None = None
 
     @property
@@ -53,15 +57,17 @@ class GroupCommit:
 
     def when_durable(self, action: Action, mark: int | None = None, *, patient: bool = False) -> None:
         """Call ``action`` once everything appended so far is durable. Who knows that it needs no more than was appended
-        until some moment gives the ``mark`` of it, what ``Store.appended`` was then: if that is durable already it is
-        called at once, even before others who wait for more. Who is ``patient`` would rather have the loop do other
-        things meanwhile than hear of it as soon as possible."""
-        at_once = mark is not None or not self._waiting
-        mark = self._store.appended if mark is None else mark
-        if at_once and mark <= self._store.durable and not self._broken:
+        until some moment gives the ``mark`` of it, what ``Store.appended`` was then, and does not wait for those who
+        need more; of those who need the same the first to ask is the first to be called. Who is ``patient`` would
+        rather have the loop do other things meanwhile than hear of it as soon as possible."""
+        if mark is None:
+            mark = self._store.appended
+        durable, waiting = self._store.durable, self._waiting
+        # Somebody who waits for no more may be about to be called: who asks later is called later.
+        if mark <= durable and not (waiting and waiting[0][0] <= durable) and not self._broken:
             action()
             return
-        self._waiting.append((mark, action))
+        heappush(waiting, (mark, next(self._asked), action))
         self._patient = patient
         self._schedule()
 
@@ -86,6 +92,12 @@ class GroupCommit:
         self.when_durable(partial(done.set_result, None))
         while not done.done() and not self._broken:
             await asyncio.wait({done}, timeout=0.05)
+
+    async def finish(self) -> None:
+        """Make durable what is left, for the last time. A full disk is not waited for then: it is a failure like others,
+        and nobody was told that what found no room is safe."""
+        self._finishing = True
+        await self.drain()
 
     def _schedule(self) -> None:
         if not self._scheduled and self._writing is None and not self._broken:
@@ -126,6 +138,9 @@ class GroupCommit:
                     await self._loop.run_in_executor(None, self._store.write, batch)
                     break
                 except StoreFullError as error:
+                    if self._finishing:
+                        self._store.abandon(error)
+                        raise
                     _log.error("%s Trying again.", error)
                     await asyncio.sleep(_RETRY_FULL_S)
         except StoreError as error:
@@ -148,7 +163,7 @@ class GroupCommit:
         waiting = self._waiting
         try:
             while waiting and waiting[0][0] <= durable:
-                waiting.popleft()[1]()
+                heappop(waiting)[2]()
         finally:
             if waiting or self._store.pending:
                 self._schedule()

@@ -90,7 +90,7 @@ class RunTaking:
             not run.alike
             or queue is None
             or sample.properties.flags
-            or sample.user.flags & JOURNALED
+            or (sample.transactional and sample.user.flags & JOURNALED)  # they owe a FinalAck
             or _late(run, batch.now_s)
             or not self._manager.transit.takes(queue, run)
             or self.verdict(queue, way, StoredMessage(sample)) is not None

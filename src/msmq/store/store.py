@@ -144,6 +144,10 @@ class Store:
             self._space.close()
             self._disk.unlock()
 
+    def abandon(self, why: StoreError) -> None:
+        """Give up what is not durable; after this the store can only be closed."""
+        self._refuse(why)
+
     def _end_log(self) -> None:
         active, spare = self._space.active, self._space.spare
         if spare is not None:

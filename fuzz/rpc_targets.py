@@ -27,7 +27,7 @@ from msmq.rpc.ndr import (
     wstring,
 )
 from msmq.rpc.ntlm import Account
-from msmq.rpc.pdu import AuthLevel, PduType, take_fragments
+from msmq.rpc.pdu import AuthLevel, Fragment, PduType, read_fragment
 from msmq.rpc.security import Authentication
 from msmq.rpc.verification import Meant, check_trailer
 from msmq.security.access import Token
@@ -58,6 +58,16 @@ def _server() -> ServerConnection:
     )
 
 
+def _fragments(data: bytes) -> list[Fragment]:
+    found: list[Fragment] = []
+    start = 0
+    while (fragment := read_fragment(data, start, 65_535)) is not None:
+        found.append(fragment)
+        start += fragment.header.frag_length
+    require(start == len(data), "half an answer")
+    return found
+
+
 @target(max_len=4096, weight=12, memory_factor=64)
 def rpc_server(data: bytes) -> None:
     """A server's connection: the first byte says how the rest is cut. Only answers come back, and it can end."""
@@ -68,8 +78,8 @@ def rpc_server(data: bytes) -> None:
             if isinstance(event, CallArrived):
                 require(event.security is None, "someone was authenticated")
                 machine.respond(event.call_id, event.stub)
-    out = list(take_fragments(bytearray(machine.data_to_send()), 65_535))
-    require({fragment.header.ptype for fragment in out} <= FROM_SERVER, "something else than an answer")
+    answers = _fragments(machine.data_to_send())
+    require({fragment.header.ptype for fragment in answers} <= FROM_SERVER, "something else than an answer")
     if machine.state is State.CLOSED:
         require(machine.receive_data(data) == [], "a closed connection goes on")
 

@@ -84,7 +84,7 @@ class Bench:
         for _ in range(50):
             await asyncio.sleep(0)
         async with asyncio.timeout(PATIENCE_S):
-            while any(len(each._waiting) > len(self.served._waiting) for each in server._connections):
+            while any(len(each.calls) > len(self.served._waiting) for each in server._connections):
                 await asyncio.sleep(0.001)
 
     async def die(self, power: bool) -> None:

@@ -33,18 +33,20 @@ from tests.server.members import run as run_patiently
 from tests.server.support import ALICE, BOB, QUICK, Node, eventually, free_port, run
 
 EVERYBODY = parse_sddl("D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)").encode()
+ALONE = "127.0.21.3"
+"""Where nobody else has the usual port."""
 NAME = f"DIRECT=TCP:{ALICE}\\private$\\orders"
 
 
 @asynccontextmanager
-async def node(directory: Path, **rpc: object) -> AsyncIterator[Node]:
+async def node(directory: Path, address: str = ALICE, **rpc: object) -> AsyncIterator[Node]:
     settings = RpcSettings(
         **{"port": free_port(), "endpoint_mapper_port": 0, "minimum_level": "none"} | rpc  # type: ignore[arg-type]
     )
     config = Config(
         data=directory / "data",
         name="ALICE",
-        listen=(ALICE,),
+        listen=(address,),
         port=free_port(),
         ping_port=0,
         timers=QUICK,
@@ -161,14 +163,14 @@ def test_the_usual_port_is_not_insisted_on(tmp_path: Path, caplog: pytest.LogCap
     """Another one that is free will do; and a host on which none is does the rest of its work."""
 
     async def test() -> None:
-        taken = [socket.create_server((ALICE, FIRST_PORT))]
+        taken = [socket.create_server((ALONE, FIRST_PORT))]
         try:
-            async with node(tmp_path / "1", port=FIRST_PORT) as alice:
+            async with node(tmp_path / "1", ALONE, port=FIRST_PORT) as alice:
                 assert alice.daemon.remote_read is not None
                 assert alice.daemon.remote_read.service.port in list(candidates())[1:]
             for port in list(candidates())[1:]:
-                taken.append(socket.create_server((ALICE, port)))
-            async with node(tmp_path / "2", port=FIRST_PORT) as alice:
+                taken.append(socket.create_server((ALONE, port)))
+            async with node(tmp_path / "2", ALONE, port=FIRST_PORT) as alice:
                 assert alice.daemon.remote_read is None
                 assert "nobody can read remotely" in caplog.text
         finally:

@@ -175,7 +175,7 @@ def test_filters_by_queue_and_place_are_taken_over(spark: SparkSession, server: 
             "Spark need not look again"
         )
         left = load(spark, server, **options).where(
-            f"queue LIKE '%-1' AND body >= 'b' AND lookup_id IN ({last})"
+            f"queue LIKE '%-0' AND body >= 'b' AND lookup_id IN ({last})"
         )
         assert [row.body for row in left.collect()] == ["c"]
     finally:

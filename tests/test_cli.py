@@ -26,12 +26,32 @@ def test_help_lists_the_commands() -> None:
     assert run("-m", "msmq", "decode", "-h").stdout == run("-m", "msmq", "decode", "--help").stdout
 
 
-@pytest.mark.parametrize("arguments", [["no-such-command"], ["--no-such-option"], ["decode", "--port", "0"]])
-def test_wrong_use_is_status_2(arguments: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["no-such-command"], "msmq: No such command 'no-such-command'. See msmq --help."),
+        (["--no-such-option"], "msmq: No such option: --no-such-option"),
+        (["decode", "--port", "0"], "msmq decode: Invalid value for '--port'"),
+        (
+            ["queue", "acl", "show"],
+            "msmq queue acl show: Missing argument 'QUEUE'. See msmq queue acl show --help.",
+        ),
+        (["receive", "q", "--count", "many"], "msmq receive: Invalid value for '--count'"),
+    ],
+    ids=["command", "option", "bound", "missing", "type"],
+)
+def test_wrong_use_is_status_2_and_one_line(arguments: list[str], says: str) -> None:
     process = run("-m", "msmq", *arguments)
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith(says)
+    assert process.stderr.count("\n") == 1
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    process = run("-m", "msmq", "queue")
     assert process.returncode == 2
-    assert "Usage: msmq" in process.stderr
-    assert process.stdout == ""
+    assert "purge" in process.stdout + process.stderr
+    assert "NoArgs" not in process.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["decode", "--help"], ["--version"]])

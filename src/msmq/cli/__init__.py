@@ -7,9 +7,10 @@ Each command is a module that imports nothing heavy: its work is imported when i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from msmq import __version__
 from msmq.cli import (
@@ -30,7 +31,7 @@ from msmq.cli import (
     top,
     user,
 )
-from msmq.cli.calling import Server
+from msmq.cli.calling import MISUSED, Server, fail
 
 __all__ = ["app", "main"]
 
@@ -43,8 +44,36 @@ HELP = (
 )
 _MESSAGES, _LOOKING_AFTER, _RUNNING = "Messages", "Looking after queues", "Running"
 
+_Misuse: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+"""A command that was written wrongly. Typer has the class from its Click and shows only this child of it."""
+
+
+class _OneLine(TyperGroup):
+    """Wrong use is said in one line, as every other error is: scripts read it."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **extra)
+        except _Misuse as error:
+            _refuse(error)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _Misuse as error:
+            _refuse(error)
+
+
+def _refuse(error: Any) -> NoReturn:
+    # A group without a command has shown its help by now; Typer itself knows the case by this name.
+    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    fail(error.ctx, f"{error.format_message().rstrip('.')}. See {error.ctx.command_path} --help.", MISUSED)
+
+
 app = typer.Typer(
     name="msmq",
+    cls=_OneLine,
     help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

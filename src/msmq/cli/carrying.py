@@ -5,7 +5,9 @@ A file holds one message per line, as JSON. Both commands may be interrupted at 
 * ``export`` writes a line, makes it durable, and only then removes the message, if it is to be removed at all. With
   ``--resume`` a line that was cut off is dropped and messages that the file has are not written again.
 * ``import`` sends lines in batches and writes down how far it has come after each batch was confirmed. What it has
-  not confirmed is sent again, so that an interruption may double one batch and loses nothing.
+  not written down is sent again, so that an interruption may double one batch and loses nothing. The queue manager
+  and the file cannot be changed in one step, and to look into the queue for what is there already would be wrong
+  where somebody reads it meanwhile: so the doubling is said, not hidden.
 """
 
 from __future__ import annotations
@@ -40,9 +42,12 @@ EXPORT_HELP = (
 IMPORT_HELP = (
     'Send the messages of a file that export wrote, or of any file with one JSON object per line; only "body" is '
     "asked for.\n\n"
-    "How far it has come stands in FILE.QUEUE.state; an import that was interrupted goes on there when it is started "
-    "again. What was sent and not confirmed is sent again: at most one batch (128 messages) may be there twice, "
-    "none is missing.\n\nExamples:\n\n"
+    "How far it has come stands in a file beside FILE, FILE.*.state, one for each queue; an import that ended early "
+    "goes on there when it is started again, and the file is removed when all is sent. Progress is written down "
+    "after each batch of 128 lines was confirmed. If the command ends before that (interrupted, the connection lost, "
+    "a message refused), the messages of that one batch that had arrived are sent a second time: up to 128 may be "
+    "there twice each time it ends early, none is missing. What is read from standard input (-) begins at its first "
+    "line every time.\n\nExamples:\n\n"
     "  msmq import '.\\private$\\orders' orders.jsonl\n\n"
     "  echo '{\"body\": \"two coffees\"}' | msmq import '.\\private$\\orders' -"
 )

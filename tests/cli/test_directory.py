@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from msmq.cli import app
 from msmq.directory.local import LocalDirectory
-from msmq.manager.directory import ObjectClass
+from msmq.manager.directory import DirectoryObject, ObjectClass
 from msmq.wire.guid import guid_text
 from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD, DomainController
 from tests.directory.support import DEFAULT_SITE, ENTERPRISE_DN, Domain, domain_of
@@ -69,6 +70,7 @@ def test_a_host_joins_is_found_and_leaves(domain: Domain, tmp_path: Path) -> Non
     assert status == 0
     assert "label: The (*) label" in told.splitlines()
     assert f"pathname: {queue.attributes['pathname']}" in told.splitlines()
+    as_json(file, queue, guid.strip())
     status, told = run("leave", file, admin=True)
     assert (status, "--with-queues" in told) == (1, True)
     status, told = run("leave", file, "--with-queues", admin=True)
@@ -76,6 +78,27 @@ def test_a_host_joins_is_found_and_leaves(domain: Domain, tmp_path: Path) -> Non
     assert not domain.exists(domain.directory.objects.names.queue_manager(name))
     status, told = run("leave", file, admin=True)
     assert (status, "is not in the directory" in told) == (1, True)
+
+
+def as_json(file: Path, queue: DirectoryObject, manager: str) -> None:
+    """The same questions, for scripts."""
+    identifier = guid_text(queue.identifier)
+    status, told = run("find", file, "queues", f"identifier={identifier}", "--json")
+    assert status == 0
+    assert json.loads(told) == {"identifier": identifier, "name": queue.attributes["pathname"]}
+    status, told = run("show", file, "queues", f"identifier={identifier}", "--json")
+    assert status == 0
+    (shown,) = map(json.loads, told.splitlines())
+    assert shown["identifier"] == identifier
+    assert shown["attributes"]["pathname"] == queue.attributes["pathname"]
+    assert shown["attributes"]["label"] == "The (*) label"
+    status, told = run("status", file, "--json")
+    assert status == 1
+    findings = {finding["what"]: finding for finding in map(json.loads, told.splitlines())}
+    assert findings["queue manager"]["good"] is True
+    assert manager in findings["queue manager"]["detail"]
+    assert findings["keys"]["good"] is False
+    assert all(set(finding) == {"what", "good", "detail", "remedy"} for finding in findings.values())
 
 
 def test_the_account_of_the_computer_is_made_on_request(domain: Domain, tmp_path: Path) -> None:

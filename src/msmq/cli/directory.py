@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from msmq.cli.calling import Json
+
 if TYPE_CHECKING:
     from msmq.directory.joining import Joining
     from msmq.manager.directory import DirectoryObject, ObjectClass
@@ -89,11 +91,16 @@ def leave(
 
 
 @app.command(help=STATUS_HELP, short_help="Check what a queue manager in a domain needs.")
-def status(config: _Config, user: _As = "") -> None:
+def status(config: _Config, user: _As = "", as_json: Json = False) -> None:
+    from msmq.cli.showing import print_json
+
     good = True
     with _refusals(), _joining(config, user) as joining:
         for finding in joining.inspect():
             good = good and finding.good
+            if as_json:
+                print_json(finding._asdict())
+                continue
             print(f"{'ok' if finding.good else 'WRONG':5} {finding.what}: {finding.detail}")
             if finding.remedy:
                 print(f"      {finding.remedy}")
@@ -102,19 +109,35 @@ def status(config: _Config, user: _As = "") -> None:
 
 
 @app.command(help=FIND_HELP, short_help="List objects by their attributes.")
-def find(kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "") -> None:
+def find(
+    kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "", as_json: Json = False
+) -> None:
+    from msmq.cli.showing import print_json
     from msmq.wire.guid import guid_text
 
     with _refusals(), _joining(config, user) as joining:
         object_class, name = _kind(kind)
         for item in _found(joining, object_class, conditions, (name, "identifier")):
-            print(f"{guid_text(item.identifier)} {_text(item.attributes[name])}")
+            identifier, called = guid_text(item.identifier), _text(item.attributes[name])
+            if as_json:
+                print_json({"identifier": identifier, "name": called})
+            else:
+                print(f"{identifier} {called}")
 
 
 @app.command(help=SHOW_HELP, short_help="Show all attributes of objects.")
-def show(kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "") -> None:
+def show(
+    kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "", as_json: Json = False
+) -> None:
+    from msmq.cli.showing import print_json
+    from msmq.wire.guid import guid_text
+
     with _refusals(), _joining(config, user) as joining:
         for number, item in enumerate(_found(joining, _kind(kind)[0], conditions, None)):
+            if as_json:
+                attributes = {name: _plain(value) for name, value in sorted(item.attributes.items())}
+                print_json({"identifier": guid_text(item.identifier), "attributes": attributes})
+                continue
             if number:
                 print()
             for name, value in sorted(item.attributes.items()):
@@ -187,6 +210,13 @@ def _text(value: Any) -> str:
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value))
     return str(getattr(value, "name", value))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [_plain(member) for member in value]
+    return value if value is None or type(value) in (bool, int, str) else _text(value)
 
 
 @contextmanager

@@ -94,8 +94,8 @@ class GroupCommit:
             await asyncio.wait({done}, timeout=0.05)
 
     async def finish(self) -> None:
-        """Make durable what is left, for the last time. A full disk is not waited for then: it is a failure like others,
-        and nobody was told that what found no room is safe."""
+        """Make durable what is left, for the last time. A full disk is not waited for then: it is a failure like
+        others, and nobody was told that what found no room is safe."""
         self._finishing = True
         await self.drain()
 

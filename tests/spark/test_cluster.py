@@ -10,7 +10,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pyspark
@@ -103,10 +103,17 @@ def parent(process: int) -> int:
 
 
 def kill_executor(worker: int) -> None:
-    """Kill the executor that a process of Python works for; there is a process between the two that forks."""
+    """Kill the executor that a process of Python works for, and all its processes: one that outlived it might go on to
+    the next place. There is a process between the two that forks."""
     executor = parent(parent(worker))
     assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
-    os.kill(executor, signal.SIGKILL)
+    doomed = [executor]
+    for process in doomed:
+        children = Path(f"/proc/{process}/task").glob("*/children")
+        doomed += [int(child) for each in children for child in each.read_text(encoding="ascii").split()]
+    for process in doomed:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def test_executors_are_killed_and_tasks_run_twice(cluster: str, guarded: Server, tmp_path: Path) -> None:

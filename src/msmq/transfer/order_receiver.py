@@ -172,14 +172,6 @@ class OrderReceiver(Generic[L]):
         self._streams.pop(stream, None)
         self._due.pop(stream, None)
 
-    def roll_back(self) -> None:
-        """What was not made durable never will be: the streams are where they were."""
-        for known in self._streams.values():
-            known.progress = known.durable
-        empty = [stream for stream, known in self._streams.items() if not known.durable.tx_sequence_number]
-        for stream in empty:
-            self.forget(stream)
-
     def link_closed(self, link: L) -> None:
         for stream in [stream for stream, (_, used) in self._due.items() if used == link]:
             del self._due[stream]

@@ -5,13 +5,23 @@ from __future__ import annotations
 import base64
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.settings import Password, Server, Settings
-from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
+from msmq.directory.threads import find_all
+from msmq.manager.directory import (
+    DirectoryObject,
+    DirectoryResult,
+    Expression,
+    Filter,
+    ObjectClass,
+    Relation,
+    SortKey,
+    by_identifier,
+)
 from scripts.samba_dc import (
     ADMINISTRATOR,
     HOST,
@@ -296,3 +306,52 @@ def domain_of(controller: DomainController) -> Iterator[Domain]:
     domain = Domain(controller)
     with domain.directory.held(), domain.hand.hold():
         yield domain
+
+
+def one(domain: Domain, kind: ObjectClass, conditions: Filter | None, *listed: str) -> DirectoryObject:
+    result, item = domain.directory.read(kind, conditions, listed or None)
+    assert result is DirectoryResult.SUCCESS, domain.directory.last_failure
+    assert item is not None
+    return item
+
+
+def every(
+    domain: Domain,
+    kind: ObjectClass,
+    *conditions: tuple[str, Relation, Any],
+    listed: tuple[str, ...] = ("full_path",),
+    order: dict[str, SortKey] | None = None,
+) -> list[DirectoryObject]:
+    result, found = find_all(
+        domain.directory, kind, [Expression(*condition) for condition in conditions] or None, listed, order
+    )
+    assert result is DirectoryResult.SUCCESS, domain.directory.last_failure
+    return found
+
+
+def paths(found: list[DirectoryObject]) -> list[str]:
+    return [item.attributes["full_path"] for item in found]
+
+
+def link(domain: Domain, cost: int) -> DirectoryObject:
+    attributes = {
+        "site1_identifier": domain.site()[1],
+        "site2_identifier": domain.site()[1],
+        "actual_cost": cost,
+    }
+    item = DirectoryObject(ObjectClass.ROUTING_LINK, attributes)
+    result, identifier = domain.directory.create(item, None, None)
+    assert result is DirectoryResult.SUCCESS
+    item.attributes["identifier"] = identifier
+    return item
+
+
+def write(domain: Domain, kind: ObjectClass, *listed: str, **attributes: Any) -> DirectoryResult:
+    return domain.directory.write(DirectoryObject(kind, attributes), listed or None, None)
+
+
+def read(domain: Domain, kind: ObjectClass, identifier: bytes, *listed: str) -> Mapping[str, Any]:
+    result, item = domain.directory.read(kind, by_identifier(identifier), listed or None)
+    assert result is DirectoryResult.SUCCESS, domain.directory.last_failure
+    assert item is not None
+    return item.attributes

@@ -229,3 +229,23 @@ class Pair:
 
     def kinds(self) -> list[str]:
         return [f"{source} {type(each).__name__}" for source, each in self.trace]
+
+
+HEADER_FIELDS = (
+    "ack_sequence_number",
+    "recoverable_msg_ack_seq_number",
+    "recoverable_msg_ack_flags",
+    "user_msg_sequence_number",
+    "recoverable_msg_seq_number",
+    "window_size",
+)
+
+
+def fields(header: SessionHeader) -> tuple[int, ...]:
+    return tuple(getattr(header, name) for name in HEADER_FIELDS)
+
+
+def opened(**options: Any) -> Pair:
+    pair = Pair(**options)
+    pair.run()
+    return pair

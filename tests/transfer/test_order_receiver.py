@@ -177,7 +177,7 @@ def test_strangers_cost_nothing() -> None:
 # OrderAck
 
 
-@pytest.mark.spec("MQQB-3.1.1.3.1-ai", "MQQB-3.1.1.3.1-aj", "MQQB-3.1.6.9-a")
+@pytest.mark.spec("MQQB-3.1.1.3.1-ai", "MQQB-3.1.1.3.1-aj", "MQQB-3.1.6.9-a", "MQQB-3.1.1.1.1.8-b")
 def test_an_order_ack_half_a_second_after_a_lone_message() -> None:
     receiver = Receiver()
     receiver.arrive(5, 1)

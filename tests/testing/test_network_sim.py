@@ -16,11 +16,13 @@ from msmq.server.forwarding import Forwarding
 from msmq.server.places import Places
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
-from msmq.testing.network_sim import NAMES, ROUTED, NetworkSimulation, main, run
+from msmq.testing.network_sim import CALM, NAMES, ROUTED, NetworkSimulation, main, run
 from msmq.transfer.order_receiver import OrderReceiver, Verdict
+from msmq.transfer.session import Session
 from msmq.wire.classes import MessageClass
 
-SEEDS = 1_000
+SEEDS = 1_125
+"""A thousand with trouble, the others calm."""
 CHUNK = 25
 
 
@@ -118,6 +120,12 @@ def test_it_finds_a_session_that_forgets(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(Drain, "returned", forget)
     assert isinstance(first_failure(range(1, 60)), Broken)
+
+
+def test_it_finds_a_daemon_that_waits_for_a_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose messages are received in time, but which does not go on when there is room in the window."""
+    monkeypatch.setattr(Session, "_tell_room", lambda *_: None)
+    assert isinstance(first_failure(range(CALM, 10 * CALM, CALM)), Broken)
 
 
 # Without chance

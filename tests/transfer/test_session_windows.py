@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.transfer.events import MessagesAcknowledged
+from msmq.transfer.events import MessagesAcknowledged, WindowOpened
 from msmq.wire.packets import SessionAck
 from tests.transfer import support
 from tests.transfer.support import START_MS, fields, opened
@@ -37,6 +37,20 @@ def test_the_smaller_window_counts(ours: int, theirs: int, effective: int) -> No
     assert session.room == 1
 
 
+def test_room_is_told_though_nothing_is_stored_yet() -> None:
+    """Or the sender would wait for the disk of the receiver where the window lets it go on."""
+    session = support.open_acceptor(window=2, peer_window=2)
+    for number in (1, 2):
+        session.send(support.packet(number, recoverable=True), number, START_MS)
+    assert session.room == 0
+    assert session.receive_data(support.ack(2, window=2), START_MS) == [WindowOpened()]
+    assert session.room == 2
+    assert session.receive_data(support.ack(2, window=2), START_MS) == [], "it says nothing new"
+    assert session.receive_data(support.ack(2, base=1, flags=3, window=2), START_MS) == [
+        MessagesAcknowledged([1, 2])
+    ]
+
+
 @pytest.mark.spec("MQQB-3.1.3.2-g")
 def test_a_thousand_waiting_messages_drain_after_a_reconnect() -> None:
     pair = opened()
@@ -60,13 +74,13 @@ def test_a_reduced_window_is_obeyed_and_grows_back() -> None:
     now = START_MS
     for expected in (2, 4, 8, 16, 32, 64):
         now += 29_999
-        session.handle_timer(now)
+        assert session.handle_timer(now) == []
         assert session.room == expected // 2
         now += 1
         assert session.next_deadline_ms is not None
         assert session.next_deadline_ms <= now
         session.active = True
-        session.handle_timer(now)
+        assert session.handle_timer(now) == [WindowOpened()]
         assert session.room == expected
     session.active = True
     session.handle_timer(now + 30_000)

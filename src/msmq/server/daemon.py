@@ -43,7 +43,7 @@ from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_reading import authentication, build_door, open_door
 from msmq.server.tracing import Tracing
 from msmq.store import Disk, RealDisk, Store, StoreOptions
-from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived
+from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder
 from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
@@ -342,6 +342,8 @@ class Daemon:
                     self.arrivals.receive(connection, event)
             elif isinstance(event, MessagesAcknowledged):
                 self.outgoing.acknowledged(connection, event.tokens)
+                self._room_again(connection)
+            elif isinstance(event, WindowOpened):
                 self._room_again(connection)
             elif isinstance(event, Established):
                 connection.was_open = True

@@ -63,6 +63,12 @@ class MessagesAcknowledged(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowOpened:
+    """More messages may be sent than before, though none was settled: the peer has received recoverable messages that
+    it will store, or a window that was reduced has grown."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetryDue:
     """Time for another attempt to connect."""
 
@@ -79,4 +85,6 @@ class Closed(Generic[T]):
     returned: list[T]
 
 
-Event = Answered | Established | MessagesReceived | MessagesAcknowledged[T] | RetryDue | Closed[T]
+Event = (
+    Answered | Established | MessagesReceived | MessagesAcknowledged[T] | WindowOpened | RetryDue | Closed[T]
+)

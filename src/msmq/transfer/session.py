@@ -32,6 +32,7 @@ from msmq.transfer.events import (
     MessagesAcknowledged,
     MessagesReceived,
     RetryDue,
+    WindowOpened,
 )
 from msmq.transfer.states import FIRST, REASONS, TABLES, Action, CloseReason, Input, Role, State
 from msmq.transfer.timers import TimerSettings, earliest
@@ -295,6 +296,7 @@ class Session(Generic[T]):
         if self.is_closed:
             return []
         first = self._receipts.recoverable_received + 1
+        was_open, room = self.state is State.OPEN, self.room
         try:
             packets = self._reader.feed(data)
             if packets:
@@ -306,7 +308,13 @@ class Session(Generic[T]):
             self._step(Input.MALFORMED, None, now_ms, str(error))
         if self.state is State.OPEN:
             self._acknowledge_if_due(now_ms)
+            if was_open:
+                self._tell_room(room)
         return self._drain(first)
+
+    def _tell_room(self, before: int) -> None:
+        if self.room > before and not self._settled:
+            self._events.append(WindowOpened())
 
     def _look_ahead(self, now_ms: int) -> None:
         """Judge the packet that is still incomplete, as far as its beginning tells."""
@@ -329,7 +337,9 @@ class Session(Generic[T]):
             if _due(self._outbox.deadline_ms, now_ms) and self._outbox.expire(now_ms):
                 self._step(Input.UNACKNOWLEDGED, None, now_ms)
                 return self._drain()
+            room = self.room
             self._outbox.window.grow(now_ms)
+            self._tell_room(room)
             if _due(self._announced.deadline_ms, now_ms):
                 self._announced.grow(now_ms)
                 self._receipts.half_window = self._half_window()

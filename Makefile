@@ -42,6 +42,7 @@ check: setup ## Lint, formatting, types, the import rule, tidiness
 	@$(RUN) ruff check
 	@$(RUN) ruff format --check
 	@$(RUN) mypy
+	@for system in darwin win32; do $(RUN) mypy --platform $$system src/msmq || exit 1; done
 	@$(VENV)/bin/lint-imports
 	@$(RUN) pytest -q tests/test_tidy.py
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
+from msmq.api import processes
+
 SYSTEM_SOCKET: Final = Path("/run/msmq/api.sock")
 """The socket of a queue manager that root runs."""
+LOOPBACK: Final = "127.0.0.1:1811"
+"""Where the channel is on systems without unix sockets. Callers bring a token, or are anonymous."""
 
 
 def own_socket() -> Path:
     """The socket of a queue manager that this user runs."""
-    if os.geteuid() == 0:
+    if processes.is_root():
         return SYSTEM_SOCKET
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime) / "msmq" / "api.sock" if runtime else Path.home() / ".msmq" / "api.sock"
@@ -20,6 +25,8 @@ def own_socket() -> Path:
 
 def usual_address() -> str:
     """Where a server listens that was told nothing."""
+    if sys.platform == "win32":
+        return LOOPBACK
     return f"unix:{own_socket()}"
 
 
@@ -30,6 +37,8 @@ def server_address(given: str | None = None) -> str:
     named = os.environ.get("MSMQ_SERVER")
     if named:
         return named
+    if sys.platform == "win32":
+        return LOOPBACK
     own = own_socket()
     return f"unix:{own if own.exists() or not SYSTEM_SOCKET.exists() else SYSTEM_SOCKET}"
 

@@ -10,14 +10,12 @@
 
 from __future__ import annotations
 
-import grp
 import hashlib
-import os
-import pwd
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from msmq.api import processes
 from msmq.errors import AccessDeniedError
 from msmq.security.access import Privilege, Token
 from msmq.security.sid import ADMINISTRATORS, Sid
@@ -61,7 +59,7 @@ class Callers:
 
     def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
         self.rules = rules
-        self.own_uid = os.geteuid() if own_uid is None else own_uid
+        self.own_uid = processes.own_uid() if own_uid is None else own_uid
         self._connections: dict[str, Token] = {}
         self._tokens = {digest.lower(): sid for digest, sid in rules.tokens.items()}
 
@@ -106,14 +104,14 @@ class Callers:
 
     def of_process(self, uid: int, gid: int) -> Token:
         """The user behind a process of this computer."""
-        name = _user_name(uid)
+        name = processes.user_name(uid)
         mapped = self.rules.users.get(str(uid)) or (self.rules.users.get(name) if name else None)
         user = Sid.parse(mapped) if mapped else UNIX_USER.child(uid)
-        gids = {gid, *(os.getgrouplist(name, gid) if name else ())}
+        gids = {gid, *(processes.groups_of(name, gid) if name else ())}
         named = {
             str(uid),
             *([name] if name else []),
-            *(f"@{group}" for group in map(_group_name, gids) if group),
+            *(f"@{group}" for group in map(processes.group_name, gids) if group),
         }
         administrator = uid in (0, self.own_uid) or bool(named & set(self.rules.administrators))
         return self._with_rights(user, map(UNIX_GROUP.child, gids), administrator=administrator)
@@ -124,17 +122,3 @@ class Callers:
             return token
         privileges = frozenset({Privilege.SECURITY, Privilege.TAKE_OWNERSHIP})
         return Token(user, token.groups | {ADMINISTRATORS}, privileges)
-
-
-def _user_name(uid: int) -> str | None:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return None
-
-
-def _group_name(gid: int) -> str | None:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return None

@@ -18,18 +18,16 @@ import contextlib
 import logging
 import os
 import secrets
-import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
 
+from msmq.api import processes
 from msmq.api.callers import Callers
 from msmq.api.line import GREETING, Answer, Line
 from msmq.errors import MsmqError
 from msmq.security.access import Token
 
-_CREDENTIALS: Final = struct.Struct("3i")
 _BACKLOG: Final = 128
 _FIRST_WORD_S: Final = 30.0
 """How long a connection may say nothing at all."""
@@ -42,7 +40,7 @@ class SocketInUseError(MsmqError):
 
 def is_served(path: Path) -> bool:
     """Whether somebody listens on a unix socket."""
-    with socket.socket(socket.AF_UNIX) as probe:
+    with processes.unix_socket() as probe:
         try:
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
@@ -111,7 +109,7 @@ class Relay:
     async def start(self) -> None:
         """Listen; a socket that a dead process left behind is replaced."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        listening = socket.socket(socket.AF_UNIX)
+        listening = processes.unix_socket()
         try:
             self._remove_dead()
             # Nobody may connect before the mode is right, which the umask sees to.
@@ -168,22 +166,18 @@ class Relay:
 
     def _caller(self, transport: asyncio.Transport) -> Token:
         """Whose process is at the other end, as the kernel says."""
-        own = transport.get_extra_info("socket")
-        credentials = own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        _, uid, gid = _CREDENTIALS.unpack(credentials)
-        return self._callers.of_process(uid, gid)
+        return self._callers.of_process(*processes.credentials(transport.get_extra_info("socket")))
 
     async def _join(self, outer: _Half) -> None:
         transport = outer.transport
         assert transport is not None
-        name = f"msmq-{secrets.token_hex(16)}"
-        peer = f"unix-abstract:{name}"
+        name, peer = processes.unique_name(self._inner.parent, f"msmq-{secrets.token_hex(16)}")
         try:
             self._callers.register(peer, self._caller(transport))
-            inner = await self._connect(name, outer, lambda: self._callers.forget(peer))
+            inner = await self._connect(name, outer, lambda: self._forget(name, peer))
         except OSError as error:
             _log.warning("a connection to %s failed: %s", self.path, error)
-            self._callers.forget(peer)
+            self._forget(name, peer)
             transport.close()
             return
         if transport.is_closing():
@@ -192,12 +186,16 @@ class Relay:
             return
         transport.resume_reading()
 
+    def _forget(self, name: str, peer: str) -> None:
+        self._callers.forget(peer)
+        processes.release_name(name)
+
     async def _connect(self, name: str, outer: _Half, lost: Callable[[], None]) -> _Half:
         loop = asyncio.get_running_loop()
-        ours = socket.socket(socket.AF_UNIX)
+        ours = processes.unix_socket()
         try:
             ours.setblocking(False)
-            ours.bind(f"\0{name}")
+            ours.bind(name)
             await loop.sock_connect(ours, str(self._inner))
             _, half = await loop.create_unix_connection(lambda: _Half(lost, outer), sock=ours)
         except BaseException:

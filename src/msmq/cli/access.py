@@ -44,12 +44,11 @@ def sid_of(who: str) -> str:
     from msmq.security.sid import WELL_KNOWN, Sid
 
     if who.startswith("user:"):
-        import pwd
-
         from msmq.api.callers import UNIX_USER
+        from msmq.api.processes import uid_of
 
         try:
-            return str(UNIX_USER.child(pwd.getpwnam(who.removeprefix("user:")).pw_uid))
+            return str(UNIX_USER.child(uid_of(who.removeprefix("user:"))))
         except KeyError:
             raise AccessError(f"This computer has no user {who.removeprefix('user:')}.") from None
     known = WELL_KNOWN.get(who.upper().replace(" ", "_").replace("-", "_"))

@@ -125,7 +125,9 @@ def _without_taken_socket(config: Config) -> Config:
     from msmq.api.addresses import own_socket, usual_address
     from msmq.api.relay import is_served
 
-    if not config.api.enabled or config.api.listen != (usual_address(),) or not is_served(own_socket()):
+    if not config.api.enabled or config.api.listen != (usual_address(),):
+        return config
+    if not usual_address().startswith("unix:") or not is_served(own_socket()):
         return config
     print(
         f"msmq serve: another queue manager serves {own_socket()}; applications cannot reach this one. Give it a "
@@ -137,9 +139,6 @@ def _without_taken_socket(config: Config) -> Config:
 
 async def _run(settings: Callable[[], Config]) -> bool:
     """Serve until a signal comes; gives whether the disk failed."""
-    import asyncio
-    import signal
-
     from msmq.server.daemon import Daemon, tune_process
     from msmq.server.logs import set_up
     from msmq.server.readiness import notify
@@ -149,10 +148,7 @@ async def _run(settings: Callable[[], Config]) -> bool:
     tune_process()
     daemon = Daemon(config)
     await daemon.start()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, daemon.stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, _reload, daemon, settings)
+    _heed_signals(daemon, settings)
     doors = ", ".join(config.listen)
     channel = "".join(f", {address}" for address in (daemon.door.addresses if daemon.door else ()))
     remote = f", remote read port {daemon.remote_read.service.port}" if daemon.remote_read else ""
@@ -162,6 +158,21 @@ async def _run(settings: Callable[[], Config]) -> bool:
     notify("STOPPING=1")
     await daemon.stop()
     return daemon.failure is not None
+
+
+def _heed_signals(daemon: Daemon, settings: Callable[[], Config]) -> None:
+    """Stop when asked to, reload on SIGHUP. Windows' loops know no signals, and Windows no SIGHUP."""
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+    if sys.platform == "win32":
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGBREAK):
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(daemon.stopping.set))
+    else:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, daemon.stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, _reload, daemon, settings)
 
 
 def _reload(daemon: Daemon, settings: Callable[[], Config]) -> None:

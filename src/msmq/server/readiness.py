@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Send ``READY=1``, ``RELOADING=1``, ``STOPPING=1`` or ``STATUS=...``; whether anybody wanted to know."""
     address = environment.get("NOTIFY_SOCKET", "")
-    if not address.startswith(("/", "@")):
+    if sys.platform == "win32" or not address.startswith(("/", "@")):
         return False
     if address.startswith("@"):
         address = "\0" + address[1:]
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as door:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
             door.connect(address)
             door.sendall(state.encode())
     except OSError:  # it is gone; whoever started us does not wait any more

@@ -3,11 +3,12 @@ power."""
 
 from __future__ import annotations
 
-import fcntl
 import os
+import shutil
 from pathlib import Path
 from typing import Protocol
 
+from msmq.store import system
 from msmq.store.errors import StoreLockedError
 
 _BUSY_ERRORS = (BlockingIOError, PermissionError)
@@ -65,31 +66,31 @@ class RealFile:
     """A file of the operating system."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        self._fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        self._fd = os.open(path, os.O_RDWR | system.OPEN_FLAGS | (os.O_CREAT if create else 0), 0o600)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
     def pread(self, length: int, offset: int) -> bytes:
-        data = os.pread(self._fd, length, offset)
+        data = system.read_at(self._fd, length, offset)
         if len(data) == length or not data:
             return data
         # One call gives at most 2 GiB, and a signal may cut it short.
         return data + self.pread(length - len(data), offset + len(data))
 
     def pwrite(self, data: bytes | bytearray, offset: int) -> None:
-        written = os.pwrite(self._fd, data, offset)
+        written = system.write_at(self._fd, data, offset)
         if written < len(data):
             rest = memoryview(data)
             while written < len(data):
-                written += os.pwrite(self._fd, rest[written:], offset + written)
+                written += system.write_at(self._fd, rest[written:], offset + written)
 
     def fdatasync(self) -> None:
-        os.fdatasync(self._fd)
+        system.sync_data(self._fd)
 
     def allocate(self, size: int) -> None:
         if size > self.size():
-            os.posix_fallocate(self._fd, 0, size)
+            system.allocate(self._fd, size)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -121,30 +122,25 @@ class RealDisk:
         (self.path / name).unlink()
 
     def rename(self, old: str, new: str) -> None:
-        (self.path / old).rename(self.path / new)
+        (self.path / old).replace(self.path / new)
 
     def sync_directory(self) -> None:
-        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        system.sync_directory(self.path)
 
     def free_bytes(self) -> int:
-        status = os.statvfs(self.path)
-        return status.f_bavail * status.f_frsize
+        return shutil.disk_usage(self.path).free
 
     def lock(self, name: str) -> None:
-        fd = os.open(self.path / name, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = os.open(self.path / name, os.O_RDWR | os.O_CREAT | system.OPEN_FLAGS, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(fd)
         except _BUSY_ERRORS as error:
-            owner = os.pread(fd, 32, 0).strip()
+            owner = system.read_at(fd, 32, 0).strip()
             os.close(fd)
             raise StoreLockedError(self.where, int(owner) if owner.isdigit() else None) from error
         # The file stays when the lock is given back: unlinking it would let two processes lock two files.
         # The text has a fixed width and replaces the old one, which works on a full disk too.
-        os.pwrite(fd, f"{os.getpid():<10}\n".encode(), 0)
+        system.write_at(fd, f"{os.getpid():<10}\n".encode(), 0)
         self._lock_fd = fd
 
     def unlock(self) -> None:

@@ -1,0 +1,105 @@
+"""Processes of this computer: who is at the other end of a unix socket, as the operating system says."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Final
+
+NOBODY: Final = -1
+"""The number of users where they have none."""
+_LINUX: Final = struct.Struct("3i")
+"""struct ucred: process, user, group."""
+_BSD: Final = struct.Struct("IIhxx16I")
+"""struct xucred: version, user, number of groups, groups; the first group is that of the process."""
+_SOL_LOCAL, _LOCAL_PEERCRED = 0, 1
+
+
+def from_linux(data: bytes) -> tuple[int, int]:
+    _, uid, gid = _LINUX.unpack(data)
+    return uid, gid
+
+
+def from_bsd(data: bytes) -> tuple[int, int]:
+    _, uid, _, gid, *_ = _BSD.unpack(data)
+    return uid, gid
+
+
+if sys.platform == "win32":
+
+    def own_uid() -> int:
+        return NOBODY
+
+    def is_root() -> bool:
+        return False
+
+    def user_name(uid: int) -> str | None:
+        return None
+
+    def group_name(gid: int) -> str | None:
+        return None
+
+    def uid_of(name: str) -> int:
+        raise KeyError(name)
+
+    def groups_of(name: str, gid: int) -> list[int]:
+        return [gid]
+
+    def credentials(own: socket.socket) -> tuple[int, int]:
+        """User and group of the process at the other end."""
+        raise OSError("Python knows no unix sockets on this system.")
+
+    def unix_socket() -> socket.socket:
+        raise OSError("Python knows no unix sockets on this system; listen on 127.0.0.1:PORT.")
+
+else:
+    import grp
+    import pwd
+
+    own_uid = os.geteuid
+    groups_of = os.getgrouplist
+
+    def is_root() -> bool:
+        return os.geteuid() == 0
+
+    def user_name(uid: int) -> str | None:
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return None
+
+    def group_name(gid: int) -> str | None:
+        try:
+            return grp.getgrgid(gid).gr_name
+        except KeyError:
+            return None
+
+    def uid_of(name: str) -> int:
+        """The number of a user, or KeyError."""
+        return pwd.getpwnam(name).pw_uid
+
+    def credentials(own: socket.socket) -> tuple[int, int]:
+        """User and group of the process at the other end."""
+        if sys.platform == "linux":
+            return from_linux(own.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
+        return from_bsd(own.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _BSD.size))
+
+    def unix_socket() -> socket.socket:
+        return socket.socket(socket.AF_UNIX)
+
+
+def unique_name(inner: Path, name: str) -> tuple[str, str]:
+    """A name for one end of a connection to a socket in the directory ``inner``: what to bind it to, and what gRPC will
+    call it. Linux has names that are no files."""
+    if sys.platform == "linux":
+        return f"\0{name}", f"unix-abstract:{name}"
+    return str(inner / name), f"unix:{inner / name}"
+
+
+def release_name(name: str) -> None:
+    """A name of :func:`unique_name` is not used any more."""
+    if not name.startswith("\0"):
+        Path(name).unlink(missing_ok=True)

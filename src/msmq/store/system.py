@@ -1,0 +1,88 @@
+"""What operating systems do in different ways: reading and writing at a place, syncing, reserving space, locking."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+_ZEROS: Final = bytes(1 << 20)
+_one_seeks: Final = Lock()
+
+
+def read_seeking(fd: int, length: int, offset: int) -> bytes:
+    """As ``os.pread``, where that is missing: a descriptor has one position, and threads share it."""
+    with _one_seeks:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, length)
+
+
+def write_seeking(fd: int, data: bytes | bytearray | memoryview, offset: int) -> int:
+    """As ``os.pwrite``, where that is missing."""
+    with _one_seeks:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.write(fd, data)
+
+
+def fill(fd: int, size: int) -> None:
+    """Make a file longer by writing zeros, where space cannot be set aside without."""
+    end = os.fstat(fd).st_size
+    while end < size:
+        end += write_at(fd, _ZEROS[: size - end], end)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    OPEN_FLAGS: Final = os.O_BINARY
+    _LOCKED_BYTE: Final = 1 << 20
+    """Far behind the text of the file, which others may read."""
+
+    read_at = read_seeking
+    write_at = write_seeking
+    sync_data = os.fsync
+    allocate = fill
+
+    def sync_directory(path: Path) -> None:
+        """The file system keeps a journal of names, and a directory cannot be opened to sync it."""
+
+    def lock(fd: int) -> None:
+        """Own a file until it is closed, or raise an OSError."""
+        os.lseek(fd, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    OPEN_FLAGS: Final = os.O_CLOEXEC
+
+    read_at = os.pread
+    write_at = os.pwrite
+
+    if sys.platform == "darwin":
+        allocate = fill
+
+        def sync_data(fd: int) -> None:
+            """The other calls leave data in the memory of the drive."""
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+
+    else:
+        sync_data = os.fdatasync
+
+        def allocate(fd: int, size: int) -> None:
+            """Make a file at least this long with zeros."""
+            os.posix_fallocate(fd, 0, size)
+
+    def sync_directory(path: Path) -> None:
+        """Make durable what happened to the names in a directory."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(fd: int) -> None:
+        """Own a file until it is closed, or raise an OSError."""
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

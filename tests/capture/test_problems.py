@@ -20,7 +20,7 @@ from tests.capture.captures import Capture, decode
         ([], b"hello world\n", "standard input: line 1 is not hexadecimal: 'hello world'"),
         ([], b"\xd4\xc3\xb2\xa1", "standard input: the capture ends inside its header"),
         (["--format", "pcap"], b"1000", "standard input: the capture ends inside its header"),
-        (["--format", "pcap"], bytes(100), "standard input: the capture is damaged (ValueError)"),
+        (["--format", "pcap"], bytes(100), "standard input: it does not begin like a capture"),
     ],
 )
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -10,8 +10,7 @@ At most one packet of the largest legal size is held.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
 from msmq.wire.framing import packet_length
@@ -24,16 +23,14 @@ _MARK_AT: Final = 4
 _PING_MARK: Final = PING_SIGNATURE.to_bytes(2, "little")
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
+class Whole(NamedTuple):
     """The bytes of one framed packet and where they began."""
 
     offset: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(NamedTuple):
     """Bytes that are no packet: ``Malformed`` ones are there, those of a ``Gap`` are not."""
 
     packet: str
@@ -82,8 +79,24 @@ class Cutter:
             self._skip -= dropped
             self._base += dropped
             chunk = chunk[dropped:]
+        if not self._buffer and self._lost is None and (whole := self._whole(chunk)) is not None:
+            return [whole]
         self._buffer += chunk
         return [] if len(self._buffer) < self._wanted else self._cut(final=False)
+
+    def _whole(self, chunk: bytes) -> Whole | None:
+        """The packet that a chunk is, if it is neither more nor less than one."""
+        if len(chunk) < _HEAD or chunk[_MARK_AT : _MARK_AT + 4] != _MARK:
+            return None
+        try:
+            if packet_length(chunk) != len(chunk):
+                return None
+        except DecodeError:
+            return None
+        whole = Whole(self._base, chunk)
+        self._base += len(chunk)
+        self._wanted = 0
+        return whole
 
     def gap(self, size: int) -> list[Cut]:
         """``size`` bytes of the stream are missing here."""
@@ -161,7 +174,8 @@ class Cutter:
             length = Ping.SIZE
         elif available >= _HEAD or (available >= 8 and not begins_packet(buffer, at)):
             try:
-                length = packet_length(bytes(buffer[at : at + _HEAD]).ljust(_HEAD, b"\0"))
+                head = buffer if available >= _HEAD else bytes(buffer[at:]).ljust(_HEAD, b"\0")
+                length = packet_length(head, at if head is buffer else 0)
             except DecodeError as error:
                 return error.reason
         elif final:

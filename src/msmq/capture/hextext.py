@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from msmq.capture.frames import Readable
 from msmq.capture.problems import UnreadableError
+from msmq.capture.records import Readable
 
 _CHUNK: Final = 1 << 16
 _LONGEST_DUMP_LINE: Final = 1000

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, NamedTuple, cast
 
 from msmq.capture.cutter import Cut, Cutter, Damage, Whole, begins_packet, begins_ping
 from msmq.capture.format import Format
-from msmq.capture.frames import Datagram, TruncatedCaptureError, is_capture, read_frames, read_packet
+from msmq.capture.frames import Datagram, read_packet
 from msmq.capture.hextext import looks_like_text, read_blocks
 from msmq.capture.problems import UnreadableError
+from msmq.capture.records import Readable, TruncatedCaptureError, is_capture, read_frames
 from msmq.capture.streams import Endpoint, StreamCut, Streams
 
 _CHUNK: Final = 1 << 16
@@ -23,7 +23,7 @@ _SAMPLE: Final = 1 << 12
 class Source:
     """A file or standard input whose beginning can be looked at before it is read."""
 
-    def __init__(self, file: BinaryIO, size: int | None = None) -> None:
+    def __init__(self, file: Readable, size: int | None = None) -> None:
         self._file = file
         self.size = size
         """Bytes in all; None when that is not known beforehand."""
@@ -39,7 +39,7 @@ class Source:
     def open(cls, path: str) -> Iterator[Source]:
         """The file of that name, or standard input for ``-``."""
         if path == "-":
-            yield cls(sys.stdin.buffer)
+            yield cls(cast("Readable", sys.stdin.buffer))  # which is buffered, though its type does not say so
             return
         try:
             file = Path(path).open("rb")  # noqa: SIM115  # closed below, where its own errors end
@@ -62,6 +62,16 @@ class Source:
         self.consumed += len(data)
         return data
 
+    def read1(self, size: int) -> bytes:
+        """What is there without waiting for more, nothing at the end; maybe less or more than ``size``."""
+        data, self._unread = self._unread, b""
+        try:
+            data = data or self._file.read1(size)
+        except OSError as error:
+            raise UnreadableError(error.strerror) from None
+        self.consumed += len(data)
+        return data
+
     def detect(self) -> Format:
         if not self.head:
             raise UnreadableError("the input is empty")
@@ -70,8 +80,7 @@ class Source:
         return Format.HEX if looks_like_text(self.head) else Format.RAW
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where and when a packet was captured. ``from_initiator``: towards the queue manager that was called."""
 
     time: float
@@ -81,8 +90,7 @@ class Origin:
     from_initiator: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A packet, or damage, and for captures its origin."""
 
     cut: Cut

@@ -9,9 +9,7 @@ reading goes on behind it. Connections are bounded too; the one silent for longe
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msmq.capture.cutter import Cut, Cutter
 
@@ -24,8 +22,7 @@ _MODULUS: Final = 1 << 32
 Endpoint = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One captured TCP segment."""
 
     source: Endpoint
@@ -58,30 +55,39 @@ class Direction:
             return (segment.sequence + 1) % _MODULUS != self._first_sequence
         return self._distance(segment.sequence) < -_RESTART_BYTES
 
-    def take(self, segment: Segment) -> Iterator[Cut]:
+    def take(self, segment: Segment) -> list[Cut]:
         if self.closed:
-            return
+            return []
+        _, _, sequence, data, syn, fin, reset = segment
+        if sequence == self._next_sequence and data and not (self._waiting or syn or fin or reset):
+            if self._cutter is not None and self._end is None:  # what nearly every segment is: the next one
+                self._position += len(data)
+                self._next_sequence = (sequence + len(data)) % _MODULUS
+                return self._cutter.feed(data)
         if self._cutter is None:
-            self._cutter = Cutter(midway=not segment.syn)
-            self._first_sequence = self._next_sequence = (segment.sequence + segment.syn) % _MODULUS
-        position = self._position + self._distance(segment.sequence + segment.syn)
-        if segment.fin:
-            self._end = position + len(segment.data)
-        if segment.data and not segment.reset:
-            self._wait(position, segment.data)
-        yield from self._advance()
+            self._cutter = Cutter(midway=not syn)
+            self._first_sequence = self._next_sequence = (sequence + syn) % _MODULUS
+        position = self._position + self._distance(sequence + syn)
+        if fin:
+            self._end = position + len(data)
+        if data and not reset:
+            self._wait(position, data)
+        cuts = self._advance()
         while len(self._waiting) > MAX_WAITING_SEGMENTS or self._waiting_bytes > MAX_WAITING_BYTES:
-            yield from self._jump()
-        if segment.reset or (self._end is not None and self._position >= self._end):
-            yield from self.close()
+            cuts += self._jump()
+        if reset or (self._end is not None and self._position >= self._end):
+            cuts += self.close()
+        return cuts
 
-    def close(self) -> Iterator[Cut]:
+    def close(self) -> list[Cut]:
         """No more will come: give what still waits, with its gaps."""
+        cuts: list[Cut] = []
         while self._waiting:
-            yield from self._jump()
+            cuts += self._jump()
         if self._cutter is not None and not self.closed:
-            yield from self._cutter.finish()
+            cuts += self._cutter.finish()
         self.closed = True
+        return cuts
 
     def _distance(self, sequence: int) -> int:
         """How far ahead of the next byte a sequence number lies; negative when behind."""
@@ -95,27 +101,30 @@ class Direction:
             self._waiting[position] = data
             self._waiting_bytes += len(data) - len(present)
 
-    def _advance(self) -> Iterator[Cut]:
+    def _advance(self) -> list[Cut]:
         """Hand on everything that follows without a hole."""
         assert self._cutter is not None
+        cuts: list[Cut] = []
         while self._waiting:
             first = self._position if self._position in self._waiting else min(self._waiting)
             if first > self._position:
-                return
+                break
             data = self._waiting.pop(first)
             self._waiting_bytes -= len(data)
             fresh = data[self._position - first :]
             self._move(len(fresh))
-            yield from self._cutter.feed(fresh)
+            cuts += self._cutter.feed(fresh)
+        return cuts
 
-    def _jump(self) -> Iterator[Cut]:
+    def _jump(self) -> list[Cut]:
         """Give up on the hole before the first waiting segment."""
         assert self._cutter is not None
+        cuts: list[Cut] = []
         hole = min(self._waiting) - self._position
         if hole > 0:
             self._move(hole)
-            yield from self._cutter.gap(hole)
-        yield from self._advance()
+            cuts += self._cutter.gap(hole)
+        return cuts + self._advance()
 
     def _move(self, count: int) -> None:
         self._position += count
@@ -125,16 +134,20 @@ class Direction:
 class Connection:
     """Both directions between two endpoints, numbered in the order they appear."""
 
+    __slots__ = ("directions", "number")
+
     def __init__(self, number: int) -> None:
         self.number = number
         self.directions: dict[Endpoint, Direction] = {}
 
     def direction(self, source: Endpoint) -> Direction:
-        return self.directions.setdefault(source, Direction())
+        found = self.directions.get(source)
+        if found is None:
+            found = self.directions[source] = Direction()
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class StreamCut:
+class StreamCut(NamedTuple):
     """A cut with the connection and direction it came from."""
 
     cut: Cut
@@ -150,29 +163,35 @@ class Streams:
         self._connections: OrderedDict[frozenset[Endpoint], Connection] = OrderedDict()
         self.count = 0
 
-    def take(self, segment: Segment) -> Iterator[StreamCut]:
-        key = frozenset((segment.source, segment.destination))
-        connection = self._connections.get(key)
-        if connection is not None and connection.direction(segment.source).restarts(segment):
-            yield from self._close(key)
+    def take(self, segment: Segment) -> list[StreamCut]:
+        source, destination = segment.source, segment.destination
+        ends = frozenset((source, destination))
+        found: list[StreamCut] = []
+        connection = self._connections.get(ends)
+        if connection is not None and connection.direction(source).restarts(segment):
+            found = self._close(ends)
             connection = None
         if connection is None:
             if len(self._connections) >= MAX_CONNECTIONS:
-                yield from self._close(next(iter(self._connections)))
+                found += self._close(next(iter(self._connections)))
             self.count += 1
-            connection = self._connections[key] = Connection(self.count)
-        self._connections.move_to_end(key)
-        for cut in connection.direction(segment.source).take(segment):
-            yield StreamCut(cut, segment.source, segment.destination, connection.number)
+            connection = self._connections[ends] = Connection(self.count)
+        else:
+            self._connections.move_to_end(ends)
+        cuts = connection.direction(source).take(segment)
+        if cuts:
+            number = connection.number
+            found += [StreamCut(cut, source, destination, number) for cut in cuts]
+        return found
 
-    def close(self) -> Iterator[StreamCut]:
+    def close(self) -> list[StreamCut]:
         """The capture is over."""
-        for key in list(self._connections):
-            yield from self._close(key)
+        return [cut for ends in list(self._connections) for cut in self._close(ends)]
 
-    def _close(self, key: frozenset[Endpoint]) -> Iterator[StreamCut]:
-        connection = self._connections.pop(key)
+    def _close(self, ends: frozenset[Endpoint]) -> list[StreamCut]:
+        connection = self._connections.pop(ends)
+        found: list[StreamCut] = []
         for source, direction in connection.directions.items():
-            destination = next((end for end in key if end != source), source)
-            for cut in direction.close():
-                yield StreamCut(cut, source, destination, connection.number)
+            destination = next((end for end in ends if end != source), source)
+            found += [StreamCut(cut, source, destination, connection.number) for cut in direction.close()]
+        return found

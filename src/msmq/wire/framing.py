@@ -42,6 +42,15 @@ Packet = UserMessage | SessionAck | EstablishConnection | ConnectionParameters
 
 def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
     """How many bytes the packet that begins at ``offset`` takes on the wire; its first twenty tell."""
+    if len(data) - offset >= _HEAD:
+        version, flags, signature, size = _read_base(data, offset)
+        if (
+            version == VERSION
+            and signature == SIGNATURE
+            and not flags & _INTERNAL_OR_SESSION
+            and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
+        ):  # a message with nothing unusual about it
+            return int(size)
     base = BaseHeader.decode(data, offset)  # type: ignore[arg-type]  # struct reads a bytearray as well
     base.check()
     size = base.packet_size

@@ -120,5 +120,3 @@ def test_hostile_captures_end_with_a_status(
         path.write_bytes(data)
         status, _ = decode_json(str(path))
         assert status in (0, 1, 2)
-
-

@@ -9,15 +9,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from msmq.spark import decode as decoding
-from msmq.spark.decode import MOST_SHARES, Task, decode, plan, read
-from msmq.spark.schema import Table
+from msmq.spark.decode import MOST_SHARES, Task, columns_of, decode, plan, read
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "session.pcap"
 
 
 def rows(task: Task) -> list[dict[str, Any]]:
     return [
-        row for batch in read(task, Table("activex"), port=1801, ping_port=3527) for row in batch.to_pylist()
+        row
+        for batch in read(task, columns_of("activex"), port=1801, ping_port=3527)
+        for row in batch.to_pylist()
     ]
 
 
@@ -80,7 +81,7 @@ def test_shares_number_their_streams_apart() -> None:
 
 def test_a_batch_is_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "BATCH_BYTES", 1)
-    batches = list(read(Task(str(SAMPLE)), Table(), port=1801, ping_port=3527))
+    batches = list(read(Task(str(SAMPLE)), columns_of(), port=1801, ping_port=3527))
     assert all(sum(row is not None for row in batch["label"].to_pylist()) <= 1 for batch in batches)
     assert sum(batch.num_rows for batch in batches) == len(rows(Task(str(SAMPLE))))
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,11 +21,11 @@ import pyarrow as pa
 
 from msmq.capture.cutter import Damage
 from msmq.capture.format import Format
-from msmq.capture.inputs import Found, Source, Tally, find_packets
+from msmq.capture.inputs import Found, Origin, Source, Tally, find_packets
 from msmq.capture.problems import UnreadableError
 from msmq.capture.streams import Endpoint
 from msmq.errors import DecodeError
-from msmq.spark.schema import ReadMessage, Table
+from msmq.spark.schema import NAMES, ReadMessage, Table
 from msmq.wire.framing import decode_packet
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import Ping
@@ -53,8 +54,7 @@ _FRAME_DDL: Final = (
     "`file` STRING, `time` TIMESTAMP, `stream` BIGINT, `source` STRING, `destination` STRING, `packet` STRING, "
     "`size` BIGINT, `error` STRING"
 )
-_OF_A_QUEUE: Final = ("queue", "lookup_id", "arrived_time")
-"""Columns of a message that only a queue knows."""
+_OF_A_QUEUE: Final = frozenset(("queue", "lookup_id", "arrived_time"))
 
 
 class Task(NamedTuple):
@@ -112,7 +112,7 @@ def decode(
     files are read where the tasks run, by the same paths."""
     groups = plan(paths, split_bytes)
     work = partial(_work, groups=groups, body=body, port=port, ping_port=ping_port)
-    return spread(spark, len(groups)).mapInArrow(work, f"{_FRAME_DDL}, {_message_ddl(Table(body))}")
+    return spread(spark, len(groups)).mapInArrow(work, f"{_FRAME_DDL}, {columns_of(body).ddl}")
 
 
 def spread(spark: SparkSession, count: int) -> DataFrame:
@@ -120,8 +120,9 @@ def spread(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, numPartitions=max(1, count))
 
 
-def _message_ddl(table: Table) -> str:
-    return ", ".join(f"`{name}` {kind}" for name, kind in table.types if name not in _OF_A_QUEUE)
+def columns_of(body: str = "bytes") -> Table:
+    """The columns of a message in a capture: all but those that only a queue knows."""
+    return Table(body, only=[name for name in NAMES if name not in _OF_A_QUEUE])
 
 
 def _work(
@@ -131,7 +132,7 @@ def _work(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             for task in groups[number]:
-                yield from read(task, Table(body), port=port, ping_port=ping_port)
+                yield from read(task, columns_of(body), port=port, ping_port=ping_port)
 
 
 def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.RecordBatch]:
@@ -153,75 +154,96 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
 
 
 class _Rows:
-    """Rows on their way into a batch."""
+    """Rows on their way into a batch: where each packet was found, what it is, and the messages among them."""
 
     def __init__(self, task: Task, table: Table) -> None:
         self._task = task
         self._table = table
-        self._names = [name for name, _ in table.types if name not in _OF_A_QUEUE]
-        self._schema = pa.schema([*_FRAME, *(table.arrow.field(name) for name in self._names)])
-        self._frames: list[tuple[Any, ...]] = []
+        self._schema = pa.schema([*_FRAME, *table.arrow])
+        self._begin()
+
+    def _begin(self) -> None:
+        self._origins: list[Origin | None] = []
+        self._kinds: list[str] = []
+        self._sizes: list[int | None] = []
+        self._errors: dict[int, str] = {}
         self._messages: list[ReadMessage] = []
-        self._places: list[int | None] = []
+        self._others: list[int] = []  # the rows without a message
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._frames)
+        return len(self._kinds)
 
     @property
     def full(self) -> bool:
-        return len(self._frames) >= BATCH_ROWS or self._bytes >= BATCH_BYTES
+        return len(self._kinds) >= BATCH_ROWS or self._bytes >= BATCH_BYTES
 
     def unreadable(self, reason: str) -> None:
-        self._add(None, (None,) * 4, "Malformed", None, reason)
+        self._odd(None, "Malformed", None, reason)
 
     def add(self, found: Found) -> None:
-        origin, cut = found.origin, found.cut
-        where: tuple[Any, ...] = (None,) * 4
-        if origin is not None:
-            stream = None if origin.stream is None else self._task.stream(origin.stream)
-            ends = _endpoint(origin.source), _endpoint(origin.destination)
-            where = (round(origin.time * 1_000_000), stream, *ends)
+        cut, is_ping, origin = found
         if isinstance(cut, Damage):
-            self._add(None, where, cut.packet, cut.size, cut.reason)
+            self._odd(origin, cut.packet, cut.size, cut.reason)
             return
+        data = cut.data
         try:
-            packet = Ping.parse(cut.data) if found.is_ping else decode_packet(cut.data)
+            packet = Ping.parse(data) if is_ping else decode_packet(data)
         except DecodeError as error:
-            self._add(None, where, "Malformed", len(cut.data), str(error))
+            self._odd(origin, "Malformed", len(data), str(error))
             return
-        message = packet if isinstance(packet, UserMessage) else None
-        self._add(message, where, type(packet).__name__, len(cut.data), None)
+        if not isinstance(packet, UserMessage):
+            self._odd(origin, type(packet).__name__, len(data))
+            return
+        self._origins.append(origin)
+        self._kinds.append("UserMessage")
+        self._sizes.append(len(data))
+        self._messages.append(ReadMessage("", 0, packet))
+        self._bytes += len(data)
 
-    def _add(
-        self,
-        message: UserMessage | None,
-        where: tuple[Any, ...],
-        packet: str,
-        size: int | None,
-        error: str | None,
-    ) -> None:
-        self._frames.append((self._task.path, *where, packet, size, error))
-        if message is None:
-            self._places.append(None)
-            return
-        self._places.append(len(self._messages))
-        self._messages.append(ReadMessage("", 0, message))
-        self._bytes += len(message.data)
+    def _odd(self, origin: Origin | None, kind: str, size: int | None, error: str | None = None) -> None:
+        """A row without a message."""
+        row = len(self._kinds)
+        self._others.append(row)
+        if error is not None:
+            self._errors[row] = error
+        self._origins.append(origin)
+        self._kinds.append(kind)
+        self._sizes.append(size)
 
     def batch(self) -> pa.RecordBatch:
         """Everything so far; begins anew."""
-        frames = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*self._frames, strict=True), _FRAME, strict=True)
-        ]
-        made = self._table.batch(self._messages)
-        columns = [made.column(name) for name in self._names]
-        if len(self._messages) < len(self._frames):
-            places = pa.array(self._places, pa.int64())
+        frames = [pa.array(column, field.type) for column, field in zip(self._frames(), _FRAME, strict=True)]
+        columns = self._table.batch(self._messages).columns
+        if self._others:
+            places = pa.array(_places(len(self), self._others), pa.int64())
             columns = [column.take(places) for column in columns]
-        self._frames, self._messages, self._places, self._bytes = [], [], [], 0
+        self._begin()
         return pa.RecordBatch.from_arrays([*frames, *columns], schema=self._schema)
+
+    def _frames(self) -> Iterator[Iterable[Any]]:
+        """The columns of :data:`_FRAME`."""
+        count, origins, task = len(self), self._origins, self._task
+        yield repeat(self._task.path, count)
+        yield [None if origin is None else round(origin.time * 1_000_000) for origin in origins]
+        yield [
+            None if origin is None or origin.stream is None else task.stream(origin.stream)
+            for origin in origins
+        ]
+        yield [None if origin is None else _endpoint(origin.source) for origin in origins]
+        yield [None if origin is None else _endpoint(origin.destination) for origin in origins]
+        yield self._kinds
+        yield self._sizes
+        yield map(self._errors.get, range(count))
+
+
+def _places(count: int, without: list[int]) -> list[int | None]:
+    """For each row which message it has, None for those without one."""
+    places: list[int | None] = []
+    for number, row in enumerate((*without, count)):
+        places += range(len(places) - number, row - number)
+        places.append(None)
+    return places[:count]
 
 
 @lru_cache(maxsize=1 << 14)

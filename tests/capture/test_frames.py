@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dpkt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.capture import frames

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msmq.capture.problems import UnreadableError
-from msmq.capture.records import MAX_RECORD_BYTES, TruncatedCaptureError, is_capture, read_frames
+from msmq.capture.records import MAX_RECORD_BYTES, is_capture, read_frames
 from tests.capture import captures
 from tests.capture.captures import Capture, decode_json, kinds
 from tests.wire import vectors

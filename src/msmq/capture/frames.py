@@ -39,7 +39,7 @@ def read_packet(link: int, frame: bytes) -> Segment | Datagram | None:
     segment = _usual(frame) if link == _ETHERNET else None
     if segment is not None:
         return segment
-    import dpkt
+    import dpkt  # type: ignore[import-untyped]
 
     unwrap = _LINKS.get(link)
     if unwrap is None:

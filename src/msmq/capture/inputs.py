@@ -112,14 +112,11 @@ Wanted = Callable[[Endpoint, Endpoint], bool]
 """Whether what travels between two endpoints is of interest, in either direction."""
 
 
-def everything(source: Endpoint, destination: Endpoint) -> bool:
-    return True
-
-
 def find_packets(
-    source: Source, form: Format, port: int, ping_port: int, tally: Tally, wanted: Wanted = everything
+    source: Source, form: Format, port: int, ping_port: int, tally: Tally, wanted: Wanted | None = None
 ) -> Iterator[Found]:
-    """Every packet of the input in order, and what is damaged between them. Of a capture only what is ``wanted``."""
+    """Every packet of the input in order, and what is damaged between them. Of a capture only what is
+    ``wanted``, if that is said."""
     if form is Format.AUTO:
         form = source.detect()
     elif not source.head:
@@ -176,7 +173,9 @@ def _moved(cuts: list[Cut], by: int) -> Iterator[Cut]:
             yield Damage(cut.packet, cut.offset + by, cut.size, cut.reason)
 
 
-def _from_capture(source: Source, port: int, ping_port: int, tally: Tally, wanted: Wanted) -> Iterator[Found]:
+def _from_capture(
+    source: Source, port: int, ping_port: int, tally: Tally, wanted: Wanted | None
+) -> Iterator[Found]:
     streams = Streams()
     time = 0.0
     problem: UnreadableError | None = None
@@ -185,14 +184,14 @@ def _from_capture(source: Source, port: int, ping_port: int, tally: Tally, wante
         for time, link, frame in read_frames(source, source.head):
             tally.frames += 1
             packet = read_packet(link, frame)
-            if packet is None or not wanted(packet.source, packet.destination):
+            if packet is None or (wanted is not None and not wanted(packet.source, packet.destination)):
                 continue
-            ports = packet.source[1], packet.destination[1]
+            from_port, to_port = packet.source[1], packet.destination[1]
             if isinstance(packet, Datagram):
-                if ping_port in ports:
-                    origin = Origin(time, packet.source, packet.destination, None, ports[1] == ping_port)
+                if ping_port in (from_port, to_port):
+                    origin = Origin(time, packet.source, packet.destination, None, to_port == ping_port)
                     yield Found(Whole(0, packet.data), True, origin)
-            elif port in ports:
+            elif port in (from_port, to_port):
                 for found in streams.take(packet):
                     yield _in_stream(found, time, port)
                 tally.streams = streams.count
@@ -209,5 +208,5 @@ def _from_capture(source: Source, port: int, ping_port: int, tally: Tally, wante
 
 
 def _in_stream(found: StreamCut, time: float, port: int) -> Found:
-    to_server = found.destination[1] == port
-    return Found(found.cut, False, Origin(time, found.source, found.destination, found.stream, to_server))
+    cut, source, destination, stream = found
+    return Found(cut, False, Origin(time, source, destination, stream, destination[1] == port))

@@ -55,15 +55,25 @@ class Direction:
             return (segment.sequence + 1) % _MODULUS != self._first_sequence
         return self._distance(segment.sequence) < -_RESTART_BYTES
 
+    def follow(self, segment: Segment) -> list[Cut] | None:
+        """What the segment gives that nearly every one is: the next of those that carry data. None for others."""
+        _, _, sequence, data, syn, fin, reset = segment
+        if sequence != self._next_sequence or not data or syn or fin or reset or not self._flows:
+            return None
+        self._position += len(data)
+        self._next_sequence = (sequence + len(data)) % _MODULUS
+        assert self._cutter is not None
+        return self._cutter.feed(data)
+
+    @property
+    def _flows(self) -> bool:
+        """Whether it has begun, nothing waits and no end is known."""
+        return not (self._waiting or self.closed or self._cutter is None or self._end is not None)
+
     def take(self, segment: Segment) -> list[Cut]:
         if self.closed:
             return []
         _, _, sequence, data, syn, fin, reset = segment
-        if sequence == self._next_sequence and data and not (self._waiting or syn or fin or reset):
-            if self._cutter is not None and self._end is None:  # what nearly every segment is: the next one
-                self._position += len(data)
-                self._next_sequence = (sequence + len(data)) % _MODULUS
-                return self._cutter.feed(data)
         if self._cutter is None:
             self._cutter = Cutter(midway=not syn)
             self._first_sequence = self._next_sequence = (sequence + syn) % _MODULUS
@@ -134,10 +144,11 @@ class Direction:
 class Connection:
     """Both directions between two endpoints, numbered in the order they appear."""
 
-    __slots__ = ("directions", "number")
+    __slots__ = ("directions", "ends", "number")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, ends: frozenset[Endpoint]) -> None:
         self.number = number
+        self.ends = ends
         self.directions: dict[Endpoint, Direction] = {}
 
     def direction(self, source: Endpoint) -> Direction:
@@ -161,28 +172,40 @@ class Streams:
 
     def __init__(self) -> None:
         self._connections: OrderedDict[frozenset[Endpoint], Connection] = OrderedDict()
+        self._ways: dict[tuple[Endpoint, Endpoint], tuple[Connection, Direction]] = {}
         self.count = 0
 
     def take(self, segment: Segment) -> list[StreamCut]:
         source, destination = segment.source, segment.destination
-        ends = frozenset((source, destination))
+        way = self._ways.get((source, destination))
+        if way is not None:
+            connection, direction = way
+            cuts = direction.follow(segment)
+            if cuts is not None:
+                self._connections.move_to_end(connection.ends)
+                return [StreamCut(cut, source, destination, connection.number) for cut in cuts]
+        found, connection = self._connection(segment)
+        direction = connection.direction(source)
+        self._ways[source, destination] = connection, direction
+        number = connection.number
+        return found + [StreamCut(cut, source, destination, number) for cut in direction.take(segment)]
+
+    def _connection(self, segment: Segment) -> tuple[list[StreamCut], Connection]:
+        """The connection a segment is of, which may be a new one, and what those gave that ended for it."""
+        ends = frozenset((segment.source, segment.destination))
         found: list[StreamCut] = []
         connection = self._connections.get(ends)
-        if connection is not None and connection.direction(source).restarts(segment):
+        if connection is not None and connection.direction(segment.source).restarts(segment):
             found = self._close(ends)
             connection = None
-        if connection is None:
-            if len(self._connections) >= MAX_CONNECTIONS:
-                found += self._close(next(iter(self._connections)))
-            self.count += 1
-            connection = self._connections[ends] = Connection(self.count)
-        else:
+        if connection is not None:
             self._connections.move_to_end(ends)
-        cuts = connection.direction(source).take(segment)
-        if cuts:
-            number = connection.number
-            found += [StreamCut(cut, source, destination, number) for cut in cuts]
-        return found
+            return found, connection
+        if len(self._connections) >= MAX_CONNECTIONS:
+            found += self._close(next(iter(self._connections)))
+        self.count += 1
+        connection = self._connections[ends] = Connection(self.count, ends)
+        return found, connection
 
     def close(self) -> list[StreamCut]:
         """The capture is over."""
@@ -193,5 +216,6 @@ class Streams:
         found: list[StreamCut] = []
         for source, direction in connection.directions.items():
             destination = next((end for end in ends if end != source), source)
+            self._ways.pop((source, destination), None)
             found += [StreamCut(cut, source, destination, connection.number) for cut in direction.close()]
         return found

@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
     def wants(self, source: Endpoint, destination: Endpoint) -> bool:
         """Whether a connection is of this share; both of its directions are of the same one."""
-        return self.shares == 1 or _lot(source, destination) % self.shares == self.share
+        return _lot(source, destination) % self.shares == self.share
 
     def stream(self, number: int) -> int:
         """A number for the connection that no other share of the file gives."""
@@ -140,7 +140,8 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
     rows = _Rows(task, table)
     try:
         with Source.open(task.path) as source:
-            for found in find_packets(source, Format.AUTO, port, ping_port, Tally(), task.wants):
+            wanted = task.wants if task.shares > 1 else None
+            for found in find_packets(source, Format.AUTO, port, ping_port, Tally(), wanted):
                 if found.origin is None and task.share:
                     continue  # damage of the file itself is told once
                 rows.add(found)

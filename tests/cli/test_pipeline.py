@@ -65,6 +65,17 @@ def test_from_a_queue_to_a_report_and_back(spark: SparkSession, server: Server, 
     run("report", place, "--where", "label = 'wanted'", "--page", page)
     assert '<td class="number">3</td>' in page.read_text(encoding="utf-8")
 
+    again = json.loads(run("archive", place, "--queue", ORDERS, "--consume", "--json", *where).stdout)
+    assert again == {"archive": str(place), "messages": 4, "added": 0, "compacted_folders": 0}
+    chosen = ("--where", "label = 'unwanted'", "--queue", LEDGER)
+    sent = json.loads(run("replay", place, *chosen, "--json", *where).stdout)
+    assert sent == {"archive": str(place), "messages": 1, "sent": 1}
+    page.unlink()
+    line = run("report", place, "--page", page, "--json").stdout
+    assert page.exists()
+    assert line.count("\n") == 1
+    assert [row["messages"] for row in json.loads(line)["queues"]] == [4]
+
     server.kill()
     done = run("decode", server.directory / "data", SAMPLE, "--to", tmp_path / "decoded", "--body", "activex")
     assert f"messages in {tmp_path}/decoded/messages" in done.stdout
@@ -72,6 +83,18 @@ def test_from_a_queue_to_a_report_and_back(spark: SparkSession, server: Server, 
     assert {row.body for row in standing.select("body").collect()} >= {"a", "b", "c"}
     packets = spark.read.parquet(f"{tmp_path}/decoded/packets")
     assert {row.file for row in packets.select("file").distinct().collect()} == {str(SAMPLE)}
+
+
+def test_what_was_decoded_as_json(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "cut.pcap").write_bytes(SAMPLE.read_bytes()[:-7])
+    to = f"{tmp_path}/decoded"
+    whole, cut = (
+        json.loads(run("decode", path, "--to", to, "--json").stdout)
+        for path in (SAMPLE, tmp_path / "cut.pcap")
+    )
+    assert whole == {"table": f"{to}/packets", "packets": whole["packets"], "errors": 0}
+    assert whole["packets"] > 0
+    assert cut["errors"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,19 @@
-"""Archives: each message once, repeated batches, compaction that is killed, and versions."""
+"""Archives: each message once, repeated batches, compaction, versions, and whatever of it is killed."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pyarrow.dataset as dataset
 import pytest
 from pyspark.sql import SparkSession
 
 from msmq.spark.archive import Archive, ArchiveError, archive, compact, read_archive
-from tests.spark.support import ORDERS, Server
+from tests.spark.halting import VARIABLE, Halts
+from tests.spark.support import ORDERS, Server, eventually, program
 
 
 def bodies(spark: SparkSession, path: Path) -> list[str]:
@@ -96,7 +100,7 @@ def test_columns_that_were_added_later(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_without_delta_it_says_what_to_install(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_2\.13.*parquet needs nothing"):
+    with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_\d+\.\d+_2\.13:.*parquet needs nothing"):
         archive(spark, str(tmp_path / "archive"), {"queue": ORDERS}, format="delta")
     assert not (tmp_path / "archive").exists()
     about = '{"schema_version": 1, "format": "delta", "id": "x"}'
@@ -120,3 +124,75 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "_archive.json").write_text('{"schema_version": 99}', encoding="utf-8")
     with pytest.raises(ArchiveError, match="99"):
         Archive(str(tmp_path)).prepare()
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+STARTING_S = 300
+CONTINUOUSLY = ("--every", "1 second")
+KILLS = (
+    ("reading", CONTINUOUSLY),  # a task has given some messages, and its file is begun
+    (
+        "written",
+        CONTINUOUSLY,
+    ),  # the folder of a batch is whole, and Spark has not written that the batch is done
+    ("removing", ()),  # half of a batch is removed from its queue
+    ("half-deleted", ("--compact",)),  # one folder stands for several, and one of those is gone
+)
+
+
+class Killed:
+    """A queue that is archived and consumed, by a command that is killed again and again."""
+
+    def __init__(self, server: Server, directory: Path) -> None:
+        self.server = server
+        self.place = directory / "archive"
+        self.halts = Halts(directory / "halts")
+        self.halts.folder.mkdir()
+        self.sent: set[str] = set()
+        server.create(ORDERS)
+
+    def send(self, run: str) -> None:
+        bodies = [f"{run} {number}" for number in range(30)]
+        self.server.send(bodies)
+        self.sent.update(bodies)
+
+    def command(self, more: tuple[str, ...]) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        given = ("--queue", ORDERS, "--consume", "--server", self.server.address, *more)
+        limits = ("--option", "maxMessagesPerTrigger=15", "--option", "timeout=120")
+        folder = str(self.place)
+        return program("tests.spark.archiver", folder, *given, *limits, **{VARIABLE: str(self.halts.folder)})
+
+    def kill_when(self, phase: str, more: tuple[str, ...]) -> None:
+        self.halts.at(phase)
+        with self.command(more) as run:
+            eventually(lambda: run.poll() is not None or self.halts.reached(phase), STARTING_S)
+            assert run.poll() is None, f"it ended before it was {phase}"
+        waiting = self.halts.reached(phase)
+        eventually(lambda: not Path(f"/proc/{waiting}").exists())
+        self.halts.go_on(phase)
+
+    def archived(self) -> list[str]:
+        """What a reader of the archive finds."""
+        found = []
+        for name in Archive(str(self.place)).folders():
+            table = dataset.dataset(self.place / "messages" / name, format="parquet").to_table(["body"])
+            found += [body.decode("utf-16-le") for body in table["body"].to_pylist()]
+        return found
+
+    def is_sound(self) -> None:
+        archived, queued = self.archived(), self.server.bodies()
+        assert len(archived) == len(set(archived)), "twice"
+        assert {*archived, *queued} == self.sent, "lost"
+
+
+def test_killed_at_any_time_every_message_is_archived_once(server: Server, tmp_path: Path) -> None:
+    killed = Killed(server, tmp_path)
+    for phase, more in KILLS:
+        killed.send(phase)
+        killed.kill_when(phase, more)
+        killed.is_sound()
+    with killed.command(("--compact",)) as run:
+        assert run.wait(STARTING_S) == 0
+    assert sorted(killed.archived()) == sorted(killed.sent)
+    assert server.bodies() == [], "left behind"

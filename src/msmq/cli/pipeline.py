@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from msmq.cli.calling import MISUSED, REFUSED
+from msmq.cli.calling import MISUSED, REFUSED, Json
+from msmq.cli.showing import print_json
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 HELP = (
@@ -27,7 +28,7 @@ HELP = (
     "Spark runs on this computer unless --master names a cluster, whose computers need it too. The same under "
     "spark-submit, with whatever it is told about the cluster:\n\n"
     '  spark-submit --master yarn "$(msmq pipeline script)" archive hdfs:///orders --queue ...\n\n'
-    "What it does is told on standard error, the result on standard output.\n\n"
+    "What it does is told on standard error, the result on standard output, with --json as JSON.\n\n"
     "Status: 0 done, 1 it could not be done, 2 wrong use."
 )
 ARCHIVE_HELP = (
@@ -176,6 +177,7 @@ def archive(
     form: Annotated[
         Form, typer.Option("--format", help="Of the archive; delta where Spark has it.")
     ] = Form.PARQUET,
+    as_json: Json = False,
     option: Options = None,
     server: Server = None,
     master: Master = None,
@@ -186,16 +188,21 @@ def archive(
     mode = "consume" if consume else "browse"
     options = _options(ctx, server, option, queues=queues, queuePattern=pattern, mode=mode)
     with _working(master) as spark:
-        _follow(work.archive(spark, folder, options, interval=every, format=form.value))
+        added = _follow(work.archive(spark, folder, options, interval=every, format=form.value))
         if consume:
             work.settle_archive(folder, options)
+        compacted = work.compact(spark, folder) if compact else 0
         if compact:
-            _say(f"compacted {work.compact(spark, folder)} folders")
-        print(f"{work.read_archive(spark, folder).count()} messages in {folder}")
+            _say(f"compacted {compacted} folders")
+        count = work.read_archive(spark, folder).count()
+        if as_json:
+            print_json({"archive": folder, "messages": count, "added": added, "compacted_folders": compacted})
+        else:
+            print(f"{count} messages in {folder}")
 
 
-def _follow(query: StreamingQuery) -> None:
-    """Tell of each batch until the query ends; Ctrl-C ends it."""
+def _follow(query: StreamingQuery) -> int:
+    """Tell of each batch until the query ends; Ctrl-C ends it. Gives how many messages there were."""
     rows, seen = 0, -1
     try:
         while True:
@@ -205,9 +212,10 @@ def _follow(query: StreamingQuery) -> None:
                     seen, rows = progress.batchId, rows + progress.numInputRows
                     _say(f"batch {seen}: {progress.numInputRows:,} messages, {rows:,} in this run")
             if ended:
-                return
+                return rows
     except KeyboardInterrupt:
         query.stop()
+        return rows
 
 
 @app.command(help=REPLAY_HELP, short_help="Send messages of an archive again.")
@@ -223,6 +231,7 @@ def replay(
         typer.Option("--rate", help="Messages per second at most.", show_default=False, min=0.001),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Begin anew, even if it was done.")] = False,
+    as_json: Json = False,
     option: Options = None,
     server: Server = None,
     master: Master = None,
@@ -242,7 +251,10 @@ def replay(
             again=again,
             progress=lambda done: _say(f"{done:,} of {total:,}"),
         )
-        print(f"{sent} messages sent")
+        if as_json:
+            print_json({"archive": folder, "messages": total, "sent": sent})
+        else:
+            print(f"{sent} messages sent")
 
 
 @app.command(help=REPORT_HELP, short_help="Traffic, latency, sizes and failures.")
@@ -252,6 +264,7 @@ def report(
     page: Annotated[
         Path | None, typer.Option("--page", help="Write a page of HTML there.", show_default=False)
     ] = None,
+    as_json: Json = False,
     master: Master = None,
 ) -> None:
     import dataclasses
@@ -264,9 +277,12 @@ def report(
         found = work.report(read_archive(spark, folder).where(where))
         if page is not None:
             page.write_text(page_of(found), encoding="utf-8")
+        if as_json:
+            print_json(dataclasses.asdict(found))
+        elif page is not None:
             print(f"wrote {page}")
-            return
-        print(json.dumps(dataclasses.asdict(found), default=str, indent=2))
+        else:
+            print(json.dumps(dataclasses.asdict(found), default=str, indent=2))
 
 
 @app.command(help=DECODE_HELP, short_help="Decode captures and stores into Parquet.")
@@ -275,6 +291,7 @@ def decode(
     to: Annotated[str, typer.Option("--to", help="Folder for the tables.")],
     body: Annotated[Body, typer.Option("--body", help="How bodies are shown.")] = Body.BYTES,
     port: Annotated[int, typer.Option("--port", help="TCP port of the queue managers.")] = 1801,
+    as_json: Json = False,
     master: Master = None,
 ) -> None:
     from msmq.spark.decode import decode as decode_captures
@@ -287,14 +304,23 @@ def decode(
         if captures:
             size = sum(path.stat().st_size for path in captures)
             _say(f"{len(captures):,} captures, {size:,} bytes, in {len(plan(captures)):,} tasks")
-            decode_captures(spark, captures, body=body.value, port=port).write.mode("overwrite").parquet(
-                f"{to}/packets"
-            )
-            print(f"{spark.read.parquet(f'{to}/packets').count()} packets in {to}/packets")
+            packets = decode_captures(spark, captures, body=body.value, port=port)
+            _keep(packets, f"{to}/packets", "packets", as_json)
         if stores:
             _say(f"{len(stores):,} stores")
-            decode_stores(spark, stores, body=body.value).write.mode("overwrite").parquet(f"{to}/messages")
-            print(f"{spark.read.parquet(f'{to}/messages').count()} messages in {to}/messages")
+            _keep(decode_stores(spark, stores, body=body.value), f"{to}/messages", "messages", as_json)
+
+
+def _keep(table: DataFrame, path: str, what: str, as_json: bool) -> None:
+    """Write a table, and tell how much is in it."""
+    table.write.mode("overwrite").parquet(path)
+    counts = table.sparkSession.read.parquet(path).selectExpr("count(*)", "count(error)").first()
+    assert counts is not None
+    rows, errors = counts
+    if as_json:
+        print_json({"table": path, what: rows, "errors": errors})
+        return
+    print(f"{rows} {what} in {path}")
 
 
 @app.command(help=SCRIPT_HELP, short_help="Print the path of the script for spark-submit.")

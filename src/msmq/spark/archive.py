@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.fs as files
 
 from msmq.spark.claims import file_uri, settle
+from msmq.spark.durable import make_durable
 from msmq.spark.schema import SCHEMA_VERSION, Table
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class Archive:
         target = f"{old[0].partition('-')[0]}-{old[-1].rpartition('=')[2].rpartition('-')[2]}"
         self._delete("_compacting")
         write(self.uri("_compacting"))
+        self.keep("_compacting")
         self._write("_compaction.json", {"target": target, "replaces": list(old)})
         self._finish_compaction()
         return target
@@ -127,11 +129,16 @@ class Archive:
             return
         if self._is_file("_compacting", "_SUCCESS"):
             self._system.move(self._inside("_compacting"), self._inside(MESSAGES, note["target"]))
+            self.keep(MESSAGES, note["target"])
         for name in note["replaces"]:
             self._delete(MESSAGES, name)
         self._system.delete_file(self._inside("_compaction.json"))
 
     # --- files ------------------------------------------------------------------------------------------------------
+
+    def keep(self, *names: str) -> None:
+        """See that a folder survives a power failure: its messages are removed elsewhere next."""
+        make_durable(self._system, self._inside(*names))
 
     def _is_file(self, *names: str) -> bool:
         return bool(self._system.get_file_info(self._inside(*names)).type == files.FileType.File)
@@ -150,7 +157,9 @@ class Archive:
     def _write(self, name: str, value: Mapping[str, Any]) -> None:
         with self._system.open_output_stream(self._inside(f"{name}.new")) as stream:
             stream.write(json.dumps(value).encode())
+        make_durable(self._system, self._inside(f"{name}.new"))
         self._system.move(self._inside(f"{name}.new"), self._inside(name))
+        make_durable(self._system, self._inside(name))
 
 
 def archive(
@@ -186,6 +195,7 @@ def archive(
 def _write_parquet(place: Archive, batch: DataFrame, number: int) -> None:
     folder = place.uri(MESSAGES, f"batch={number:012d}")
     batch.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(folder)
+    place.keep(MESSAGES, f"batch={number:012d}")
 
 
 def _write_delta(place: Archive, batch: DataFrame, number: int) -> None:
@@ -206,10 +216,16 @@ def require_delta(spark: SparkSession) -> None:
     except Py4JJavaError:
         raise ArchiveError(
             f"The format delta needs Delta Lake, which this Spark ({spark.version}) does not have. Start it with a "
-            "release of Delta that is made for it: spark.jars.packages=io.delta:delta-spark_2.13:VERSION and "
-            f"spark.sql.extensions={extension} (and pip install delta-spark==VERSION). "
+            "release of Delta that is made for it: "
+            f"spark.jars.packages=io.delta:delta-spark_{_made_for(spark)}_2.13:VERSION "
+            f"and spark.sql.extensions={extension} (and pip install delta-spark==VERSION). "
             "The format parquet needs nothing."
         ) from None
+
+
+def _made_for(spark: SparkSession) -> str:
+    """What the packages of Delta call a version of Spark: its first two numbers."""
+    return ".".join(spark.version.split(".")[:2])
 
 
 def settle_archive(path: str, options: Mapping[str, str]) -> int:

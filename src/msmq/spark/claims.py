@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow.fs as files
 
 from msmq.errors import QueueNotFoundError
+from msmq.spark.durable import make_durable
 from msmq.spark.offsets import Offset, OffsetError
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Claims:
         path = self._path(end)
         if self._system.get_file_info(path).type == files.FileType.NotFound:
             return 0
+        for folder in (
+            "offsets",
+            "commits",
+        ):  # a commit that a power failure undoes would want these messages again
+            make_durable(self._system, posixpath.join(self._root, folder))
         lines = self._read(path).splitlines()
         removed = 0
         whole = True

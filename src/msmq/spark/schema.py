@@ -1,13 +1,14 @@
 """The columns of a message, declared once: name, type in Spark and in Arrow, what it means and where it comes from.
 
 A row is made from the packet as it travelled and what the queue says about it. Nothing is guessed: what a message does
-not have is null. Values are read straight from the headers of packets, column by column: this is done for every message
-of a pipeline, and a call for each value, or a message object for each row, would take longer than everything else.
+not have is null. Values are read straight from the headers of the packet: this is done for every message of a pipeline,
+and making a whole message object first takes as long as everything else together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +30,8 @@ SCHEMA_VERSION: Final = 1
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
-class ReadMessage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReadMessage:
     """One message of a queue: its packet, and what only the queue knows."""
 
     queue: str
@@ -42,14 +44,14 @@ class ReadMessage(NamedTuple):
     """Why it is in a dead-letter queue, as a class; 0 for every other message."""
 
 
-class _Rows(NamedTuple):
-    """What the functions of the table below see: messages, and the headers most of them want."""
+class _Source(NamedTuple):
+    """What the functions of the table below see: the message, and the headers most of them want."""
 
-    reads: Sequence[ReadMessage]
-    packets: list[UserMessage]
-    users: list[UserHeader]
-    properties: list[MessagePropertiesHeader]
-    transactions: list[TransactionHeader | None]
+    read: ReadMessage
+    packet: UserMessage
+    user: UserHeader
+    properties: MessagePropertiesHeader
+    transaction: TransactionHeader | None
 
 
 class Column(NamedTuple):
@@ -58,20 +60,26 @@ class Column(NamedTuple):
     name: str
     spark: str
     arrow: pa.DataType
-    values: Callable[[_Rows], Iterable[Any]]
+    value: Callable[[_Source], Any]
     meaning: str
 
 
-_US: Final = 1_000_000
-"""Arrow keeps a time in microseconds."""
-_NO_OBJECT: Final = bytes(20)
+def _time(seconds: int | None) -> int | None:
+    """Microseconds, which is how Arrow keeps a time."""
+    return seconds * 1_000_000 if seconds else None
+
+
+def _limit(seconds: int) -> int | None:
+    return None if seconds == INFINITE else seconds
+
+
 _guid_text = lru_cache(maxsize=1 << 12)(guid_text)
 """Few queue managers send many messages."""
 
 
 def object_identifier(identifier: bytes) -> str | None:
     """OBJECTID as people write it: the queue manager and a number. None if there is none."""
-    if identifier == _NO_OBJECT:
+    if not any(identifier):
         return None
     return f"{{{_guid_text(identifier[:16])}}}\\{int.from_bytes(identifier[16:], 'little')}"
 
@@ -96,14 +104,6 @@ def _response(user: UserHeader) -> str | None:
     )
 
 
-def _delivery(packet: UserMessage) -> str:
-    return "transactional" if packet.transactional else "recoverable" if packet.recoverable else "express"
-
-
-def _limit(seconds: int) -> int | None:
-    return None if seconds == INFINITE else seconds
-
-
 def _sender(packet: UserMessage) -> str | None:
     security = packet.security
     if security is None or security.sender_id_type != SenderIdentifierType.SID or not security.security_id:
@@ -120,117 +120,95 @@ def _sid_text(identifier: bytes) -> str | None:
 
 
 COLUMNS: Final = (
+    Column("queue", "STRING", pa.string(), lambda s: s.read.queue, "Name the queue was read by."),
     Column(
-        "queue", "STRING", pa.string(), lambda r: [read.queue for read in r.reads],
-        "Name the queue was read by.",
-    ),
-    Column(
-        "lookup_id", "BIGINT", pa.int64(), lambda r: [read.lookup_id for read in r.reads],
+        "lookup_id", "BIGINT", pa.int64(), lambda s: s.read.lookup_id,
         "Place in the queue; the top byte is 7 minus the priority.",
     ),
     Column(
-        "message_id", "STRING", pa.string(), lambda r: map(_message_id, r.users),
+        "message_id", "STRING", pa.string(), lambda s: _message_id(s.user),
         "Identifier of the message: sending queue manager and number.",
     ),
     Column(
         "correlation_id", "STRING", pa.string(),
-        lambda r: [object_identifier(said.correlation_id) for said in r.properties],
+        lambda s: object_identifier(s.properties.correlation_id),
         "Identifier the application gave to match it with another message.",
     ),
     Column(
         "class", "INT", pa.int32(),
-        lambda r: [
-            read.dead_letter_class or said.message_class for read, said in zip(r.reads, r.properties, strict=True)
-        ],
+        lambda s: s.read.dead_letter_class or s.properties.message_class,
         "0 for an ordinary message; acknowledgments and reports have others, and dead letters say why they are.",
     ),
+    Column("priority", "INT", pa.int32(), lambda s: s.packet.priority, "0 to 7, 7 first."),
+    Column("label", "STRING", pa.string(), lambda s: s.packet.label, "Label."),
+    Column("body", "BINARY", pa.binary(), lambda s: s.packet.body, "Body; a string when it is decoded."),
+    Column("body_type", "BIGINT", pa.int64(), lambda s: s.properties.body_type, "Type of the body as its sender says."),
     Column(
-        "priority", "INT", pa.int32(), lambda r: [packet.priority for packet in r.packets],
-        "0 to 7, 7 first.",
+        "app_specific", "BIGINT", pa.int64(), lambda s: s.properties.application_tag, "Number the application gave."
     ),
-    Column("label", "STRING", pa.string(), lambda r: [packet.label for packet in r.packets], "Label."),
+    Column("sent_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.user.sent_time), "When it was sent."),
     Column(
-        "body", "BINARY", pa.binary(), lambda r: [packet.body for packet in r.packets],
-        "Body; a string when it is decoded.",
-    ),
-    Column(
-        "body_type", "BIGINT", pa.int64(), lambda r: [said.body_type for said in r.properties],
-        "Type of the body as its sender says.",
-    ),
-    Column(
-        "app_specific", "BIGINT", pa.int64(), lambda r: [said.application_tag for said in r.properties],
-        "Number the application gave.",
-    ),
-    Column(
-        "sent_time", "TIMESTAMP", _TIMESTAMP, lambda r: [user.sent_time * _US or None for user in r.users],
-        "When it was sent.",
-    ),
-    Column(
-        "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda r: [(read.arrived_time or 0) * _US or None for read in r.reads],
+        "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.read.arrived_time),
         "When it reached its queue; null when that is not known.",
     ),
     Column(
         "source_machine", "STRING", pa.string(),
-        lambda r: [_guid_text(user.source_queue_manager) for user in r.users],
+        lambda s: _guid_text(s.user.source_queue_manager),
         "GUID of the queue manager it was sent from.",
     ),
-    Column("sender_id", "STRING", pa.string(), lambda r: map(_sender, r.packets), "SID its sender claims."),
+    Column("sender_id", "STRING", pa.string(), lambda s: _sender(s.packet), "SID its sender claims."),
     Column(
-        "authenticated", "BOOLEAN", pa.bool_(), lambda r: [read.authentication_level != 0 for read in r.reads],
+        "authenticated", "BOOLEAN", pa.bool_(), lambda s: bool(s.read.authentication_level),
         "Whether the queue manager verified its signature.",
     ),
     Column(
-        "encrypted", "BOOLEAN", pa.bool_(), lambda r: [said.privacy_level != 0 for said in r.properties],
+        "encrypted", "BOOLEAN", pa.bool_(), lambda s: bool(s.properties.privacy_level),
         "Whether it travelled encrypted.",
     ),
     Column(
-        "response_queue", "STRING", pa.string(), lambda r: map(_response, r.users),
+        "response_queue", "STRING", pa.string(), lambda s: _response(s.user),
         "Queue for answers.",
     ),
     Column(
-        "admin_queue", "STRING", pa.string(), lambda r: map(_admin, r.users),
+        "admin_queue", "STRING", pa.string(), lambda s: _admin(s.user),
         "Queue for acknowledgments.",
     ),
     Column(
-        "destination_queue", "STRING", pa.string(), lambda r: map(_destination, r.users),
+        "destination_queue", "STRING", pa.string(), lambda s: _destination(s.user),
         "Queue it was sent to; dead letters and journals are elsewhere.",
     ),
     Column(
         "delivery", "STRING", pa.string(),
-        lambda r: map(_delivery, r.packets),
+        lambda s: "transactional" if s.transaction else "recoverable" if s.packet.recoverable else "express",
         "express, recoverable or transactional.",
     ),
     Column(
-        "transaction_id", "BIGINT", pa.int64(), lambda r: [given and given.transaction_id for given in r.transactions],
+        "transaction_id", "BIGINT", pa.int64(), lambda s: s.transaction.transaction_id if s.transaction else None,
         "Number that messages of one transaction share; null outside of one.",
     ),
     Column(
         "first_in_transaction", "BOOLEAN", pa.bool_(),
-        lambda r: [given is not None and given.first_message == 1 for given in r.transactions],
+        lambda s: s.transaction is not None and s.transaction.first_message == 1,
         "Whether its transaction begins with it.",
     ),
     Column(
         "last_in_transaction", "BOOLEAN", pa.bool_(),
-        lambda r: [given is not None and given.last_message == 1 for given in r.transactions],
+        lambda s: s.transaction is not None and s.transaction.last_message == 1,
         "Whether its transaction ends with it.",
     ),
+    Column("extension", "BINARY", pa.binary(), lambda s: s.packet.extension, "What the application added."),
     Column(
-        "extension", "BINARY", pa.binary(), lambda r: [packet.extension for packet in r.packets],
-        "What the application added.",
-    ),
-    Column(
-        "time_to_reach_queue", "BIGINT", pa.int64(),
-        lambda r: [_limit(packet.base.time_to_reach_queue_s) for packet in r.packets],
+        "time_to_reach_queue", "BIGINT", pa.int64(), lambda s: _limit(s.packet.base.time_to_reach_queue_s),
         "Seconds it may travel; null for as long as it takes.",
     ),
     Column(
-        "time_to_be_received", "BIGINT", pa.int64(), lambda r: [_limit(user.time_to_be_received_s) for user in r.users],
+        "time_to_be_received", "BIGINT", pa.int64(), lambda s: _limit(s.user.time_to_be_received_s),
         "Seconds it may wait to be received; null for ever.",
     ),
 )  # fmt: skip
 HEADERS: Final = Column(
     "headers", "MAP<STRING, STRING>", pa.map_(pa.string(), pa.string()),
-    lambda r: [nservicebus_headers(packet.extension) for packet in r.packets],
+    lambda s: nservicebus_headers(s.packet.extension),
     "Headers of NServiceBus, from the extension; null when there are none.",
 )  # fmt: skip
 NAMES: Final = tuple(column.name for column in COLUMNS)
@@ -263,12 +241,17 @@ class Table:
 
     def batch(self, messages: list[ReadMessage]) -> pa.RecordBatch:
         """Messages as rows, column by column."""
-        packets = [read.packet for read in messages]
-        properties = [packet.properties for packet in packets]  # which reads all headers
-        users = [packet.user for packet in packets]
-        rows = _Rows(messages, packets, users, properties, [packet.transaction for packet in packets])
-        arrays = [pa.array(column.values(rows), column.arrow) for column in self._columns]
+        sources = [_source(read) for read in messages]
+        arrays = [
+            pa.array([column.value(source) for source in sources], column.arrow) for column in self._columns
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+
+def _source(read: ReadMessage) -> _Source:
+    packet = read.packet
+    properties = packet.properties  # which reads all headers
+    return _Source(read, packet, packet.user, properties, packet.transaction)
 
 
 def _decoded(column: Column, body: str) -> Column:
@@ -276,9 +259,5 @@ def _decoded(column: Column, body: str) -> Column:
     if read is None:
         return column
     return column._replace(
-        spark="STRING",
-        arrow=pa.string(),
-        values=lambda r: [
-            read(said.body_type, packet.body) for said, packet in zip(r.properties, r.packets, strict=True)
-        ],
+        spark="STRING", arrow=pa.string(), value=lambda s: read(s.properties.body_type, s.packet.body)
     )

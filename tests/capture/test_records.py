@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import dpkt
@@ -12,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msmq.capture.problems import UnreadableError
-from msmq.capture.records import MAX_RECORD_BYTES, is_capture, read_frames
+from msmq.capture.records import MAX_RECORD_BYTES, TruncatedCaptureError, is_capture, read_frames
 from tests.capture import captures
 from tests.capture.captures import Capture, decode_json, kinds
 from tests.wire import vectors
@@ -119,3 +121,66 @@ def test_hostile_captures_end_with_a_status(
         path.write_bytes(data)
         status, _ = decode_json(str(path))
         assert status in (0, 1, 2)
+
+
+@pytest.mark.parametrize("order", ["<", ">"], ids=["little", "big"])
+@pytest.mark.parametrize(
+    ("magic", "fraction", "more"),
+    [(0xA1B2C3D4, 500_000, b""), (0xA1B23C4D, 500_000_000, b""), (0xA1B2CD34, 500_000, bytes(8))],
+    ids=["microseconds", "nanoseconds", "modified"],
+)
+def test_every_kind_of_pcap(order: str, magic: int, fraction: int, more: bytes) -> None:
+    data = struct.pack(order + "IHHIIII", magic, 2, 4, 0, 0, 1500, 1 | 0xF000_0000)
+    for frame in (b"one", b"", b"three"):
+        data += struct.pack(order + "IIII", 5, fraction, len(frame), 60) + more + frame
+    assert list(read_frames(io.BytesIO(data), data)) == [(5.5, 1, frame) for frame in (b"one", b"", b"three")]
+    for cut in range(24 + 1, len(data)):
+        with pytest.raises(TruncatedCaptureError) if cut not in _ends(data, more) else nullcontext():
+            list(read_frames(io.BytesIO(data[:cut]), data))
+
+
+def _ends(data: bytes, more: bytes) -> set[int]:
+    """Where records of three and of no bytes end."""
+    head = 16 + len(more)
+    return {24, 24 + head + 3, 24 + 2 * head + 3}
+
+
+def test_records_larger_than_a_piece() -> None:
+    """A record that is read in several pieces, between small ones."""
+    frames = [b"small", bytes(range(256)) * 4_000, b"small again"]
+    capture = io.BytesIO()
+    writer = dpkt.pcap.Writer(capture)
+    for frame in frames:
+        writer.writepkt(frame, 1.0)
+    data = capture.getvalue()
+    assert [frame for _, _, frame in read_frames(io.BytesIO(data), data)] == frames
+
+
+def test_a_frame_larger_than_its_block_is_refused() -> None:
+    good = bytes(dpkt.pcapng.SectionHeaderBlockLE()) + bytes(dpkt.pcapng.InterfaceDescriptionBlockLE())
+    block = struct.pack("<8I", 6, 32, 0, 0, 0, 5, 5, 32)
+    with pytest.raises(UnreadableError, match="a frame of 5 bytes in a record of 32"):
+        list(read_frames(io.BytesIO(good + block), good))
+
+
+class Pipe:
+    """Bytes that come in parts; asking for more than is there would wait for ever."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self._parts = list(parts)
+
+    def read(self, size: int) -> bytes:
+        raise AssertionError(f"it would wait for {size} bytes")
+
+    def read1(self, size: int) -> bytes:
+        return self._parts.pop(0)
+
+
+def test_a_live_capture_is_followed() -> None:
+    """Each frame is given when it is there, before more is asked for."""
+    head = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 1500, 1)
+    records = [struct.pack("<IIII", 5, 0, 3, 3) + frame for frame in (b"one", b"two", b"six")]
+    frames = read_frames(Pipe(head[:10], head[10:] + records[0], records[1][:17], records[1][17:]), head)
+    assert [next(frames)[2], next(frames)[2]] == [b"one", b"two"]
+    with pytest.raises(UnreadableError, match="IndexError"):
+        next(frames)

@@ -132,11 +132,7 @@ STARTING_S = 300
 CONTINUOUSLY = ("--every", "1 second")
 KILLS = (
     ("reading", CONTINUOUSLY),  # a task has given some messages, and its file is begun
-    (
-        "written",
-        CONTINUOUSLY,
-    ),  # the folder of a batch is whole, and Spark has not written that the batch is done
-    ("removing", ()),  # half of a batch is removed from its queue
+    ("written", ()),  # the folder of a batch is whole, and Spark has not written that the batch is done
     ("half-deleted", ("--compact",)),  # one folder stands for several, and one of those is gone
 )
 

@@ -11,22 +11,28 @@ import pyarrow.fs as files
 import pytest
 
 from msmq.client.queue import Removal
+from msmq.spark import durable
 from msmq.spark.claims import Claims
 from msmq.spark.durable import make_durable
 from msmq.spark.offsets import Offset
+from msmq.store import system
 
 
 @pytest.fixture
 def flushed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths that were flushed, in their order."""
     paths: list[str] = []
-    flush = os.fsync
 
-    def note(descriptor: int) -> None:
+    def sync_data(descriptor: int) -> None:
         paths.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        flush(descriptor)
+        system.sync_data(descriptor)
 
-    monkeypatch.setattr(os, "fsync", note)
+    def sync_directory(path: Path) -> None:
+        paths.append(str(path))
+        system.sync_directory(path)
+
+    monkeypatch.setattr(durable, "sync_data", sync_data)
+    monkeypatch.setattr(durable, "sync_directory", sync_directory)
     return paths
 
 

@@ -26,7 +26,7 @@ from msmq.errors import RemoteMachineNotAvailableError
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.remote_read.reader import receive
-from msmq.remote_read.remote_queue import full_lookup_id
+from msmq.remote_read.remote_message import full_lookup_id
 from msmq.remote_read.session import RemoteHost
 from msmq.rpc.client import RpcClient
 from msmq.rpc.pdu import AuthLevel, AuthType, PduType

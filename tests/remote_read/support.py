@@ -19,7 +19,7 @@ from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.enlisting import LocalTransactionManager
 from msmq.remote_read.handles import OpenHandle
 from msmq.remote_read.policy import Policy
-from msmq.remote_read.remote_queue import read_message
+from msmq.remote_read.remote_message import read_message
 from msmq.remote_read.service import RemoteReadService
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Operation

@@ -23,7 +23,8 @@ from msmq.errors import (
 from msmq.manager.coordinator import Decision
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
-from msmq.remote_read.remote_queue import WHOLE, BodyTooLargeError, RemoteQueue, full_lookup_id, read_message
+from msmq.remote_read.remote_message import WHOLE, full_lookup_id, read_message
+from msmq.remote_read.remote_queue import BodyTooLargeError, RemoteQueue
 from msmq.remote_read.session import Access, RemoteHost
 from msmq.rpc.interface import Call, Handler
 from msmq.rpc.server import RpcServer

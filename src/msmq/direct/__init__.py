@@ -21,7 +21,8 @@ from msmq.direct.reading import host_of, reading
 from msmq.direct.sending import Outcome, send, sending
 from msmq.remote_read.actions import Action
 from msmq.remote_read.reader import browse, receive, remove
-from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteMessage, RemoteQueue
+from msmq.remote_read.remote_message import RemoteMessage
+from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteQueue
 from msmq.remote_read.session import Access, Caller, RemoteHost, Share
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.security import Credentials

@@ -6,6 +6,8 @@ unique. The two void methods answer with their handle only and fail with faults;
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from typing import Annotated, Final
 
 from msmq.remote_read.one_section import OneSection
@@ -135,6 +137,14 @@ class StartReceive(Parameters):
     dw_max_compound_message_size: u32
 
 
+_START_RECEIVE: Final = struct.Struct("<20s4xQ6I")
+start_receive_stub: Final[Callable[[bytes, int, int, int, int, int, int, int], bytes]] = _START_RECEIVE.pack
+"""The stub of a `StartReceive` with these values, without making one; struct.error for values that cannot be."""
+START_RECEIVE_SIZE: Final = _START_RECEIVE.size
+read_start_receive: Final = _START_RECEIVE.unpack
+"""The values of such a stub."""
+
+
 @declare
 class StartTransactionalReceive(Parameters):
     """R_StartTransactionalReceive (3.1.4.13): the same, with a transaction."""
@@ -174,6 +184,14 @@ class EndReceive(Parameters):
     ph_context: context_handle
     dw_ack: acknowledgment
     dw_request_id: u32
+
+
+_END_RECEIVE: Final = struct.Struct("<20s2I")
+end_receive_stub: Final[Callable[[bytes, int, int], bytes]] = _END_RECEIVE.pack
+END_RECEIVE_SIZE: Final = _END_RECEIVE.size
+read_end_receive: Final = _END_RECEIVE.unpack
+"""The same of an `EndReceive`."""
+OK_STUB: Final = Status(0).encode()
 
 
 @declare

@@ -18,6 +18,7 @@ from msmq.wire.trailers import (
     ExtensionHeader,
     SubqueueHeader,
     remotely_read,
+    remotely_read_parts,
 )
 
 _FULL_PACKET: Final = int(SectionType.FULL_PACKET)
@@ -37,14 +38,24 @@ def sections_of(
 
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
-    packet, local = message.packet, message.local
-    if queue.aborts or queue.moves or queue.peekable_when_locked or queue.parent is not None:
+    if has_past(queue):
         trailers = _trailers(queue, message, transactions)
-    else:
-        trailers = _encoded(
-            0, 0, 0, "", "", packet.message_class, local.application_deadletter_queue, local.source_address
-        )
-    return remotely_read(packet, _address(local.source_address)) + trailers
+        return remotely_read(message.packet, _address(message.local.source_address)) + trailers
+    return b"".join(usual_parts(message)[0])
+
+
+def has_past(queue: Queue) -> bool:
+    """Whether the trailers of a message of this queue may tell more than where it came from."""
+    return bool(queue.aborts or queue.moves or queue.peekable_when_locked or queue.parent is not None)
+
+
+def usual_parts(message: StoredMessage) -> tuple[tuple[bytes, ...], int]:
+    """The Message Packet in parts, and its size, of a message in a queue that `has_past` says nothing of."""
+    packet, local = message.packet, message.local
+    source = local.source_address
+    trailers = _usual_trailers(packet.message_class, local.application_deadletter_queue, source)
+    parts = remotely_read_parts(packet, _address(source))
+    return (*parts, trailers), len(packet.data) + len(trailers)
 
 
 @lru_cache(maxsize=256)
@@ -99,6 +110,11 @@ def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> Tr
             if operation.lookup_id == lookup_id and operation.queue is queue:
                 return operation
     return None
+
+
+@lru_cache(maxsize=256)
+def _usual_trailers(message_class: int, dead_letter_queue: str, source_address: str) -> bytes:
+    return _encoded(0, 0, 0, "", "", message_class, dead_letter_queue, source_address)
 
 
 @lru_cache(maxsize=256)

@@ -14,9 +14,20 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
-from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, TransactionUsageError
+from msmq.errors import (
+    DecodeError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    MessageStorageFailedError,
+    MQError,
+    TransactionUsageError,
+)
 from msmq.remote_read.actions import Action
-from msmq.remote_read.remote_queue import WHOLE, PendingMessage, RemoteMessage, RemoteQueue
+from msmq.remote_read.calling import error_of
+from msmq.remote_read.interface import R_START_RECEIVE
+from msmq.remote_read.remote_message import WHOLE, RemoteMessage
+from msmq.remote_read.remote_queue import PendingMessage, RemoteQueue
+from msmq.rpc.status import RpcError
 
 _LARGEST: Final = (1 << 64) - 1
 
@@ -91,7 +102,7 @@ async def browse(
         chain.follow()
     try:
         for chain in following:
-            whole = await chain.done
+            whole = await chain.over
             for message in chain.found:
                 seen = message.lookup_id
                 yield message
@@ -107,7 +118,7 @@ async def browse(
 
 
 class _Chain:
-    """The messages of a span, each asked for when the one before it has come."""
+    """The messages of a span, each asked for when the one before it has come; it awaits the answers itself."""
 
     def __init__(self, queue: RemoteQueue, start: int, end: int, max_body: int) -> None:
         self._queue = queue
@@ -115,34 +126,49 @@ class _Chain:
         self._max_body = max_body
         self.end = end
         self.found: list[RemoteMessage] = []
-        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether what was found is certainly all."""
 
     def follow(self) -> None:
-        self._queue.peek_then(self._place, Action.LOOKUP_PEEK_NEXT, self._came, max_body=self._max_body)
+        self._queue.begin_peek(self._place, Action.LOOKUP_PEEK_NEXT, self, self._max_body)
 
     def stop(self) -> None:
         """Ask for no more; the one that is under way may come."""
-        self.done.cancel()
-        if self.done.done() and not self.done.cancelled():
-            self.done.exception()  # nobody is left to care
+        self.over.cancel()
+        if self.over.done() and not self.over.cancelled():
+            self.over.exception()  # nobody is left to care
 
-    def _came(self, found: RemoteMessage | MQError) -> None:
-        if self.done.done():
-            return
-        if isinstance(found, MessageNotFoundError):
-            self.done.set_result(False)
-        elif isinstance(found, MQError):
-            self.done.set_exception(found)
-        elif found.lookup_id > self.end:
-            self.done.set_result(True)
+    # --- an answer --------------------------------------------------------------------------------------
+
+    def done(self) -> bool:
+        return self.over.done()
+
+    def set_result(self, stub: bytes) -> None:
+        try:
+            message = self._queue.message_in(stub, self._max_body)
+        except MessageNotFoundError:
+            self.over.set_result(False)
+        except DecodeError as error:
+            self.over.set_exception(
+                MessageStorageFailedError(f"The message cannot be put together: {error}")
+            )  # fmt: skip
+        except MQError as error:
+            self.over.set_exception(error)
         else:
-            self.found.append(found)
-            self._place = found.lookup_id
-            if self._place < self.end:
+            self._came(message)
+
+    def set_exception(self, error: RpcError) -> None:
+        self.over.set_exception(error_of(error, R_START_RECEIVE.name))
+
+    def _came(self, message: RemoteMessage) -> None:
+        place = message.lookup_id
+        if place <= self.end:
+            self.found.append(message)
+            self._place = place
+            if place < self.end:
                 self.follow()
-            else:
-                self.done.set_result(True)
+                return
+        self.over.set_result(True)
 
 
 async def _next(queue: RemoteQueue, after: int, max_body: int) -> RemoteMessage | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
@@ -26,7 +27,7 @@ from msmq.rpc.interface import Call, Promise
 MQ_OK: Final = 0
 STATUS_INVALID_HANDLE: Final = 0xC0000008
 
-_SMALL: Final = 4_096
+SMALL: Final = 4_096
 """Packets up to this size are kept until the client has said what becomes of them."""
 _PROMPT_PEEKS: Final = frozenset({int(Action.PEEK_CURRENT), int(Action.LOOKUP_PEEK_NEXT)})
 _log = logging.getLogger(__name__)
@@ -75,8 +76,26 @@ class Receiving:
         read.transactional = check is not None
         read.transaction = transaction
         self.handles.enter(handle, read)
+        return self._answer_of(read, handle, partial(self._read, request, meaning, handle, cursor, read))
+
+    def has(
+        self, request: StartReceive, handle: OpenHandle, message: StoredMessage, *, receives: bool
+    ) -> StartReceiveReply | Promise:
+        """Answer a read that found its message quickly, and whose request id is free."""
+        queue = handle.descriptor.queue
+        assert queue is not None  # the message is in it
+        read = _Read(self, request, handle, queue, receives)
+        self.handles.enter(handle, read)
         try:
-            self._read(request, meaning, handle, cursor, read)
+            return self._answer_of(read, handle, partial(read.has, message))
+        except MQError as error:
+            return _failed(error.code)
+
+    def _answer_of(
+        self, read: _Read, handle: OpenHandle, work: Callable[[], None]
+    ) -> StartReceiveReply | Promise:  # fmt: skip
+        try:
+            work()
         except BaseException:
             self.handles.give_back(handle, read)
             raise
@@ -172,7 +191,7 @@ class _Read(Request):
         self._seen = True
         if self.receives:
             self.lookup_id = message.lookup_id
-            if message.packet.size <= _SMALL:
+            if message.packet.size <= SMALL:
                 self.message = message
         promise, receiving, request = self._promise, self._receiving, self._request
         if promise is not None and promise.over:

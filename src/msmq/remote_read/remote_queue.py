@@ -8,10 +8,10 @@ is both halves at once: it acknowledges as soon as the message has been put toge
 from __future__ import annotations
 
 import logging
+import struct
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msmq.errors import (
@@ -22,61 +22,27 @@ from msmq.errors import (
     TransactionUsageError,
 )
 from msmq.remote_read import interface as idl
-from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action
+from msmq.remote_read.actions import INFINITE_MS, Action
 from msmq.remote_read.calling import call, check_status, error_of
-from msmq.rpc.status import RpcConnectionError, RpcError
-from msmq.wire.headers import USER_TH
-from msmq.wire.message import UserMessage
+from msmq.remote_read.one_section import whole_packet
+from msmq.remote_read.remote_message import WHOLE, Layouts, RemoteMessage, read_message
+from msmq.rpc.client import Awaiting
+from msmq.rpc.interface import Operation
+from msmq.rpc.status import RpcConnectionError, RpcFault
 from msmq.wire.queue_format import QueueFormat
-from msmq.wire.sections import join_sections
-from msmq.wire.trailers import MessagePacket, read_trailers
 
 if TYPE_CHECKING:
     from msmq.remote_read.session import Access, RemoteHost
 
-WHOLE: Final = 0xFFFFFFFF
-"""No limit to what is wanted of a body."""
-_USUAL_TRAILERS: Final = 1_024
+_START: Final = idl.R_START_RECEIVE
 _log = logging.getLogger(__name__)
-
-
-@dataclass(eq=False, slots=True)
-class RemoteMessage:
-    """A message as it was read. A body that was not wanted whole is zero bytes from ``body_read`` on."""
-
-    packet: UserMessage
-    arrival_time: int
-    lookup_id: int
-    body_read: int
-    data: bytes
-    """The packet, and the headers behind it."""
-
-    @property
-    def trailers(self) -> MessagePacket | None:
-        """The headers behind the packet; old systems send none."""
-        return MessagePacket.decode(self.data) if len(self.data) > self.packet.size else None
-
-    @property
-    def body(self) -> bytes:
-        return self.packet.body[: self.body_read]
-
-    @property
-    def label(self) -> str:
-        return self.packet.label
-
-    @property
-    def subqueue(self) -> str:
-        """The subqueue it lies in, if any."""
-        trailers = self.trailers
-        header = trailers.in_subqueue if trailers is not None else None
-        return header.subqueue if header is not None else ""
 
 
 class BodyTooLargeError(BufferOverflowError):
     """The body is longer than the caller has room for. ``partial`` has what fits; the message stays in its queue."""
 
     def __init__(self, partial: RemoteMessage) -> None:
-        super().__init__(f"The body has {partial.packet.properties.message_size} bytes.")
+        super().__init__(f"The body has {partial.body_size} bytes.")
         self.partial = partial
 
 
@@ -165,6 +131,7 @@ class RemoteQueue:
         """Requests whose start was not answered yet."""
         self.enlisted: set[bytes] = set()
         self._request_id = 0
+        self._layouts = Layouts()
 
     # --- peek and receive -------------------------------------------------------------------------------
 
@@ -194,9 +161,8 @@ class RemoteQueue:
         is back in its place. An acknowledgment that fails is logged and the message returned, as Windows does: it
         may come again. In a transaction the failure is the caller's."""
         request_id = self._next_request()
-        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
-        message = await self._locked(start, cursor, transaction)
-        if message.body_read < message.packet.properties.message_size:
+        message = await self._locked(action, lookup_id, cursor, timeout_s, request_id, max_body, transaction)
+        if message.body_read < message.body_size:
             await self.end(request_id, idl.RR_NACK, transactional=transaction is not None)
             raise BodyTooLargeError(message)
         try:
@@ -222,24 +188,25 @@ class RemoteQueue:
         request_id = self._next_request()
         if started is not None:
             started(request_id)
-        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
-        message = await self._locked(start, cursor, transaction)
+        message = await self._locked(action, lookup_id, cursor, timeout_s, request_id, max_body, transaction)
         return PendingMessage(message, self, request_id, transaction)
 
     async def _locked(
-        self, start: idl.StartReceive, cursor: RemoteCursor | None, transaction: bytes | None
+        self,
+        action: Action,
+        lookup_id: int,
+        cursor: RemoteCursor | None,
+        timeout_s: float | None,
+        request_id: int,
+        max_body: int,
+        transaction: bytes | None,
     ) -> RemoteMessage:
         """The first half of a receive. What makes no sense goes back."""
-        if start.ul_timeout or transaction is not None:
-            reply = await self._begin(start, cursor, transaction)
-        else:
-            reply = await call(self.host.client, idl.R_START_RECEIVE, start)
-            if reply.status:
-                check_status(reply.status)
+        stub = await self._begin(action, lookup_id, cursor, timeout_s, request_id, max_body, transaction)
         try:
-            return read_message(reply, start.dw_max_body_size)
+            return self.message_in(stub, max_body)
         except DecodeError as error:
-            await self.end(start.dw_request_id, idl.RR_NACK, transactional=transaction is not None)
+            await self.end(request_id, idl.RR_NACK, transactional=transaction is not None)
             raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
 
     async def read(
@@ -256,48 +223,51 @@ class RemoteQueue:
         request_id = self._next_request()
         if started is not None:
             started(request_id)
-        start = self._start(action, lookup_id, cursor, timeout_s, request_id, max_body)
-        reply = await self._begin(start, cursor, None)
+        stub = await self._begin(action, lookup_id, cursor, timeout_s, request_id, max_body, None)
         try:
-            return read_message(reply, max_body)
+            return self.message_in(stub, max_body)
         except DecodeError as error:
             raise MessageStorageFailedError(f"The message cannot be put together: {error}") from error
 
-    def peek_then(
-        self,
-        lookup_id: int,
-        action: Action,
-        deliver: Callable[[RemoteMessage | MQError], None],
-        *,
-        max_body: int = WHOLE,
-    ) -> None:
-        """One peek by lookup identifier whose result is delivered to a function, at the price of no task; see
-        `RpcClient.send`."""
-        name = idl.R_START_RECEIVE.name
-
-        def arrived(reply: idl.StartReceiveReply | RpcError) -> None:
-            try:
-                if isinstance(reply, RpcError):
-                    raise error_of(reply, name)
-                if reply.status:
-                    check_status(reply.status)
-                deliver(read_message(reply, max_body))
-            except DecodeError as error:
-                deliver(MessageStorageFailedError(f"The message cannot be put together: {error}"))
-            except MQError as error:
-                deliver(error)
-
-        start = self._start(action, lookup_id, None, 0, self._next_request(), max_body)
+    def begin_peek(self, lookup_id: int, action: Action, answer: Awaiting, max_body: int = WHOLE) -> None:
+        """One peek by lookup identifier whose answer, which `message_in` reads, is told to whoever awaits it; see
+        `RpcClient.begin`."""
+        stub = self._start_stub(action, lookup_id, 0, 0, self._next_request(), max_body)
         try:
-            self.host.client.send(idl.R_START_RECEIVE, start, arrived)
+            self.host.client.begin(_START, stub, answer)
         except RpcConnectionError as error:
-            deliver(error_of(error, name))
+            answer.set_exception(error)
+
+    def message_in(self, stub: bytes, max_body: int) -> RemoteMessage:
+        """The message in the answer of a start; DecodeError if it cannot be put together."""
+        client = self.host.client
+        ndr64 = client.ndr64(_START)
+        whole = whole_packet(stub, ndr64)
+        if whole is not None:
+            arrival_time, sequence_id, data = whole
+            return RemoteMessage(data, self._layouts.of(data), arrival_time, sequence_id, max_body)
+        try:
+            reply, _ = idl.StartReceiveReply.decode(stub, ndr64)
+        except DecodeError as error:
+            raise error_of(client.nonsense(_START, error), _START.name) from error
+        if reply.status:
+            check_status(reply.status)
+        return read_message(reply, max_body)
 
     def _next_request(self) -> int:
         self._request_id = self._request_id % 0xFFFFFFFF + 1
         return self._request_id
 
-    def _start(
+    def _start_stub(
+        self, action: Action, lookup_id: int, cursor: int, timeout_ms: int, request_id: int, max_body: int
+    ) -> bytes:
+        values = (self.handle, lookup_id, cursor, action, timeout_ms, request_id, max_body, WHOLE)
+        try:
+            return idl.start_receive_stub(*values)
+        except struct.error:
+            return idl.StartReceive(*values).encode()  # which says what is wrong
+
+    async def _begin(
         self,
         action: Action,
         lookup_id: int,
@@ -305,55 +275,47 @@ class RemoteQueue:
         timeout_s: float | None,
         request_id: int,
         max_body: int,
-    ) -> idl.StartReceive:
+        transaction: bytes | None,
+    ) -> bytes:
+        """R_StartReceive, or its counterpart of transactions; gives the stub of the answer."""
         timeout_ms = INFINITE_MS if timeout_s is None else min(int(timeout_s * 1000), INFINITE_MS - 1)
-        return idl.StartReceive(
-            self.handle,
-            lookup_id,
-            cursor.handle if cursor is not None else 0,
-            action,
-            timeout_ms,
-            request_id,
-            max_body,
-            WHOLE,
-        )
-
-    async def _begin(
-        self, start: idl.StartReceive, cursor: RemoteCursor | None, transaction: bytes | None
-    ) -> idl.StartReceiveReply:
-        waits = bool(start.ul_timeout)
-        request_id = start.dw_request_id
-        if waits:
+        cursor_handle = cursor.handle if cursor is not None else 0
+        operation: Operation[Any, idl.StartReceiveReply] = _START
+        if transaction is None:
+            stub = self._start_stub(action, lookup_id, cursor_handle, timeout_ms, request_id, max_body)
+        else:
+            operation = idl.R_START_TRANSACTIONAL_RECEIVE
+            stub = idl.StartTransactionalReceive(
+                self.handle, lookup_id, cursor_handle, action, timeout_ms, request_id, max_body, WHOLE, transaction
+            ).encode()  # fmt: skip
+        if timeout_ms:
             self.waiting.add(request_id)
             if cursor is not None:
                 cursor.requests.add(request_id)
         try:
-            if transaction is None:
-                reply = await call(self.host.client, idl.R_START_RECEIVE, start)
-            else:
-                reply = await call(
-                    self.host.client,
-                    idl.R_START_TRANSACTIONAL_RECEIVE,
-                    idl.StartTransactionalReceive(
-                        start.ph_context, start.lookup_id, start.h_cursor, start.ul_action, start.ul_timeout,
-                        request_id, start.dw_max_body_size, start.dw_max_compound_message_size, transaction,
-                    ),
-                )  # fmt: skip
+            return await self.host.client.call_stub(operation, stub)
+        except (RpcFault, RpcConnectionError) as error:
+            raise error_of(error, operation.name) from error
         finally:
-            if waits:
+            if timeout_ms:
                 self.waiting.discard(request_id)
                 if cursor is not None:
                     cursor.requests.discard(request_id)
-        if reply.status:
-            check_status(reply.status)
-        return reply
 
     async def end(self, request_id: int, ack: int, *, transactional: bool = False) -> None:
         """R_EndReceive, or its counterpart of transactions."""
         operation = idl.R_END_TRANSACTIONAL_RECEIVE if transactional else idl.R_END_RECEIVE
-        reply = await call(self.host.client, operation, idl.EndReceive(self.handle, ack, request_id))
-        if reply.status:
-            check_status(reply.status)
+        client = self.host.client
+        try:
+            stub = await client.call_stub(operation, idl.end_receive_stub(self.handle, ack, request_id))
+            if stub == idl.OK_STUB:
+                return
+            reply, _ = idl.Status.decode(stub)
+        except DecodeError as error:
+            raise error_of(client.nonsense(operation, error), operation.name) from error
+        except (RpcFault, RpcConnectionError) as error:
+            raise error_of(error, operation.name) from error
+        check_status(reply.status)
 
     async def cancel(self, request_id: int) -> None:
         """End a read that waits (3.2.4.11); it answers MQ_ERROR_OPERATION_CANCELLED."""
@@ -429,32 +391,3 @@ class RemoteQueue:
             await self.close_cursor(cursor)
         reply = await call(self.host.client, idl.R_CLOSE_QUEUE, idl.OnHandle(self.handle))
         check_status(reply.status)
-
-
-def read_message(reply: idl.StartReceiveReply, max_body: int = WHOLE) -> RemoteMessage:
-    """Put a message together from its sections; DecodeError if that cannot be done."""
-    data = join_sections(reply.pp_packet_sections or ())
-    packet = UserMessage.decode(data, trailing=True)
-    size = packet.size
-    if len(data) > size:
-        _check_trailers(data[size:])
-    body_read = packet.properties.message_size
-    if body_read > max_body:
-        body_read = max_body
-    lookup_id = full_lookup_id(packet, reply.p_sequence_id)
-    return RemoteMessage(packet, reply.pdw_arrive_time, lookup_id, body_read, data)
-
-
-_sound_trailers = lru_cache(maxsize=64)(read_trailers)
-
-
-def _check_trailers(trailers: bytes) -> None:
-    """Nearly all messages of one sender have the same; what is unusually long is not remembered."""
-    (_sound_trailers if len(trailers) <= _USUAL_TRAILERS else read_trailers)(trailers)
-
-
-def full_lookup_id(packet: UserMessage, sequence_id: int) -> int:
-    """The whole lookup identifier. Its highest byte is not sent: 7 less the priority, and 0 for a message of a
-    transaction (MS-MQDMPR 3.1.7.1.9, ruling RR5)."""
-    lane = 0 if packet.user.flags & USER_TH else 7 - (packet.base.flags & 7)
-    return lane << 56 | sequence_id & SEQUENCE_MASK

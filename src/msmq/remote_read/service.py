@@ -38,6 +38,7 @@ from msmq.remote_read.enlisting import TransactionManager
 from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.packing import operation_on, subqueue_name
 from msmq.remote_read.policy import Policy
+from msmq.remote_read.quick import QuickReads
 from msmq.remote_read.receiving import MQ_OK, STATUS_INVALID_HANDLE, Receiving
 from msmq.rpc.interface import Answer, Call, Handler, Promise
 from msmq.rpc.ndr import NULL_HANDLE, Parameters
@@ -97,10 +98,11 @@ class RemoteReadService:
         """Who is asked when a client wants us in its transaction."""
         self._internal_transactions = internal_transactions
         self._receiving = Receiving(host.manager, self.handles, host.when_durable)
+        self.quick = QuickReads(self._receiving, self._once_durable)
 
     def register(self, server: RpcServer) -> None:
         """Serve on ``server``. Anybody may connect; what a caller must have shown is asked when a queue is opened."""
-        server.register(idl.REMOTE_READ, self.methods)
+        server.register(idl.REMOTE_READ, self.methods, quick={7: self.quick.start, 9: self.quick.end})
 
     @property
     def methods(self) -> dict[int, Handler]:

@@ -135,13 +135,21 @@ class _Incoming:
         self.refused = False
 
 
-class _Executing:
-    __slots__ = ("cancels", "context_id", "security")
+class _Executing(NamedTuple):
+    """A call that is to be answered."""
 
-    def __init__(self, context_id: int, security: SecurityContext | None) -> None:
-        self.context_id = context_id
-        self.security = security
-        self.cancels = 0
+    context_id: int
+    security: SecurityContext | None
+    cancels: int = 0
+
+
+class _Open(NamedTuple):
+    """Under this presentation context a call was made that needs no verifier, and so may be all that follow."""
+
+    context: PresentationContext
+    executing: _Executing
+    """What is kept of each of them."""
+    max_calls: int
 
 
 class _BrokenError(Exception):
@@ -169,8 +177,8 @@ class ServerConnection(Channel):
         self._authentication = authentication or Authentication()
         self._secondary_address = secondary_address
         self._contexts: dict[int, PresentationContext] = {}
-        self._open: dict[int, PresentationContext] = {}
-        """Those under which anybody may call, as far as somebody nobody knows has called already."""
+        self._open: dict[int, _Open] = {}
+        """Those under which callers without verifiers may call, until something is to be proven again."""
         self._longest_plain = min(limits.max_fragment, limits.max_unknown_stub, limits.max_partial)
         self._incoming: dict[int, _Incoming] = {}
         self._partial_bytes = 0
@@ -354,6 +362,7 @@ class ServerConnection(Channel):
         trailer = fragment.trailer
         if trailer is None:
             return None, b""
+        self._open.clear()
         security = self._security.get(trailer.auth_context_id)
         answer = SecTrailer(trailer.auth_type, trailer.auth_level, 0, 0, trailer.auth_context_id)
         try:
@@ -395,6 +404,7 @@ class ServerConnection(Channel):
             raise _BrokenError("an auth3 without a handshake")
         if (trailer.auth_type, trailer.auth_level) != (security.auth_type, security.level):
             raise _BrokenError("an auth3 of another provider or level than the handshake began with")
+        self._open.clear()
         if not security.established and not security.failed:
             try:
                 security.step(fragment.auth_value)
@@ -414,25 +424,29 @@ class ServerConnection(Channel):
     # --- calls ------------------------------------------------------------------------------------------
 
     def _take_plain(self, data: bytes, offset: int) -> int:
-        """A request in one PDU of a caller that nobody knows. Whatever there is to object to goes the long way."""
-        length, auth_length, call_id, _, context_id, opnum = read_plain(data, offset)
-        executing = self._executing
-        context = self._open.get(context_id)
-        if (
-            context is None
-            or auth_length
-            or not PLAIN_SIZE <= length <= self._longest_plain
-            or length > len(data) - offset
-            or self._security
-            or self._incoming
-            or call_id in executing
-            or len(executing) >= self._limits.max_unknown_calls
-        ):
-            return 0
-        executing[call_id] = _Executing(context_id, None)
-        stub = data[offset + PLAIN_SIZE : offset + length]
-        self._events.append(_call_arrived((call_id, context, opnum, None, stub, None)))
-        return length
+        """Requests in one PDU each that nobody signs. Whatever there is to object to goes the long way."""
+        if self._incoming:
+            return offset
+        plain, longest, end, opened = self._plain, self._longest_plain, len(data), self._open
+        executing, events = self._executing, self._events
+        while end - offset >= PLAIN_SIZE and data.startswith(plain, offset):
+            length, auth_length, call_id, _, context_id, opnum = read_plain(data, offset)
+            behind = offset + length
+            known = opened.get(context_id)
+            if (
+                known is None
+                or auth_length
+                or not PLAIN_SIZE <= length <= longest
+                or behind > end
+                or call_id in executing
+                or len(executing) >= known.max_calls
+            ):
+                break
+            context, executing[call_id], _ = known
+            stub = data[offset + PLAIN_SIZE : behind]
+            events.append(_call_arrived((call_id, context, opnum, None, stub, known.executing.security)))
+            offset = behind
+        return offset
 
     def _request(self, fragment: Fragment) -> None:
         call_id = fragment.header.call_id
@@ -510,9 +524,12 @@ class ServerConnection(Channel):
             return
         self._partial_bytes -= len(incoming.stub)
         head = incoming.head
-        if incoming.security is None:
-            self._open[head.p_cont_id] = self._contexts[head.p_cont_id]
-        self._executing[call_id] = _Executing(head.p_cont_id, incoming.security)
+        security, limits = incoming.security, self._limits
+        executing = self._executing[call_id] = _Executing(head.p_cont_id, security)
+        # Who calls without a verifier is whoever is the only one here, or nobody (see `_security_of`).
+        if len(self._security) == (security is not None) and not (security is not None and security.signs):
+            most = limits.max_unknown_calls if security is None else limits.max_calls
+            self._open[head.p_cont_id] = _Open(self._contexts[head.p_cont_id], executing, most)
         self._events.append(
             CallArrived(
                 call_id,
@@ -528,7 +545,7 @@ class ServerConnection(Channel):
         call_id = fragment.header.call_id
         executing = self._executing.get(call_id)
         if executing is not None:
-            executing.cancels = min(executing.cancels + 1, 255)
+            self._executing[call_id] = executing._replace(cancels=min(executing.cancels + 1, 255))
             self._events.append(CallCancelled(call_id))
 
     def _orphan(self, fragment: Fragment) -> None:
@@ -544,7 +561,7 @@ class ServerConnection(Channel):
         executing = self._executing.pop(call_id, None)
         if executing is None:
             return
-        security, context_id, cancels = executing.security, executing.context_id, executing.cancels
+        context_id, security, cancels = executing
         if not (
             (security is None or not security.signs)
             # Windows answers with the low byte of the number alone, so that is what every client copes with.

@@ -75,10 +75,9 @@ class Channel:
             data = self._buffer + data
         plain, offset, end = self._plain, 0, len(data)
         while end - offset >= CommonHeader.SIZE:
-            if data.startswith(plain, offset) and end - offset >= PLAIN_SIZE:
-                size = self._take_plain(data, offset)
-                if size:
-                    offset += size
+            if data.startswith(plain, offset):
+                before, offset = offset, self._take_plain(data, offset)
+                if offset > before:
                     continue
             fragment = read_fragment(data, offset, self._limits.max_fragment)
             if fragment is None:
@@ -88,8 +87,8 @@ class Channel:
         self._buffer = data[offset:]
 
     def _take_plain(self, data: bytes, offset: int) -> int:
-        """Take the plain PDU (see `msmq.rpc.pdu`) at ``offset`` and give its size; 0 has it go the long way, if it is
-        whole and as soon as it is."""
+        """Take the plain PDUs (see `msmq.rpc.pdu`) that begin at ``offset`` and give where they end. The next one goes
+        the long way, if it is whole and as soon as it is."""
         raise NotImplementedError
 
     def _receive(self, fragment: Fragment) -> None:

@@ -14,9 +14,8 @@ later one: making a new connection is the caller's decision, who knows what may 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from msmq.errors import DecodeError
 from msmq.rpc.channel import Limits
@@ -46,13 +45,24 @@ CLIENT_LIMITS: Final = Limits(max_stub=16 << 20, max_partial=64 << 20)
 _SECURITY_CONTEXT_ID: Final = 1
 
 
+class Awaiting(Protocol):
+    """Who is told what became of a call: a future, or whoever acts in the very turn of the loop that brings it."""
+
+    def done(self) -> bool:
+        """Whether it does not matter any more."""
+
+    def set_result(self, stub: bytes, /) -> None: ...
+
+    def set_exception(self, error: RpcError, /) -> None: ...
+
+
 class RpcClient:
     """A connection to a server. Made by `connect`."""
 
     def __init__(self, machine: ClientConnection) -> None:
         self._machine = machine
         self._transport: asyncio.Transport | None = None
-        self._calls: dict[int, asyncio.Future[bytes] | _Delivery] = {}
+        self._calls: dict[int, Awaiting] = {}
         self._binding: asyncio.Future[Bound] | None = None
         self._bound: dict[Syntax, Bound] = {}
         self._contexts: dict[Operation[Any, Any], Bound] = {}
@@ -152,51 +162,56 @@ class RpcClient:
         self, operation: Operation[Q, R], request: Q, *, object_uuid: bytes | None = None
     ) -> R:  # fmt: skip
         """Make one call of a bound interface and wait for its answer; a fault raises RpcFault."""
+        stub = request.encode(self._contexts[operation].ndr64)
+        data = await self.call_stub(operation, stub, object_uuid=object_uuid)
+        try:
+            return operation.response.decode(data, self._contexts[operation].ndr64)[0]
+        except DecodeError as error:
+            raise self.nonsense(operation, error) from error
+
+    async def call_stub(
+        self, operation: Operation[Q, R], stub: bytes, *, object_uuid: bytes | None = None
+    ) -> bytes:  # fmt: skip
+        """The same for who marshals by himself."""
         if not self._writable.is_set():
             await self._writable.wait()
         answer: asyncio.Future[bytes] = self._loop.create_future()
-        call_id = self._begin(operation, request, answer, object_uuid)
+        call_id = self.begin(operation, stub, answer, object_uuid)
         try:
-            data = await answer
+            return await answer
         except asyncio.CancelledError:
+            self._calls.pop(call_id, None)
             self._machine.orphan(call_id)
             self._flush()
             raise
-        finally:
-            self._calls.pop(call_id, None)
-        return self._decoded(operation, data)
 
-    def send(self, operation: Operation[Q, R], request: Q, deliver: Callable[[R | RpcError], None]) -> None:
-        """Make one call and have its answer, or what became of it, delivered to a function in the very turn of the
-        loop that brings it. For many short calls whose number the caller bounds: this costs no task, and does not
-        wait for the server to read."""
-        delivery = _Delivery(self, operation, deliver)
-        delivery.call_id = self._begin(operation, request, delivery, None)
-
-    def _begin(
-        self,
-        operation: Operation[Q, R],
-        request: Q,
-        answer: asyncio.Future[bytes] | _Delivery,
-        object_uuid: bytes | None,
-    ) -> int:
-        bound = self._contexts[operation]
-        assert bound.context_id is not None
+    def begin(
+        self, operation: Operation[Q, R], stub: bytes, answer: Awaiting, object_uuid: bytes | None = None
+    ) -> int:  # fmt: skip
+        """Make one call and have its answer, or what became of it, told to ``answer``. For many short calls whose
+        number the caller bounds: this costs no task, and does not wait for the server to read."""
         if self._broken is not None:
             raise RpcConnectionError(str(self._broken))
-        stub = request.encode(bound.ndr64)
+        bound = self._contexts[operation]
+        assert bound.context_id is not None
+        calls = self._calls
         call_id = self._machine.call(bound.context_id, operation.opnum, stub, object_uuid)
-        self._calls[call_id] = answer
+        calls[call_id] = answer
         if not self._flushing:
-            self._flush_soon()
+            if len(calls) == 1:  # nobody else is at work: others will hardly come in this turn
+                self._flush()
+            else:
+                self._flush_soon()
         return call_id
 
-    def _decoded(self, operation: Operation[Q, R], stub: bytes) -> R:
-        try:
-            return operation.response.decode(stub, self._contexts[operation].ndr64)[0]
-        except DecodeError as error:
-            self.abort()
-            raise RpcConnectionError(f"the answer of {operation.name} makes no sense: {error}") from error
+    def ndr64(self, operation: Operation[Q, R]) -> bool:
+        """How the stubs of an operation are marshalled on this connection."""
+        return self._contexts[operation].ndr64
+
+    def nonsense(self, operation: Operation[Q, R], error: DecodeError) -> RpcConnectionError:
+        """Who cannot read an answer ends the connection, and raises this."""
+        self.abort()
+        return RpcConnectionError(f"the answer of {operation.name} makes no sense: {error}")
 
     def cancel_calls(self) -> None:
         """Ask for an early answer to every call that waits (co_cancel)."""
@@ -240,11 +255,13 @@ class RpcClient:
             transport.close()
 
     def received(self, data: bytes) -> None:
+        calls = self._calls
+        self._flushing = True  # below, with everything that is called for meanwhile
         for event in self._machine.receive_data(data):
             if type(event) is ResponseArrived:
-                answer = self._calls.get(event.call_id)
+                answer = calls.pop(event[0], None)
                 if answer is not None and not answer.done():
-                    answer.set_result(event.stub)
+                    answer.set_result(event[1])
             else:
                 self._handle(event)
         self._flush()
@@ -252,7 +269,7 @@ class RpcClient:
     def _handle(self, event: Event) -> None:
         match event:
             case FaultArrived(call_id, status, did_not_execute):
-                _fail(self._calls.get(call_id), RpcFault(status, did_not_execute))
+                _fail(self._calls.pop(call_id, None), RpcFault(status, did_not_execute))
             case Bound():
                 _settle(self._binding, event)
             case BindRefused(reason):
@@ -266,7 +283,9 @@ class RpcClient:
         if self._broken is None:
             self._broken = RpcConnectionError(reason)
         _fail(self._binding, RpcConnectionError(reason))
-        for answer in list(self._calls.values()):
+        answers = list(self._calls.values())
+        self._calls.clear()
+        for answer in answers:
             _fail(answer, RpcConnectionError(reason))
 
     def made(self, transport: asyncio.Transport) -> None:
@@ -285,36 +304,6 @@ class RpcClient:
             self._writable.clear()
 
 
-class _Delivery:
-    """Stands where the future of a call does, and hands its answer on at once."""
-
-    __slots__ = ("_client", "_deliver", "_operation", "call_id")
-
-    def __init__(
-        self, client: RpcClient, operation: Operation[Any, Any], deliver: Callable[[Any], None]
-    ) -> None:
-        self._client = client
-        self._operation = operation
-        self._deliver = deliver
-        self.call_id = 0
-
-    def done(self) -> bool:
-        return self.call_id not in self._client._calls
-
-    def set_result(self, stub: bytes) -> None:
-        del self._client._calls[self.call_id]
-        try:
-            answer = self._client._decoded(self._operation, stub)
-        except RpcConnectionError as error:
-            self._deliver(error)
-        else:
-            self._deliver(answer)
-
-    def set_exception(self, error: Exception) -> None:
-        del self._client._calls[self.call_id]
-        self._deliver(error)
-
-
 T = TypeVar("T")
 
 
@@ -323,7 +312,7 @@ def _settle(future: asyncio.Future[T] | None, value: T) -> None:
         future.set_result(value)
 
 
-def _fail(future: asyncio.Future[T] | _Delivery | None, error: Exception) -> None:
+def _fail(future: asyncio.Future[T] | Awaiting | None, error: RpcError) -> None:
     if future is not None and not future.done():
         future.set_exception(error)
 

@@ -254,23 +254,25 @@ class ClientConnection(Channel):
         self._events.append(ConnectionClosed(reason))
 
     def _take_plain(self, data: bytes, offset: int) -> int:
-        """An answer in one PDU where nothing is signed. Whatever is amiss goes the long way."""
-        length, auth_length, call_id, _, _, _ = read_plain(data, offset)
-        limits = self._limits
-        if (
-            auth_length
-            or not PLAIN_SIZE <= length <= limits.max_fragment
-            or length > len(data) - offset
-            or length > limits.max_stub
-            or self._received + length > limits.max_partial
-            or (self._mine is not None and self._mine.signs)
-            or self._waiting.get(call_id, _NONE) is not None
-            or self.state is not State.BOUND
-        ):
-            return 0
-        del self._waiting[call_id]
-        self._events.append(_response_arrived((call_id, data[offset + PLAIN_SIZE : offset + length])))
-        return length
+        """Answers in one PDU each where nothing is signed. Whatever is amiss goes the long way."""
+        if self.state is not State.BOUND or (self._mine is not None and self._mine.signs):
+            return offset
+        limits, plain, waiting, events, end = self._limits, self._plain, self._waiting, self._events, len(data)
+        longest = min(limits.max_fragment, limits.max_stub, limits.max_partial - self._received)
+        while end - offset >= PLAIN_SIZE and data.startswith(plain, offset):
+            length, auth_length, call_id, _, _, _ = read_plain(data, offset)
+            behind = offset + length
+            if (
+                auth_length
+                or not PLAIN_SIZE <= length <= longest
+                or behind > end
+                or waiting.get(call_id, _NONE) is not None
+            ):
+                break
+            del waiting[call_id]
+            events.append(_response_arrived((call_id, data[offset + PLAIN_SIZE : behind])))
+            offset = behind
+        return offset
 
     def _receive(self, fragment: Fragment) -> None:
         try:

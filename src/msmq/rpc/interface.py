@@ -150,3 +150,6 @@ class Call:
 
 Answer = Parameters | Promise | Awaitable[Parameters]
 Handler = Callable[[Call, Any], Answer]
+Quick = Callable[[Call, bytes], bytes | Parameters | Promise | None]
+"""A quick way for the usual form of an operation: from stub to stub, or to an answer. None, without having done anything,
+has the handler asked. The same `Call` is given for many calls."""

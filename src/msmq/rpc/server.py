@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from msmq.errors import DecodeError, MQError
 from msmq.rpc.acceptor import (
@@ -33,7 +33,7 @@ from msmq.rpc.acceptor import (
 )
 from msmq.rpc.association import AssociationGroup, AssociationGroups
 from msmq.rpc.channel import Limits
-from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
+from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise, Quick
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
 from msmq.rpc.security import Authentication, AuthenticationError, SecurityContext
@@ -81,6 +81,7 @@ class _Registration:
     interface: Interface
     handlers: Mapping[int, Handler]
     minimum: AuthLevel
+    quick: Mapping[int, Quick]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,16 @@ class _Method:
     interface: Interface
     operation: Operation[Any, Any]
     handler: Handler
+    quick: Quick | None
+
+
+class _Ready(NamedTuple):
+    """An operation with a quick way, and what all calls of it by one caller have in common."""
+
+    security: SecurityContext | None
+    method: _Method
+    quick: Quick
+    call: Call
 
 
 class RpcServer:
@@ -115,12 +126,20 @@ class RpcServer:
     # --- interfaces -------------------------------------------------------------------------------------
 
     def register(
-        self, interface: Interface, handlers: Mapping[int, Handler], minimum: AuthLevel = AuthLevel.NONE
+        self,
+        interface: Interface,
+        handlers: Mapping[int, Handler],
+        minimum: AuthLevel = AuthLevel.NONE,
+        quick: Mapping[int, Quick] | None = None,
     ) -> None:
         """Serve ``interface``; calls below the ``minimum`` level are denied. An operation that is declared and has
-        no handler is out of range for the client."""
-        self._registered[interface.syntax] = _Registration(interface, dict(handlers), minimum)
+        no handler is out of range for the client. Those in ``quick`` are tried in their quick way first."""
+        self._registered[interface.syntax] = _Registration(
+            interface, dict(handlers), minimum, dict(quick or {})
+        )
         self._methods.clear()
+        for connection in self._connections:
+            connection.ready.clear()
 
     @property
     def interfaces(self) -> list[Interface]:
@@ -150,7 +169,8 @@ class RpcServer:
         handler = found.handlers.get(opnum) if found is not None else None
         if found is None or operation is None or handler is None:
             return None
-        method = self._methods[syntax, opnum] = _Method(found.interface, operation, handler)
+        method = _Method(found.interface, operation, handler, found.quick.get(opnum))
+        self._methods[syntax, opnum] = method
         return method
 
     # --- life -------------------------------------------------------------------------------------------
@@ -252,6 +272,8 @@ class _Connection(asyncio.Protocol):
         self._flushing = False
         self.tasks: set[asyncio.Task[Parameters]] = set()
         """Calls that wait as tasks."""
+        self.ready: dict[tuple[int, int], _Ready] = {}
+        """Operations with a quick way that were called already, by presentation context and opnum."""
         self.group: AssociationGroup | None = None
         self.peer = self.local = ""
 
@@ -392,24 +414,48 @@ class _Connection(asyncio.Protocol):
         machine = self._machine
         assert machine is not None
         try:
-            method = self._server.method(arrived.context.interface, arrived.opnum)
-            if method is None:
-                raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
-            try:
-                request, end = method.operation.request.decode(arrived.stub, arrived.context.ndr64)
-            except DecodeError as error:
-                _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
-                raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
-            if end < len(arrived.stub):
-                self._check_trailer(arrived, end)
-            call = self._call(method, arrived)
-            answer = method.handler(call, request)
-            if isinstance(answer, Parameters):
-                machine.respond(arrived.call_id, answer.encode(call.ndr64))
+            ready = self.ready.get((arrived.context.context_id, arrived.opnum))
+            if ready is None or ready.security is not security or arrived.object is not None:
+                self._ask(arrived)
+                return
+            answer = ready.quick(ready.call, arrived.stub)
+            if type(answer) is bytes:
+                machine.respond(arrived.call_id, answer)
+            elif answer is None:
+                self._ask(arrived)
             else:
-                self._wait(arrived, call, answer)
+                assert not isinstance(answer, bytes)
+                self._take_answer(arrived, self._call(ready.method, arrived), answer)
         except Exception as error:
             self._fail(arrived, error)
+
+    def _ask(self, arrived: CallArrived) -> None:
+        """Ask the handler of a call."""
+        method = self._server.method(arrived.context.interface, arrived.opnum)
+        if method is None:
+            raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
+        try:
+            request, end = method.operation.request.decode(arrived.stub, arrived.context.ndr64)
+        except DecodeError as error:
+            _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
+            raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
+        if end < len(arrived.stub):
+            self._check_trailer(arrived, end)
+        call = self._call(method, arrived)
+        self._take_answer(arrived, call, method.handler(call, request))
+        if method.quick is not None and arrived.object is None:
+            common = self._call(method, arrived)
+            self.ready[arrived.context.context_id, arrived.opnum] = _Ready(
+                arrived.security, method, method.quick, common
+            )
+
+    def _take_answer(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
+        if isinstance(answer, Parameters):
+            machine = self._machine
+            assert machine is not None
+            machine.respond(arrived.call_id, answer.encode(call.ndr64))
+        else:
+            self._wait(arrived, call, answer)
 
     def _hold(self, security: SecurityContext, arrived: CallArrived) -> None:
         """Have a call wait until it is known who calls."""

@@ -77,15 +77,21 @@ def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None
     message came from. The stored message stays as it is. The two fields take the bytes 12 to 16 and 32 to 48 of the
     packet.
     """
+    return b"".join(remotely_read_parts(message, source))
+
+
+def remotely_read_parts(
+    message: UserMessage, source: IPv4Address | IPv6Address | None = None
+) -> tuple[bytes, ...]:  # fmt: skip
+    """The same in parts, for who puts something in front of it and behind it; they are as long together as the
+    message."""
     data, user = message.data, message.user
     expiry = message.base.time_to_reach_queue_s
     if expiry != INFINITE:
         expiry = expiry_time(message)
     if user.flags & _DESTINATION_REFERENCE != _DIRECT:
-        return b"".join((data[:12], expiry.to_bytes(4, "little"), data[16:]))
-    return b"".join(
-        (data[:12], expiry.to_bytes(4, "little"), data[16:32], _source_address(source), data[48:])
-    )
+        return data[:12], expiry.to_bytes(4, "little"), data[16:]
+    return data[:12], expiry.to_bytes(4, "little"), data[16:32], _source_address(source), data[48:]
 
 
 @lru_cache(maxsize=256)

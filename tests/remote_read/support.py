@@ -10,7 +10,10 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import pytest
+
 from msmq.manager.coordinator import Coordinator
+from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.remote_read import interface as idl
@@ -47,6 +50,11 @@ SHARING_VIOLATION, ILLEGAL_CURSOR_ACTION = 0xC00E0009, 0xC00E001C
 STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_INVALID_PARAMETER = 0xC0000008, 0xC0000022, 0xC000000D
 MISMATCH, BAD_STUB, OP_RANGE = 0x1C00001A, 0x6F7, 0x1C010002
 SEVERITY = 0x80000000
+
+NO_TRANSACTION = bytes(16)
+BOTH = pytest.mark.parametrize(
+    "uow", [None, NO_TRANSACTION], ids=["R_StartReceive", "R_StartTransactionalReceive"]
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -150,6 +158,11 @@ class Served:
         credentials = Credentials(user, PASSWORD, AuthType.NTLM, level) if user is not None else None
         client = await RpcClient.connect(HOST, self.port, idl.REMOTE_READ, credentials, **options)
         return Peer(client)
+
+
+def state_of(served: Served, number: int = 0) -> PositionState:
+    """The state of a message of the usual queue."""
+    return list(served.host.find().positions)[number].state
 
 
 @asynccontextmanager

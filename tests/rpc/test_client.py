@@ -22,7 +22,7 @@ from msmq.rpc.pdu import (
     build,
 )
 from msmq.rpc.security import Credentials
-from msmq.rpc.status import RpcBindError, RpcConnectionError, RpcFault
+from msmq.rpc.status import RpcBindError, RpcConnectionError, RpcError, RpcFault
 from msmq.rpc.syntaxes import NDR, feature_syntax
 from tests.rpc.echo import ECHO, ECHOES, FAIL, RELEASE, WAIT, Data, Number
 from tests.rpc.machines import take_fragments
@@ -147,33 +147,51 @@ def test_a_bind_with_features_is_answered_for_each_context() -> None:
     asyncio.run(asyncio.wait_for(run(), 60))
 
 
-def test_answers_that_are_delivered() -> None:
+class Told:
+    """Is told what became of calls, in the turn of the loop that brings it."""
+
+    def __init__(self, got: list[bytes | RpcError]) -> None:
+        self.got = got
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, stub: bytes, /) -> None:
+        self.got.append(stub)
+
+    def set_exception(self, error: RpcError, /) -> None:
+        self.got.append(error)
+
+
+def test_answers_that_are_told() -> None:
     """Without a task: in the order of the answers, faults and a lost connection among them."""
 
     async def use() -> None:
-        got: list[object] = []
+        got: list[bytes | RpcError] = []
+        told = Told(got)
         async with serving() as running:
             client = await RpcClient.connect(HOST, running.port, ECHOES)
-            for number in range(3):
-                client.send(ECHO, Data(1, bytes((number,))), got.append)
+            stubs = [Data(1, bytes((number,))).encode() for number in range(3)]
+            for stub in stubs:
+                client.begin(ECHO, stub, told)
             await eventually(lambda: len(got) == 3)
-            assert got == [Data(1, bytes((number,))) for number in range(3)]
-            client.send(FAIL, Nothing(), got.append)
+            assert got == stubs
+            client.begin(FAIL, Nothing().encode(), told)
             await eventually(lambda: len(got) == 4)
             assert isinstance(got[3], RpcFault)
-            client.send(WAIT, Number(5), got.append)
+            client.begin(WAIT, Number(5).encode(), told)
             await eventually(lambda: 5 in running.echoes.waiting)
             client.abort()
             await eventually(lambda: len(got) == 5)
             assert isinstance(got[4], RpcConnectionError)
             with pytest.raises(RpcConnectionError):
-                client.send(ECHO, Data(0, b""), got.append)
+                client.begin(ECHO, stubs[0], told)
             assert len(got) == 5
 
     asyncio.run(asyncio.wait_for(use(), 60))
 
 
-def test_a_delivered_answer_that_makes_no_sense() -> None:
+def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await pdu(reader)
         writer.write(ack())
@@ -182,10 +200,9 @@ def test_a_delivered_answer_that_makes_no_sense() -> None:
         await reader.read()
 
     async def use(port: int) -> None:
-        got: list[object] = []
         client = await RpcClient.connect(HOST, port, ECHOES)
-        client.send(ECHO, Data(0, b""), got.append)
+        with pytest.raises(RpcConnectionError, match="makes no sense"):
+            await client.call(ECHO, Data(0, b""))
         await client.closed
-        assert [type(error) for error in got] == [RpcConnectionError]
 
     asyncio.run(against(answer, use))

@@ -133,12 +133,15 @@ class Handles:
 
     # --- requests ---------------------------------------------------------------------------------------
 
+    def has_room(self, handle: OpenHandle, request_id: int) -> bool:
+        """Whether a request with this id may be put on the table."""
+        return request_id not in handle.requests and len(handle.requests) < MAX_REQUESTS
+
     def enter(self, handle: OpenHandle, request: Request) -> None:
         """Put a request on the table; one whose id is taken is refused."""
-        requests = handle.requests
-        if request.request_id in requests or len(requests) >= MAX_REQUESTS:
+        if not self.has_room(handle, request.request_id):
             raise InvalidParameterError("This request id is in use, or too many requests are under way.")
-        requests[request.request_id] = request
+        handle.requests[request.request_id] = request
 
     def start_cleanup(self, handle: OpenHandle, request: Request) -> None:
         """Start Pending Request Cleanup Timer: the answer leaves now, so the client's time begins. All have the same

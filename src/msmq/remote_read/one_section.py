@@ -69,7 +69,9 @@ def whole_packet(stub: bytes, ndr64: bool) -> tuple[int, int, bytes] | None:
     end = len(stub) - _STATUS.size
     if end < start or stub[end:] != _OK:
         return None
-    arrival, sequence, count, first, elements, kind, size_alloc, size, second, octets = front.unpack_from(stub)
+    arrival, sequence, count, first, elements, kind, size_alloc, size, second, octets = front.unpack_from(
+        stub
+    )
     if (
         kind != _FULL_PACKET or size_alloc != size or octets != size or count != 1 or elements != 1
         or not first or not second or start + size + (-size & 3) != end

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from msmq.errors import MQError
+from msmq.errors import DecodeError, MQError
 from msmq.manager.positions import START
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import SEQUENCE_MASK, Action
-from msmq.remote_read.handles import MAX_REQUESTS, Request
+from msmq.remote_read.handles import Request
 from msmq.remote_read.one_section import write_whole_packet
 from msmq.remote_read.packing import has_past, usual_parts
 from msmq.remote_read.receiving import SMALL, Receiving
@@ -58,13 +58,10 @@ class QuickReads:
         receives = action == _RECEIVE
         try:
             handle = self._handles.find(call, context)
-            requests, descriptor = handle.requests, handle.descriptor
-            if request_id in requests or len(requests) >= MAX_REQUESTS:
+            if not self._handles.has_room(handle, request_id):
                 return None
-            if receives:
-                message = self._prompt.begin(descriptor)
-            else:
-                message = self._prompt.peek(descriptor, lookup_id or START)
+            descriptor, prompt = handle.descriptor, self._prompt
+            message = prompt.begin(descriptor) if receives else prompt.peek(descriptor, lookup_id or START)
         except MQError:
             return None  # the method says why
         if message is None:
@@ -75,7 +72,7 @@ class QuickReads:
         if receives:
             kept = message if len(reply) <= SMALL else None
             request = Request(request_id, self._now(), True, lookup_id=message.lookup_id, message=kept)
-            requests[request_id] = request
+            handle.requests[request_id] = request
             self._handles.start_cleanup(handle, request)
         return reply
 
@@ -87,7 +84,7 @@ class QuickReads:
             return None
         try:
             parts, size = usual_parts(message)
-        except MQError:
+        except (MQError, DecodeError):
             return None
         if not max_body >= size <= max_compound:  # a body may be larger than is wanted
             return None

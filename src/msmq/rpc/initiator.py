@@ -257,7 +257,13 @@ class ClientConnection(Channel):
         """Answers in one PDU each where nothing is signed. Whatever is amiss goes the long way."""
         if self.state is not State.BOUND or (self._mine is not None and self._mine.signs):
             return offset
-        limits, plain, waiting, events, end = self._limits, self._plain, self._waiting, self._events, len(data)
+        limits, plain, waiting, events, end = (
+            self._limits,
+            self._plain,
+            self._waiting,
+            self._events,
+            len(data),
+        )
         longest = min(limits.max_fragment, limits.max_stub, limits.max_partial - self._received)
         while end - offset >= PLAIN_SIZE and data.startswith(plain, offset):
             length, auth_length, call_id, _, _, _ = read_plain(data, offset)

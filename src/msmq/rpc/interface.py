@@ -151,5 +151,5 @@ class Call:
 Answer = Parameters | Promise | Awaitable[Parameters]
 Handler = Callable[[Call, Any], Answer]
 Quick = Callable[[Call, bytes], bytes | Parameters | Promise | None]
-"""A quick way for the usual form of an operation: from stub to stub, or to an answer. None, without having done anything,
-has the handler asked. The same `Call` is given for many calls."""
+"""A quick way for the usual form of an operation: from stub to stub, or to an answer. None has the handler asked;
+nothing has been done then. The same `Call` is given for many calls."""

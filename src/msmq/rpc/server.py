@@ -415,19 +415,29 @@ class _Connection(asyncio.Protocol):
         assert machine is not None
         try:
             ready = self.ready.get((arrived.context.context_id, arrived.opnum))
-            if ready is None or ready.security is not security or arrived.object is not None:
-                self._ask(arrived)
-                return
-            answer = ready.quick(ready.call, arrived.stub)
+            if ready is None or ready.security is not security:
+                ready = self._prepare(arrived)
+            answer = None
+            if ready is not None and arrived.object is None:
+                answer = ready.quick(ready.call, arrived.stub)
             if type(answer) is bytes:
                 machine.respond(arrived.call_id, answer)
             elif answer is None:
                 self._ask(arrived)
-            else:
+            elif ready is not None:
                 assert not isinstance(answer, bytes)
                 self._take_answer(arrived, self._call(ready.method, arrived), answer)
         except Exception as error:
             self._fail(arrived, error)
+
+    def _prepare(self, arrived: CallArrived) -> _Ready | None:
+        """The quick way of a call, if there is one; the next call finds it at once."""
+        method = self._server.method(arrived.context.interface, arrived.opnum)
+        if method is None or method.quick is None:
+            return None
+        ready = _Ready(arrived.security, method, method.quick, self._call(method, arrived))
+        self.ready[arrived.context.context_id, arrived.opnum] = ready
+        return ready
 
     def _ask(self, arrived: CallArrived) -> None:
         """Ask the handler of a call."""
@@ -443,11 +453,6 @@ class _Connection(asyncio.Protocol):
             self._check_trailer(arrived, end)
         call = self._call(method, arrived)
         self._take_answer(arrived, call, method.handler(call, request))
-        if method.quick is not None and arrived.object is None:
-            common = self._call(method, arrived)
-            self.ready[arrived.context.context_id, arrived.opnum] = _Ready(
-                arrived.security, method, method.quick, common
-            )
 
     def _take_answer(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
         if isinstance(answer, Parameters):

@@ -28,6 +28,9 @@ from msmq.rpc.pdu import (
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 
+READ_SIZE: Final = 64 << 10
+"""What is read from a socket at a time, into a buffer that is kept. Where there is none asyncio has a new one of four
+times the size made for each read, which costs several times as much as reading."""
 _STUB_ALIGNMENT: Final = 16
 """Stubs of fragments are cut at, and padded to, multiples of this, as Windows does."""
 

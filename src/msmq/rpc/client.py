@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 from msmq.errors import DecodeError
-from msmq.rpc.channel import Limits
+from msmq.rpc.channel import READ_SIZE, Limits
 from msmq.rpc.initiator import (
     BindRefused,
     Bound,
@@ -317,15 +317,19 @@ def _fail(future: asyncio.Future[T] | Awaiting | None, error: RpcError) -> None:
         future.set_exception(error)
 
 
-class _Socket(asyncio.Protocol):
+class _Socket(asyncio.BufferedProtocol):
     def __init__(self, client: RpcClient) -> None:
         self._client = client
+        self._buffer = bytearray(READ_SIZE)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._client.made(cast(asyncio.Transport, transport))
 
-    def data_received(self, data: bytes) -> None:
-        self._client.received(data)
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._client.received(bytes(memoryview(self._buffer)[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._client.lost(exc)

@@ -32,7 +32,7 @@ from msmq.rpc.acceptor import (
     State,
 )
 from msmq.rpc.association import AssociationGroup, AssociationGroups
-from msmq.rpc.channel import Limits
+from msmq.rpc.channel import READ_SIZE, Limits
 from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise, Quick
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
@@ -113,6 +113,7 @@ class RpcServer:
         self.authentication = authentication or Authentication()
         self.groups = AssociationGroups()
         self.statistics = Statistics()
+        self.buffer = bytearray(READ_SIZE)
         self.ports: list[tuple[str, int]] = []
         """The addresses that are listened on."""
         self._registered: dict[Syntax, _Registration] = {}
@@ -254,8 +255,9 @@ class _Waiting:
         self.call.cancelled.set()
 
 
-class _Connection(asyncio.Protocol):
-    """One accepted connection: the machine, its socket, its calls."""
+class _Connection(asyncio.BufferedProtocol):
+    """One accepted connection: the machine, its socket, its calls. All of a server read into one buffer (see
+    `msmq.rpc.channel.READ_SIZE`), one after the other, and keep nothing there."""
 
     def __init__(self, server: RpcServer) -> None:
         self._server = server
@@ -304,7 +306,13 @@ class _Connection(asyncio.Protocol):
         self._server.entered(self)
         self._timer = asyncio.get_running_loop().call_later(config.opening_timeout_s, self._still_opening)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self._server.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received(bytes(memoryview(self._server.buffer)[:nbytes]))
+
+    def received(self, data: bytes) -> None:
         if self._machine is None:
             return
         self._server.statistics.packets_in += 1

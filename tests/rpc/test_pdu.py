@@ -9,9 +9,7 @@ from impacket.dcerpc.v5.rpcrt import MSRPCBind, MSRPCBindAck, MSRPCHeader
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.rpc.pdu import (
-    LITTLE_ENDIAN,
     PLAIN_SIZE,
-    WHOLE,
     Bind,
     BindAck,
     BindNak,
@@ -165,9 +163,6 @@ def test_plain_pdus_are_like_all_others(call_id: int, context_id: int, opnum: in
     length = PLAIN_SIZE + len(stub)
     head = Request(len(stub), context_id, opnum).write_body()
     written = build(PduType.REQUEST, call_id, head + stub)
-    front = write_plain(
-        5, 0, PduType.REQUEST, WHOLE, LITTLE_ENDIAN, length, 0, call_id, len(stub), context_id, opnum
-    )
-    assert front + stub == written
-    assert written.startswith(plain_beginning(PduType.REQUEST))
+    beginning = plain_beginning(PduType.REQUEST)
+    assert write_plain(beginning, length, 0, call_id, len(stub), context_id, opnum) + stub == written
     assert read_plain(b"in front" + written, 8) == (length, 0, call_id, len(stub), context_id, opnum)

@@ -80,7 +80,11 @@ class QuickReads:
         self, queue: Queue | None, message: StoredMessage, max_body: int, max_compound: int, *, ndr64: bool
     ) -> bytes | None:
         """The answer with all of a message, if that is what it is to be and it may leave now."""
-        if queue is None or has_past(queue) or not self._is_durable():
+        if queue is None or has_past(queue):
+            return None
+        self._durable = False
+        self._when_durable(self._note)
+        if not self._durable:
             return None
         try:
             parts, size = usual_parts(message)
@@ -110,11 +114,6 @@ class QuickReads:
         answer = self._once_durable(_OK)
         return idl.OK_STUB if answer is _OK else answer
 
-    def _is_durable(self) -> bool:
-        """Whether everything done so far will survive already."""
-        self._durable = False
-        self._when_durable(self._note)
-        return self._durable
-
     def _note(self) -> None:
-        self._durable = True  # when it comes later nobody looks any more
+        """Everything done so far will survive. When it comes later nobody looks any more."""
+        self._durable = True

@@ -41,11 +41,15 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
+    plain_beginning,
     read_plain,
+    write_plain,
 )
 from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR64, answer_context, is_feature_offer
+
+_PLAIN: Final = plain_beginning(PduType.RESPONSE)
 
 
 class State(Enum):
@@ -562,12 +566,13 @@ class ServerConnection(Channel):
         if executing is None:
             return
         context_id, security, cancels = executing
-        if not (
-            (security is None or not security.signs)
-            # Windows answers with the low byte of the number alone, so that is what every client copes with.
-            and self._send_plain(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub)
-        ):
+        size = len(stub)
+        length = PLAIN_SIZE + size
+        if length > self._max_xmit or (security is not None and security.signs):
             self._send_stub(PduType.RESPONSE, call_id, response_head(context_id, cancels), stub, security)
+            return
+        # Windows answers with the low byte of the number alone, so that is what every client copes with.
+        self._out += (write_plain(_PLAIN, length, 0, call_id, size, context_id & 0xFF, cancels), stub)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
         """Answer a call with a status."""

@@ -11,11 +11,7 @@ from typing import Final
 
 from msmq.errors import DecodeError
 from msmq.rpc.pdu import (
-    LITTLE_ENDIAN,
     MIN_FRAGMENT,
-    PLAIN_SIZE,
-    VERSION,
-    WHOLE,
     CommonHeader,
     Fragment,
     PduFlags,
@@ -24,7 +20,6 @@ from msmq.rpc.pdu import (
     SecTrailer,
     plain_beginning,
     read_fragment,
-    write_plain,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 
@@ -96,19 +91,6 @@ class Channel:
 
     def _receive(self, fragment: Fragment) -> None:
         raise NotImplementedError
-
-    def _send_plain(self, ptype: PduType, call_id: int, context_id: int, last: int, stub: bytes) -> bool:
-        """Queue a request or response that needs no protection, if one PDU can hold it; for ``last`` see
-        `write_plain`."""
-        size = len(stub)
-        length = PLAIN_SIZE + size
-        if length > self._max_xmit:
-            return False
-        self._out += (
-            write_plain(VERSION, 0, ptype, WHOLE, LITTLE_ENDIAN, length, 0, call_id, size, context_id, last),
-            stub,
-        )
-        return True
 
     def _send_stub(
         self, ptype: PduType, call_id: int, head: bytes, stub: bytes, security: SecurityContext | None, flags: int = 0

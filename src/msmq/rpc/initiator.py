@@ -33,11 +33,15 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
+    plain_beginning,
     read_plain,
+    write_plain,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 from msmq.rpc.syntaxes import NDR, NDR64, OUR_FEATURES, feature_syntax
 from msmq.rpc.verification import Meant, append_trailer
+
+_PLAIN: Final = plain_beginning(PduType.REQUEST)
 
 
 class State(Enum):
@@ -199,13 +203,15 @@ class ClientConnection(Channel):
 
     def call(self, context_id: int, opnum: int, stub: bytes, object_uuid: bytes | None = None) -> int:
         """Send a request; its number is what the answer will carry."""
-        assert self.state in (State.BOUND, State.ALTERING)
+        assert self.state is State.BOUND or self.state is State.ALTERING
         self._last_call_id = call_id = self._last_call_id + 1 & 0xFFFFFFFF
         self._waiting[call_id] = None
         security = self._mine
         signs = security is not None and security.signs
-        plain = object_uuid is None and not signs
-        if plain and self._send_plain(PduType.REQUEST, call_id, context_id, opnum, stub):
+        size = len(stub)
+        length = PLAIN_SIZE + size
+        if object_uuid is None and not signs and length <= self._max_xmit:
+            self._out += (write_plain(_PLAIN, length, 0, call_id, size, context_id, opnum), stub)
             return call_id
         if signs:
             interface, transfer = self._interfaces[context_id]

@@ -426,7 +426,7 @@ class Fault(Wire):
 
 # --- requests and responses that are one PDU ---------------------------------------------------------
 
-_PLAIN_FRONT: Final = struct.Struct("<BBBB4sHHIIHH")
+_PLAIN_FRONT: Final = struct.Struct("<8sHHIIHH")
 _PLAIN_REST: Final = struct.Struct("<8xHHIIHH")
 PLAIN_SIZE: Final = _PLAIN_FRONT.size
 """What comes before the stub: the common header and the head, which has the same size in both."""
@@ -438,8 +438,7 @@ def plain_beginning(ptype: PduType) -> bytes:
 
 
 write_plain: Final = _PLAIN_FRONT.pack
-"""Everything in front of the stub: version (two numbers), type, flags, representation, frag_length, auth_length,
-call_id, alloc_hint, p_cont_id, and ``last``: the opnum of a request, and how often the call of a response was
-cancelled."""
+"""Everything in front of the stub: the `plain_beginning`, frag_length, auth_length, call_id, alloc_hint, p_cont_id, and
+``last``: the opnum of a request, and how often the call of a response was cancelled."""
 read_plain: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = _PLAIN_REST.unpack_from
 """frag_length, auth_length, call_id, alloc_hint, p_cont_id and ``last`` of a PDU with a `plain_beginning`."""

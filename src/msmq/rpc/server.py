@@ -316,9 +316,11 @@ class _Connection(asyncio.BufferedProtocol):
         if self._machine is None:
             return
         self._server.statistics.packets_in += 1
+        begin, read_s = self._begin, self._loop.time()
         for number, event in enumerate(self._machine.receive_data(data), 1):
             if type(event) is CallArrived:
-                self._begin(event)
+                begin(event)
+                self._last_call_s = read_s
             else:
                 self._handle(event)
             if not number % _TOGETHER:
@@ -418,7 +420,6 @@ class _Connection(asyncio.BufferedProtocol):
             self._hold(security, arrived)
             return
         self._server.statistics.calls_in += 1
-        self._last_call_s = self._loop.time()
         machine = self._machine
         assert machine is not None
         try:

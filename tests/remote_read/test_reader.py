@@ -8,14 +8,34 @@ from typing import Any
 
 import pytest
 
+from msmq.errors import (
+    AccessDeniedError,
+    InvalidHandleError,
+    MessageStorageFailedError,
+    MQError,
+    RemoteMachineNotAvailableError,
+)
 from msmq.manager.positions import PositionState
 from msmq.remote_read import interface as idl
-from msmq.remote_read.actions import ACTIONS
+from msmq.remote_read.actions import ACTIONS, Action
 from msmq.remote_read.reader import browse, receive, remove
 from msmq.remote_read.remote_queue import RemoteQueue
 from msmq.remote_read.session import Access, RemoteHost
 from msmq.rpc.interface import Call, Handler
-from tests.remote_read.support import NOT_FOUND, Served, direct, eventually, on_loop, serving
+from msmq.rpc.ndr import Parameters
+from msmq.rpc.status import RpcFault
+from msmq.wire.sections import Section, SectionType
+from tests.remote_read.support import (
+    ACCESS_DENIED,
+    MISMATCH,
+    NOT_FOUND,
+    Loose,
+    Served,
+    direct,
+    eventually,
+    on_loop,
+    serving,
+)
 from tests.rpc.support import HOST
 
 
@@ -141,6 +161,42 @@ async def test_browsing_and_leaving() -> None:
         assert (await anext(stream)).body == b"0"
         await stream.aclose()
         assert (await queue.peek()).body == b"0"
+
+
+NONSENSE = idl.StartReceiveReply(1, 2, 1, [Section(SectionType.FULL_PACKET, 8, bytes(8))], 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        pytest.param(Loose(b"\1\2\3"), RemoteMachineNotAvailableError, id="no stub"),
+        pytest.param(NONSENSE, MessageStorageFailedError, id="no packet"),
+        pytest.param(idl.StartReceiveReply(0, 0, 0, None, ACCESS_DENIED), AccessDeniedError, id="refused"),
+        pytest.param(RpcFault(MISMATCH), InvalidHandleError, id="a fault"),
+    ],
+)
+@on_loop
+async def test_browsing_where_an_answer_is_no_message(
+    answer: Parameters | RpcFault, error: type[MQError]
+) -> None:  # fmt: skip
+    async with opened() as (served, queue):
+        served.host.fill(served.host.find(), *numbered(40))
+        methods = served.service.methods
+
+        def start(call: Call, request: Any) -> Any:
+            if request.ul_action != Action.LOOKUP_PEEK_NEXT:
+                return methods[7](call, request)
+            if isinstance(answer, RpcFault):
+                raise answer
+            return answer
+
+        served.door.server.register(idl.REMOTE_READ, methods | {7: start})
+        with pytest.raises(error):
+            [message async for message in browse(queue)]
+        if error is RemoteMachineNotAvailableError:  # who talks nonsense is not talked to
+            await queue.host.client.closed
+            with pytest.raises(RemoteMachineNotAvailableError):
+                [message async for message in browse(queue)]
 
 
 @pytest.mark.parametrize("window", [1, 64])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Annotated
 
 from msmq.errors import QueueNotFoundError
-from msmq.rpc.interface import Call, Interface, Operation
+from msmq.rpc.interface import Call, Interface, Operation, Quick
 from msmq.rpc.mgmt import Nothing
 from msmq.rpc.ndr import Octets, Parameters, Range, context_handle, declare, u32, wstring
 from msmq.rpc.pdu import AuthLevel, Syntax
@@ -124,7 +125,12 @@ class Echoes:
     async def crash(self, call: Call, request: Nothing) -> Nothing:
         raise ZeroDivisionError
 
-    def register(self, server: RpcServer, minimum: AuthLevel = AuthLevel.NONE) -> None:
+    def register(
+        self,
+        server: RpcServer,
+        minimum: AuthLevel = AuthLevel.NONE,
+        quick: Mapping[int, Quick] | None = None,
+    ) -> None:
         handlers = {
             0: self.echo,
             1: self.whoami,
@@ -136,5 +142,5 @@ class Echoes:
             7: self.fail,
             9: self.crash,
         }
-        server.register(ECHOES, handlers, minimum)
+        server.register(ECHOES, handlers, minimum, quick)
         server.register(OTHER, {0: self.use}, minimum)

@@ -40,7 +40,7 @@ from msmq.rpc.pdu import (
     Syntax,
     build,
 )
-from msmq.rpc.security import Credentials
+from msmq.rpc.security import Credentials, SecurityContext
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR, NDR64, feature_syntax
 from tests.rpc.echo import ECHOES
@@ -328,6 +328,33 @@ def test_a_signed_connection_takes_an_unsigned_request_for_nobodys() -> None:
     (arrived,) = pair.server.receive_data(request(9, context_id=0))
     assert isinstance(arrived, CallArrived)
     assert arrived.security is None
+
+
+def test_who_calls_without_a_verifier_is_asked_again_when_somebody_else_comes() -> None:
+    pair = Pair(ntlm(AuthLevel.CONNECT))
+    context_id = pair.bound()
+
+    def caller(call_id: int) -> SecurityContext | None:
+        (arrived,) = pair.server.receive_data(request(call_id, context_id=context_id))
+        assert isinstance(arrived, CallArrived)
+        return arrived.security
+
+    first = caller(50)
+    assert first is not None
+    assert caller(51) is caller(52) is first
+    second = ntlm(AuthLevel.CONNECT).initiate("host", 2)
+
+    def leg(ptype: PduType, body: bytes, token: bytes) -> None:
+        trailer = SecTrailer(second.auth_type, second.level, 0, 0, 2)
+        pair.server.receive_data(build(ptype, 60, body, trailer=trailer, token=token))
+
+    group = pair.server.association_group_id
+    offered = ContextElement(context_id, ECHOES.syntax, (NDR,))
+    leg(PduType.ALTER_CONTEXT, Bind(5840, 5840, group, contexts=(offered,)).write_body(), second.step(None))
+    assert caller(61) is first, "the other one has not proven anything yet"
+    challenge = answers(pair.server.data_to_send())[-1].auth_value
+    leg(PduType.AUTH3, bytes(4), second.step(challenge))
+    assert caller(62) is None, "two are here, and the request names neither"
 
 
 def test_requests_wait_for_the_handshake() -> None:

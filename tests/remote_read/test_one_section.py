@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from msmq.errors import DecodeError
 from msmq.remote_read.interface import StartReceiveReply
-from msmq.remote_read.one_section import OneSection
+from msmq.remote_read.one_section import OneSection, whole_packet, write_whole_packet
 from msmq.wire.sections import Section
 
 SYNTAXES = pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])
@@ -55,6 +55,45 @@ def test_read_as_declared(
         return
     if quick is not None:
         assert (StartReceiveReply(*quick[0]), quick[1]) == declared
+
+
+FULL = st.binary(max_size=40).map(lambda data: Section(0, len(data), data))
+WELL = st.builds(StartReceiveReply, U32, U64, st.just(1), FULL.map(lambda one: [one]), st.just(0))
+
+
+@SYNTAXES
+@given(reply=WELL, cut=st.integers(0, 40))
+def test_a_whole_packet_is_written_as_declared(reply: StartReceiveReply, ndr64: bool, cut: int) -> None:
+    ((_, size, data),) = reply.pp_packet_sections or ()
+    stub = write_whole_packet(
+        reply.pdw_arrive_time, reply.p_sequence_id, (data[:cut], data[cut:]), size, ndr64
+    )  # fmt: skip
+    assert stub == reply.encode_declared(ndr64)
+    assert whole_packet(stub, ndr64) == (reply.pdw_arrive_time, reply.p_sequence_id, data)
+
+
+@SYNTAXES
+@given(
+    reply=WELL | REPLIES,
+    place=st.integers(0, 150),
+    octet=st.none() | st.integers(0, 255),
+    cut=st.integers(0, 3),
+    more=st.binary(max_size=9),
+)
+def test_a_whole_packet_is_read_as_declared(
+    reply: StartReceiveReply, ndr64: bool, place: int, octet: int | None, cut: int, more: bytes
+) -> None:
+    """Whatever the bytes, what is found is what the declaration finds, and nothing but a full packet is."""
+    stub = bytearray(reply.encode_declared(ndr64))
+    if octet is not None:
+        stub[place % len(stub)] = octet
+    data = bytes(stub[: len(stub) - cut]) + more
+    found = whole_packet(data, ndr64)
+    if found is not None:
+        declared, end = StartReceiveReply.decode_declared(data, ndr64)
+        arrival, sequence, packet = found
+        assert declared == StartReceiveReply(arrival, sequence, 1, [Section(0, len(packet), packet)], 0)
+        assert end == len(data)
 
 
 @SYNTAXES

@@ -17,6 +17,7 @@ from msmq.errors import (
 )
 from msmq.manager.positions import PositionState
 from msmq.remote_read import interface as idl
+from msmq.remote_read import reader
 from msmq.remote_read.actions import ACTIONS, Action
 from msmq.remote_read.reader import browse, receive, remove
 from msmq.remote_read.remote_queue import RemoteQueue
@@ -161,6 +162,22 @@ async def test_browsing_and_leaving() -> None:
         assert (await anext(stream)).body == b"0"
         await stream.aclose()
         assert (await queue.peek()).body == b"0"
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["ours", "strict"])
+@on_loop
+async def test_browsing_keeps_little_of_a_long_queue(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_FAR_AHEAD", 3_000)
+    async with opened(strict=strict) as (served, queue):
+        served.host.fill(served.host.find(), *numbered(300))
+        statistics = served.door.server.statistics
+        before, got = statistics.calls_in, []
+        async for message in browse(queue, chains=4):
+            got.append(message.body)
+            # a packet of these has more than 300 bytes, so that 4 chains on 4 levels are ahead by less than 16 * 10
+            assert statistics.calls_in - before < 2 * len(got) + 200
+        assert got == numbered(300)
+        assert statistics.calls_in - before > 300
 
 
 NONSENSE = idl.StartReceiveReply(1, 2, 1, [Section(SectionType.FULL_PACKET, 8, bytes(8))], 0)

@@ -30,6 +30,8 @@ from msmq.remote_read.remote_queue import PendingMessage, RemoteQueue
 from msmq.rpc.status import RpcError
 
 _LARGEST: Final = (1 << 64) - 1
+_FAR_AHEAD: Final = 1 << 20
+"""So many bytes of messages wait for the caller of `browse` in one chain."""
 
 
 async def receive(
@@ -86,8 +88,10 @@ async def browse(
     """Peek at the messages with lookup identifiers behind ``after`` up to and including ``upto``, in their order.
 
     The span is cut into ``chains`` of equal width that are followed at the same time, each from one message to the
-    next. A server that does not look for the neighbour of an identifier it does not know says that there is none: its
-    chain is walked from the last message that was seen, so that nothing is left out, only later.
+    next. One that is far ahead of the caller stops, and what is left of it is browsed when its turn comes: so what is
+    kept here stays small, however long the queue. A server that does not look for the neighbour of an identifier it
+    does not know says that there is none: its chain is walked from the last message that was seen, so that nothing is
+    left out, only later.
     """
     first = await _next(queue, after, max_body)
     if first is None or first.lookup_id > upto:
@@ -103,9 +107,14 @@ async def browse(
     try:
         for chain in following:
             whole = await chain.over
-            for message in chain.found:
+            found, chain.found = chain.found, []
+            for message in found:
                 seen = message.lookup_id
                 yield message
+            if chain.far_ahead:
+                async for message in browse(queue, seen, chain.end, chains=chains, max_body=max_body):
+                    seen = message.lookup_id
+                    yield message
             while not whole and seen < chain.end:
                 behind = await _next(queue, seen, max_body)
                 if behind is None or behind.lookup_id > chain.end:
@@ -126,6 +135,9 @@ class _Chain:
         self._max_body = max_body
         self.end = end
         self.found: list[RemoteMessage] = []
+        self.far_ahead = False
+        """Whether it has stopped because enough of it waits for the caller."""
+        self._kept = 0
         self.over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether what was found is certainly all."""
 
@@ -165,7 +177,9 @@ class _Chain:
         if place <= self.end:
             self.found.append(message)
             self._place = place
-            if place < self.end:
+            self._kept += len(message.data)
+            self.far_ahead = self._kept >= _FAR_AHEAD and place < self.end
+            if place < self.end and not self.far_ahead:
                 self.follow()
                 return
         self.over.set_result(True)

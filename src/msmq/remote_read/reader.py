@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, suppress
 from itertools import pairwise
 from typing import Final
 
@@ -84,7 +84,7 @@ async def browse(
     *,
     chains: int = 32,
     max_body: int = WHOLE,
-) -> AsyncIterator[RemoteMessage]:
+) -> AsyncGenerator[RemoteMessage, None]:
     """Peek at the messages with lookup identifiers behind ``after`` up to and including ``upto``, in their order.
 
     The span is cut into ``chains`` of equal width that are followed at the same time, each from one message to the
@@ -112,9 +112,12 @@ async def browse(
                 seen = message.lookup_id
                 yield message
             if chain.far_ahead:
-                async for message in browse(queue, seen, chain.end, chains=chains, max_body=max_body):
-                    seen = message.lookup_id
-                    yield message
+                async with aclosing(
+                    browse(queue, seen, chain.end, chains=chains, max_body=max_body)
+                ) as rest:  # fmt: skip
+                    async for message in rest:
+                        seen = message.lookup_id
+                        yield message
             while not whole and seen < chain.end:
                 behind = await _next(queue, seen, max_body)
                 if behind is None or behind.lookup_id > chain.end:

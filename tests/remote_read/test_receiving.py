@@ -418,7 +418,8 @@ async def test_a_handle_that_is_closed_before_the_disk_has_it_leaves_nothing_loc
             read = asyncio.create_task(peer.read(handle))
             await eventually(lambda: served._waiting)
             close = asyncio.create_task(peer.close_queue(handle))
-            await eventually(lambda: len(served._waiting) == 2)
+            await eventually(lambda: not served.service.handles.open)
+            assert not read.done()
             served.settle()
             assert await read == CANCELLED
             assert (await close).status == OK

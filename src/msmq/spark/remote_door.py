@@ -13,13 +13,12 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Itera
 from contextlib import aclosing, suppress
 from ipaddress import ip_address
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar
 
 from msmq.client.queue import Removal, Survey
 from msmq.direct import Access as Opening
 from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
 from msmq.errors import MsmqError, RemoteMachineNotAvailableError
-from msmq.remote_read.remote_queue import WHOLE
 from msmq.spark.options import REMOTE_READ, Access, OptionError
 from msmq.spark.schema import ReadMessage
 
@@ -70,7 +69,7 @@ class RemoteDoor:
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
         while True:
-            messages = _browse(self._again(lambda: self._queue(queue)), after, upto)
+            messages = browse(self._again(lambda: self._queue(queue)), after, upto)
             try:
                 while batch := self._runner.run(_some(messages)):
                     yield [
@@ -97,7 +96,7 @@ class RemoteDoor:
         found, size = array("Q"), 0
         opened = await self._queue(queue)
         for after, upto in spans:
-            async with aclosing(_browse(opened, after, upto, max_body=0)) as messages:
+            async with aclosing(browse(opened, after, upto, max_body=0)) as messages:
                 async for message in messages:
                     length = len(message.packet.data)
                     full = most_messages and len(found) >= most_messages
@@ -155,13 +154,6 @@ class RemoteDoor:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_S)
-
-
-def _browse(
-    queue: RemoteQueue, after: int, upto: int, max_body: int = WHOLE
-) -> AsyncGenerator[RemoteMessage, None]:
-    """The same as `browse`, and known to be a generator, which is to be closed."""
-    return cast("AsyncGenerator[RemoteMessage, None]", browse(queue, after, upto, max_body=max_body))
 
 
 async def _some(messages: AsyncGenerator[RemoteMessage, None]) -> list[RemoteMessage]:

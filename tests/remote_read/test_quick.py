@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from msmq.errors import MQError
 from msmq.manager.model import QueueAccessType, QueueShareMode
+from msmq.manager.positions import PositionState
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import ACTIONS, Action
 from msmq.remote_read.handles import OpenHandle
@@ -164,6 +165,18 @@ def test_the_usual_calls_are_quick() -> None:
     assert all(isinstance(answer, bytes) for answer in desk.answers)
     assert desk.answers[3] == idl.Status(OK).encode()
     assert desk.served.host.contents(desk.served.host.find()) == [b"two"]
+
+
+def test_a_message_that_cannot_be_sent_is_back_in_its_place() -> None:
+    desk = Desk(True)
+    queue = desk.served.queue("orders", b"one")
+    (lookup_id,) = [entry.lookup_id for entry in queue.positions]
+    queue.express(lookup_id).packet.data = b""
+    context = desk.open()
+    with pytest.raises(Exception):  # noqa: B017, PT011  # whatever it is, the RPC server makes a fault of it
+        desk.ask(7, idl.StartReceive(context, 0, 0, Action.RECEIVE, 0, 1, 0, 0))
+    assert [entry.state for entry in queue.positions] == [PositionState.AVAILABLE]
+    assert not desk.handle(context).requests
 
 
 def test_stubs_of_another_length_are_left_alone() -> None:

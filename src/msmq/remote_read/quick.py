@@ -7,10 +7,11 @@ in these cases, in fewer steps. In every other case it has done nothing, and the
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
-from msmq.errors import DecodeError, MQError
+from msmq.errors import MQError
 from msmq.manager.positions import START
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
@@ -27,6 +28,7 @@ _RECEIVE: Final = int(Action.RECEIVE)
 _PEEK_CURRENT: Final = int(Action.PEEK_CURRENT)
 _LOOKUP_PEEK_NEXT: Final = int(Action.LOOKUP_PEEK_NEXT)
 _OK: Final = idl.Status(0)
+_log = logging.getLogger(__name__)
 
 
 class QuickReads:
@@ -86,13 +88,14 @@ class QuickReads:
         self._when_durable(self._note)
         if not self._durable:
             return None
+        arrival, sequence = message.arrival_time, message.lookup_id & SEQUENCE_MASK
         try:
             parts, size = usual_parts(message)
-        except (MQError, DecodeError):
-            return None
-        if not max_body >= size <= max_compound:  # a body may be larger than is wanted
-            return None
-        return write_whole_packet(message.arrival_time, message.lookup_id & SEQUENCE_MASK, parts, size, ndr64)
+            if max_body >= size <= max_compound:  # nothing in it can be larger
+                return write_whole_packet(arrival, sequence, parts, size, ndr64)
+        except Exception:  # whoever finds the same on the other way gives the message back, and says why
+            _log.debug("message %#x cannot be sent quickly", message.lookup_id, exc_info=True)
+        return None
 
     def end(self, call: Call, stub: bytes) -> bytes | Parameters | Promise | None:
         """R_EndReceive of a message that the client keeps."""

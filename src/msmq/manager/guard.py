@@ -16,7 +16,13 @@ from msmq.errors import AccessDeniedError, DecodeError
 from msmq.manager.core import Core
 from msmq.manager.model import QueueAccessType, QueueType
 from msmq.manager.queue import OutgoingQueue, Queue
-from msmq.security.access import QueueManagerOperation, QueueOperation, Token, check_access
+from msmq.security.access import (
+    Operation,
+    QueueManagerOperation,
+    QueueOperation,
+    Token,
+    check_access,
+)
 from msmq.security.descriptor import SecurityDescriptor
 
 _TAKING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN, QueueAccessType.MOVE})
@@ -39,7 +45,7 @@ class Guard:
     def check_manager(self, caller: Token | None, operation: QueueManagerOperation) -> None:
         """Whether ``caller`` may do this to the queue manager."""
         if caller is not None:
-            check_access(_descriptor(self.core.record.security), caller, operation)
+            _check(self.core.record.security, caller, operation)
 
     def check_queue(self, caller: Token | None, queue: Queue, operation: QueueOperation) -> None:
         """Whether ``caller`` may do this to ``queue``."""
@@ -47,7 +53,7 @@ class Guard:
             return
         self._check_internal(queue)
         if queue.root.security:
-            check_access(_descriptor(queue.root.security), caller, operation)
+            _check(queue.root.security, caller, operation)
         else:
             self.check_manager(caller, _ON_MANAGER.get(operation, QueueManagerOperation.SET_PROPERTIES))
 
@@ -83,6 +89,12 @@ class Guard:
             _INTERNAL_QUEUES
         ):
             raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
+
+
+@lru_cache(maxsize=256)
+def _check(security: bytes, caller: Token, operation: Operation) -> None:
+    """As check_access, which is asked again and again for the same; who was refused is not remembered."""
+    check_access(_descriptor(security), caller, operation)
 
 
 @lru_cache(maxsize=256)

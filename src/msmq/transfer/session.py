@@ -36,7 +36,7 @@ from msmq.transfer.events import (
 )
 from msmq.transfer.states import FIRST, REASONS, TABLES, Action, CloseReason, Input, Role, State
 from msmq.transfer.timers import TimerSettings, earliest
-from msmq.wire.framing import Packet, StreamReader, decode_packet
+from msmq.wire.framing import Packet, StreamReader, Stretch, decode_packet
 from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID, USER_AH
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE, SessionHeader
@@ -47,7 +47,7 @@ from msmq.wire.packets import (
     EstablishConnection,
     SessionAck,
 )
-from msmq.wire.runs import Run, Shape
+from msmq.wire.runs import Run, Shapes, first_of, skip
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ class Session(Generic[T]):
         self._output: list[bytes] = []
         self._events: list[Event[T]] = []
         self._runs: list[Run] = []
-        self._shape: Shape | None = None
+        self._shapes = Shapes()
         self._settled: list[T] = []
         self._announced = Window(self._config.window_size, timers.window_growth_ms)
         self._start_counting()
@@ -298,7 +298,7 @@ class Session(Generic[T]):
         first = self._receipts.recoverable_received + 1
         was_open, room = self.state is State.OPEN, self.room
         try:
-            packets = self._reader.feed(data)
+            packets = self._reader.cut(data)
             if packets:
                 self._outbox.heard = True
             self._receive_all(packets, now_ms)
@@ -362,21 +362,20 @@ class Session(Generic[T]):
 
     # Following the table
 
-    def _receive_all(self, packets: list[bytes], now_ms: int) -> None:
+    def _receive_all(self, packets: list[bytes | Stretch], now_ms: int) -> None:
         """Take packets, until one of them closes the session."""
         taken = 0
         while taken < len(packets) and self.state is not _CLOSED:
-            # Of messages that look like the one before, all that is left to do is to count them.
-            shape = self._shape if self.state is _OPEN else None
-            run = None if shape is None else shape.run(packets, taken)
+            # Of messages that look like earlier ones, all that is left to do is to count them.
+            run = self._shapes.run(packets, taken) if self.state is _OPEN else None
             if run is None:
-                self._receive(packets[taken], now_ms)
-                taken += 1
+                self._receive(first_of(packets[taken]), now_ms)
+                taken = skip(packets, taken, 1)
             else:
                 self.active = True
                 self._receipts.count(run.sample.user.flags & _DM_RECOVERABLE, now_ms, len(run))
                 self._runs.append(run)
-                taken += len(run)
+                taken = skip(packets, taken, len(run))
 
     def _receive(self, data: bytes, now_ms: int) -> None:
         if not data[_BASE_FLAGS] & BASE_IN:
@@ -524,7 +523,7 @@ class Session(Generic[T]):
         self.active = True
         self._receipts.count(packet.user.flags & _DM_RECOVERABLE, now_ms)
         self._runs.append(Run.of(packet))
-        self._shape = Shape.of(packet)
+        self._shapes.remember(packet)
         if packet.base.flags & BASE_SH:
             header = packet.session
             assert header is not None

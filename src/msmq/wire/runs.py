@@ -5,18 +5,24 @@ decoded to the end, a :class:`Shape` says which bytes the next ones must share w
 keep, so that each of them would be decoded without fault, to the same headers but for a few fields. A row of such
 packets is a :class:`Run`; the fields in which they differ and that matter to a receiver are its columns.
 
+Packets of one length are looked at in columns, too (:meth:`Shape.stretch`), without a step of Python for each; the
+others one after another (:meth:`Shape.run`).
+
 A message that looks like no other is a run, too, of one and without columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
-from operator import itemgetter
+from operator import gt, itemgetter
 from struct import Struct
 from typing import Any, Final
 
+from msmq.wire.framing import Stretch, leading
 from msmq.wire.headers import (
     BASE_DH,
     BASE_IN,
@@ -40,6 +46,13 @@ _TRANSACTION: Final = "I8sII"
 _PROPERTIES: Final = "4s28xII16s"
 """MessagePropertiesHeader: flags, label length and class; the two sizes of the body; the rest behind them. Between is
 what an application may fill in as it likes."""
+_SENT_TIME: Final = 52
+_MESSAGE_ID: Final = 56
+_MESSAGE_SIZE: Final = 32
+"""Where these are: in the packet, and in the MessagePropertiesHeader."""
+_FEW: Final = 8
+"""Packets that are too few for columns."""
+_MOST_SHAPES: Final = 4
 _CG_OR_FA: Final = 0x3
 """Flags of a TransactionHeader that make it longer, or ask for more than a place in the sequence."""
 
@@ -48,25 +61,43 @@ class Run:
     """Messages that arrived one behind the other. What the headers of ``sample`` say holds for all of them but for the
     columns, and for what only the receiving application looks at."""
 
-    __slots__ = ("_messages", "first_number", "message_ids", "packets", "sample", "sent_times", "size")
+    __slots__ = (
+        "_messages",
+        "_packets",
+        "count",
+        "first_number",
+        "message_ids",
+        "sample",
+        "sent_times",
+        "size",
+        "stretch",
+    )
 
     def __init__(
         self,
         sample: UserMessage,
-        packets: Sequence[bytes],
+        packets: Sequence[bytes] | Stretch,
         sent_times: Sequence[int],
         message_ids: Sequence[int],
         first_number: int = 0,
     ) -> None:
         self.sample = sample
-        self.packets = packets
         self.sent_times = sent_times
         self.message_ids = message_ids
         self.first_number = first_number
         """TxSequenceNumber of the first if they are transactional. The others count on from it, each names the one
         before as PreviousTxSequenceNumber, and TxSequenceID is the sample's."""
-        self.size = sum(map(len, packets))
+        self.count = len(packets)
+        self.stretch: Stretch | None = None
+        """Where they lie if they have one length."""
+        self._packets: Sequence[bytes] | None = None
         self._messages: list[UserMessage] | None = None
+        if isinstance(packets, Stretch):
+            self.stretch = packets
+            self.size = packets.length * packets.count
+        else:
+            self._packets = packets
+            self.size = sum(map(len, packets))
 
     @classmethod
     def of(cls, message: UserMessage) -> Run:
@@ -76,12 +107,27 @@ class Run:
         return run
 
     def __len__(self) -> int:
-        return len(self.packets)
+        return self.count
 
     @property
     def alike(self) -> bool:
         """Whether its messages were recognized by a shape, and there are columns."""
         return bool(self.message_ids)
+
+    @property
+    def packets(self) -> Sequence[bytes]:
+        """The bytes of each."""
+        if self._packets is None:
+            assert self.stretch is not None
+            self._packets = self.stretch.packets()
+        return self._packets
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How long each packet is."""
+        if self.stretch is not None:
+            return array("I", (self.stretch.length,)) * self.count
+        return list(map(len, self.packets))
 
     @property
     def messages(self) -> list[UserMessage]:
@@ -92,18 +138,16 @@ class Run:
 
     def split(self, count: int) -> tuple[Run, Run]:
         """Its first messages, and the others."""
-        number = self.first_number
-        ahead, behind = slice(count), slice(count, None)
-        return (
-            Run(self.sample, self.packets[ahead], self.sent_times[ahead], self.message_ids[ahead], number),
-            Run(
-                self.sample,
-                self.packets[behind],
-                self.sent_times[behind],
-                self.message_ids[behind],
-                number + count if number else 0,
-            ),
+        return self._part(0, count), self._part(count, self.count)
+
+    def _part(self, begin: int, end: int) -> Run:
+        packets = (
+            self.packets[begin:end]
+            if self._packets is not None or self.stretch is None
+            else self.stretch.part(begin, end)
         )
+        number = self.first_number + begin if self.first_number else 0
+        return Run(self.sample, packets, self.sent_times[begin:end], self.message_ids[begin:end], number)
 
 
 _COMMON: Final = itemgetter(0, 2, 5, -4, -1)
@@ -117,10 +161,45 @@ def _fields(names: int, transactional: bool) -> Struct:
     return Struct(_HEADERS.format(names) + (_TRANSACTION if transactional else "") + _PROPERTIES)
 
 
+class _Columns:
+    """The words of packets of one length, side by side: what each packet has at an offset is a slice."""
+
+    __slots__ = ("_step", "_words", "count")
+
+    def __init__(self, stretch: Stretch) -> None:
+        self._words = array("I")
+        self._words.frombytes(memoryview(stretch.data)[stretch.start : stretch.stop])
+        self._step = stretch.length // 4
+        self.count = stretch.count
+        """How many of them look alike so far."""
+
+    def raw(self, word: int) -> array[int]:
+        """One word of each of them, in the byte order of the wire."""
+        return self._words[word : self.count * self._step : self._step]
+
+    def column(self, word: int) -> array[int]:
+        column = self.raw(word)
+        if sys.byteorder == "big":
+            column.byteswap()
+        return column
+
+    def require(self, word: int, wanted: bytes) -> None:
+        """Go only as far as they have the same there."""
+        found = self.raw(word).tobytes()
+        if found != wanted * self.count:
+            self.count = next(index for index in range(self.count) if found[4 * index : 4 * index + 4] != wanted)
+
+    def follow(self, word: int, wanted: Iterable[int]) -> None:
+        """Go only as far as the numbers there are these."""
+        found, numbers = self.column(word).tolist(), list(wanted)
+        if found != numbers:
+            self.count = next(index for index, number in enumerate(numbers) if number != found[index])
+
+
 class Shape:
     """What messages like one have in common. Make one with :meth:`of`."""
 
-    __slots__ = ("_body", "_common", "_fields", "_label_end", "_sizes", "_unpack", "_wanted", "sample")
+    __slots__ = ("_body", "_common", "_constant", "_fields", "_label_end", "_sizes", "_unpack", "_wanted", "sample")
 
     def __init__(self, sample: UserMessage) -> None:
         self.sample = sample
@@ -132,6 +211,7 @@ class Shape:
         self._sizes = (fields[1], fields[-2])
         self._body = sample.body_offset
         self._label_end = sample.extension_offset if sample.properties.label_length else 0
+        self._constant: list[tuple[int, bytes]] | None = None
 
     @classmethod
     def of(cls, message: UserMessage) -> Shape | None:
@@ -143,15 +223,16 @@ class Shape:
             return None
         return cls(message)
 
-    def run(self, packets: Sequence[bytes], start: int = 0) -> Run | None:
+    def run(self, packets: Sequence[bytes | Stretch], start: int = 0) -> Run | None:
         """The packets from ``start`` on that look like the sample, up to the first that does not; transactional ones
         only as far as they follow each other. None when there are none."""
         unpack, common, wanted, least = self._unpack, self._common, self._wanted, self._fields.size
         usual_size, usual_room = self._sizes
         label_end, transactional = self._label_end, self.sample.transactional
         rows: list[tuple[Any, ...]] = []
+        found: list[bytes] = []
         for data in islice(packets, start, None):
-            if len(data) < least:
+            if isinstance(data, Stretch) or len(data) < least:
                 break
             row = unpack(data)
             size, room = row[1], row[-2]
@@ -168,12 +249,112 @@ class Shape:
                 if flags & _CG_OR_FA or previous != number - 1 or (rows and previous != rows[-1][8]):
                     break
             rows.append(row)
+            found.append(data)
         if not rows:
             return None
-        found = packets[start : start + len(rows)]
         columns = tuple(zip(*rows, strict=True))
         return Run(self.sample, found, columns[3], columns[4], rows[0][8] if transactional else 0)
 
     def _holds(self, size: int, room: int) -> bool:
         """Whether a packet of another size ends where its body does."""
         return size <= MAX_PACKET_SIZE and (self._body + room + 3) & ~3 == size
+
+    def stretch(self, stretch: Stretch) -> Run | None:
+        """As :meth:`run`, for packets that are as long as the sample."""
+        if stretch.length != self._sizes[0]:
+            return None
+        if self._common(self._unpack(stretch.data, stretch.start)) != self._wanted:
+            return None  # without looking at the others
+        if self._constant is None:
+            self._constant = self._constant_words()
+        columns = _Columns(stretch)
+        for word, wanted in self._constant:
+            columns.require(word, wanted)
+        for offset in range(self._label_end - 2, self._label_end) if self._label_end else ():
+            columns.count = min(columns.count, leading(stretch.column(offset), b"\0"))
+        self._require_sizes(columns)
+        number = self._follow_each_other(columns) if self.sample.transactional else 0
+        if not columns.count:
+            return None
+        times, numbers = columns.column(_SENT_TIME >> 2), columns.column(_MESSAGE_ID >> 2)
+        return Run(self.sample, stretch.part(0, columns.count), times, numbers, number)
+
+    def _require_sizes(self, columns: _Columns) -> None:
+        """Each message has to lie within its room, and the room has to end where the packet does."""
+        word = self.sample.properties_offset + _MESSAGE_SIZE >> 2
+        sizes, rooms = columns.column(word), columns.column(word + 1)
+        usual_size, usual_room = self._sizes
+        fitting = {room for room in set(rooms) if room == usual_room or self._holds(usual_size, room)}
+        if not fitting.issuperset(rooms) or any(map(gt, sizes, rooms)):
+            pairs = enumerate(zip(sizes, rooms, strict=True))
+            columns.count = next(index for index, (size, room) in pairs if size > room or room not in fitting)
+
+    def _constant_words(self) -> list[tuple[int, bytes]]:
+        """Which words all of them have in common, and what they are."""
+        sample = self.sample
+        properties = sample.properties_offset
+        parts = [range(_SENT_TIME), range(_FLAGS_OFFSET, sample.user_end), range(properties, properties + 4)]
+        parts.append(range(properties + _MESSAGE_SIZE + 8, properties + _MESSAGE_SIZE + 24))
+        if sample.transactional:
+            parts.append(range(sample.user_end + 4, sample.user_end + 12))
+        return [(at >> 2, sample.data[at : at + 4]) for part in parts for at in part[::4]]
+
+    def _follow_each_other(self, columns: _Columns) -> int:
+        """Transactional messages, only as far as they do; gives the number of the first."""
+        header = self.sample.user_end >> 2
+        flags = columns.column(header)
+        if any(map(_CG_OR_FA.__and__, flags)):
+            columns.count = next(index for index, each in enumerate(flags) if each & _CG_OR_FA)
+        numbers = columns.column(header + 3)
+        number = numbers[0] if numbers else 0
+        columns.follow(header + 3, range(number, number + columns.count))
+        columns.follow(header + 4, range(number - 1, number - 1 + columns.count))
+        return number
+
+
+class Shapes:
+    """The shapes of messages that came lately, the last one first."""
+
+    __slots__ = ("_shapes",)
+
+    def __init__(self) -> None:
+        self._shapes: list[Shape] = []
+
+    def remember(self, message: UserMessage) -> None:
+        """A message was decoded that looked like none of them."""
+        shape = Shape.of(message)
+        if shape is not None:
+            self._shapes.insert(0, shape)
+            del self._shapes[_MOST_SHAPES:]
+
+    def run(self, packets: list[bytes | Stretch], index: int) -> Run | None:
+        """The packets from ``packets[index]`` on that look like one of them; see :func:`skip`."""
+        given = packets[index]
+        if isinstance(given, Stretch) and given.count < _FEW:
+            packets[index : index + 1] = given.packets()
+            given = packets[index]
+        for shape in self._shapes:
+            run = shape.stretch(given) if isinstance(given, Stretch) else shape.run(packets, index)
+            if run is not None:
+                if shape is not self._shapes[0]:
+                    self._shapes.remove(shape)
+                    self._shapes.insert(0, shape)
+                return run
+        return None
+
+
+def first_of(given: bytes | Stretch) -> bytes:
+    return given.first if isinstance(given, Stretch) else given
+
+
+def skip(packets: list[bytes | Stretch], index: int, count: int) -> int:
+    """So many packets from ``packets[index]`` on were taken; gives the index of the next one. If those of a stretch did
+    not look alike for long, its others come one by one, so that none of them is looked at again and again."""
+    given = packets[index]
+    if not isinstance(given, Stretch):
+        return index + count
+    if count == given.count:
+        return index + 1
+    rest = given.part(count, given.count)
+    packets[index : index + 1] = rest.packets() if 1 < count < rest.count // _FEW else [rest]
+    return index

@@ -66,6 +66,21 @@ def test_entries_are_found_again() -> None:
     assert len(ledger.values) == 2, "new values do not replace old ones"
 
 
+def test_numbers_that_count_on_are_few_bytes() -> None:
+    ledger = FakeLedger()
+    before = history(ledger, size=1_000)
+    before.record_all(SOURCE, range(5, 205), NOON, recoverable=True)
+    before.write(NOON)
+    before.record_all(SOURCE, (300, 302), NOON, recoverable=True)
+    before.record(identifier(210), NOON, recoverable=True)
+    before.write(NOON)
+    assert [value[1][SOURCE.hex()] for value in ledger.values.values()] == [[[5, 200]], [300, 302, 210]]
+    after = history(ledger, size=1_000)
+    assert len(after) == 203
+    assert not after.all_new(SOURCE, (204,))
+    assert after.all_new(SOURCE, (4, 205, 301))
+
+
 @pytest.mark.spec("MQQB-3.1.5.8.2-d")
 def test_the_oldest_make_room() -> None:
     ledger = FakeLedger()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from random import Random
+
 import pytest
 
 from msmq.transfer.events import MessagesReceived
@@ -111,16 +114,64 @@ def test_the_oldest_entry_makes_room() -> None:
 def test_many_are_recorded_as_they_are_one_by_one() -> None:
     one_by_one, together = history(10), history(10)
     for first, count in ((0, 4), (4, 3), (7, 9), (16, 1), (17, 25)):
-        identifiers = [message_identifier(message(number)) for number in range(first, first + count)]
-        assert together.all_new(identifiers)
-        together.record_all(identifiers, NOW_S + first)
-        for identifier in identifiers:
-            assert not one_by_one.seen(identifier, NOW_S + first)
-            one_by_one.record(identifier, NOW_S + first)
+        numbers = range(first, first + count)
+        assert together.all_new(THEIRS, numbers)
+        together.record_all(THEIRS, numbers, NOW_S + first)
+        for number in numbers:
+            assert take(one_by_one, number, NOW_S + first)
         assert list(together) == list(one_by_one)
+        assert len(together) == len(one_by_one) == len(list(together))
         assert together.deadline_s == one_by_one.deadline_s
-        assert not together.all_new([message_identifier(message(99)), identifiers[-1]])
-        assert not together.all_new([message_identifier(message(99))] * 2)
+        assert not together.all_new(THEIRS, [99, numbers[-1]])
+        assert not together.all_new(THEIRS, [99, 99])
+        assert together.all_new(FOREIGN, numbers)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_it_is_an_ordered_table_whatever_comes(seed: int) -> None:
+    """Runs, single messages, duplicates and the timer, against a plain model."""
+    rng = Random(seed)
+    table = history(size := rng.choice((3, 20, 5_000)))
+    model: OrderedDict[bytes, int] = OrderedDict()
+    now_s, fresh = NOW_S, 0
+    for _ in range(300):
+        now_s += rng.choice((0, 0, 1, 200, 1_000))
+        source = rng.choice((THEIRS, FOREIGN))
+        if rng.random() < 0.3 and model:
+            identifier = rng.choice(list(model))
+            assert table.seen(identifier, now_s)
+            model[identifier] = now_s
+            model.move_to_end(identifier)
+        elif rng.random() < 0.1:
+            if table.deadline_s is not None and now_s >= table.deadline_s:
+                while model and next(iter(model.values())) < now_s - HALF_HOUR_S:
+                    model.popitem(last=False)
+            table.handle_timer(now_s)
+        else:
+            numbers = range(fresh, fresh + rng.choice((1, 2, 7, 600)))
+            fresh = numbers[-1] + rng.choice((1, 5))
+            assert table.all_new(source, numbers)
+            table.record_all(source, numbers, now_s)
+            for number in numbers:
+                model[MessageIdentifier(source, number).encode()] = now_s
+                if len(model) > size:
+                    model.popitem(last=False)
+        assert list(table) == list(model.items())
+        assert len(table) == len(model)
+    table.handle_timer(now_s + 10 * HALF_HOUR_S)
+    assert (list(table), len(table), table.deadline_s) == ([], 0, None)
+
+
+def test_what_comes_again_and_again_takes_no_memory() -> None:
+    table = history(size=1_000)
+    table.record_all(THEIRS, range(1_000), NOW_S)
+    for turn in range(20):
+        for number in range(turn % 7, 1_000, 7):
+            assert not take(table, number, NOW_S + turn)
+    assert len(table) == 1_000
+    kept = sum(len(group.numbers) for group in table._groups)
+    assert kept <= 2 * 1_000
+    assert len(table._groups) <= 1_000
 
 
 @pytest.mark.spec("MQQB-3.1.2.8-a", "MQQB-3.1.6.7-a", "MQQB-3.1.5.8.2-d")

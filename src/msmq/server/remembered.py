@@ -2,22 +2,22 @@
 
 A receiver that crashes after it stored a recoverable message and before its sender heard of it gets the message
 again. The identifiers of what one read brought are one value of the ledger, written behind the messages: it is
-never there without them, so nothing is taken for a duplicate that was lost. Values go when everything in them would
-have been forgotten anyway. Express messages do not survive a crash, and neither does the memory of them.
+never there without them, so nothing is taken for a duplicate that was lost. Numbers that count on are written as the
+first one and how many there are. Values go when everything in them would have been forgotten anyway. Express messages
+do not survive a crash, and neither does the memory of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.ledger import Ledger
-from msmq.transfer.history import DEFAULT_SIZE, MessageIdHistory
+from msmq.transfer.history import DEFAULT_SIZE, MessageIdHistory, split
 
 _PREFIX: Final = "transfer/history"
-_GUID_BYTES: Final = 16
 _RECORD_BYTES: Final = 256
 _IDENTIFIER_BYTES: Final = 48
 """What to reserve in the store for a value, and for each identifier in it."""
@@ -47,7 +47,7 @@ class RememberedIds:
             identifiers = [
                 bytes.fromhex(source) + number.to_bytes(4, "little")
                 for source, numbers in sources.items()
-                for number in numbers
+                for number in _unpacked(numbers)
             ]
             found += [(identifier, time_s) for identifier in identifiers]
             self._groups.append((key, time_s, len(identifiers)))
@@ -69,24 +69,16 @@ class RememberedIds:
         """A message was taken."""
         self._history.record(identifier, now_s)
         if recoverable:
-            number = int.from_bytes(identifier[_GUID_BYTES:], "little")
-            self._fresh.setdefault(identifier[:_GUID_BYTES], []).append(number)
+            source, number = split(identifier)
+            self._fresh.setdefault(source, []).append(number)
 
-    def all_new(self, identifiers: Sequence[bytes]) -> bool:
+    def all_new(self, source: bytes, numbers: Sequence[int]) -> bool:
         """Whether none of several messages is a duplicate, not even of another one among them."""
-        return self._history.all_new(identifiers)
+        return self._history.all_new(source, numbers)
 
-    def record_all(
-        self,
-        source: bytes,
-        numbers: Sequence[int],
-        identifiers: Sequence[bytes],
-        now_s: int,
-        *,
-        recoverable: bool,
-    ) -> None:
+    def record_all(self, source: bytes, numbers: Sequence[int], now_s: int, *, recoverable: bool) -> None:
         """Messages of one source were taken that are :meth:`all_new`."""
-        self._history.record_all(identifiers, now_s)
+        self._history.record_all(source, numbers, now_s)
         if recoverable:
             self._fresh.setdefault(source, []).extend(numbers)
 
@@ -100,7 +92,7 @@ class RememberedIds:
             self._ledger.reserve(_RECORD_BYTES + _IDENTIFIER_BYTES * (count + len(fresh)))
         except MessageStorageFailedError:
             return
-        sources = {source.hex(): numbers for source, numbers in fresh.items()}
+        sources = {source.hex(): _packed(numbers) for source, numbers in fresh.items()}
         key = f"{_PREFIX}/{self._next}"
         self._next += 1
         self._ledger.put_value(key, [now_s, sources])
@@ -125,3 +117,17 @@ class RememberedIds:
 
 def _number(key: str) -> int:
     return int(key.rpartition("/")[2])
+
+
+def _packed(numbers: list[int]) -> list[int] | list[list[int]]:
+    """Numbers as they are written: usually they count on."""
+    first, count = numbers[0], len(numbers)
+    return [[first, count]] if count > 1 and numbers == list(range(first, first + count)) else numbers
+
+
+def _unpacked(numbers: list[int | list[int]]) -> Iterator[int]:
+    for each in numbers:
+        if isinstance(each, int):
+            yield each
+        else:
+            yield from range(each[0], each[0] + each[1])

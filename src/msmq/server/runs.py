@@ -99,11 +99,10 @@ class RunTaking:
         if sample.transactional:
             return self._take_in_order(batch, run, way, queue)
         source, numbers, recoverable = sample.user.source_queue_manager, run.message_ids, sample.recoverable
-        identifiers = [source + number.to_bytes(4, "little") for number in numbers]
-        if not self._history.all_new(identifiers):
+        if not self._history.all_new(source, numbers):
             return False
         self._put(queue, run)
-        self._history.record_all(source, numbers, identifiers, batch.now_s, recoverable=recoverable)
+        self._history.record_all(source, numbers, batch.now_s, recoverable=recoverable)
         return True
 
     def _take_in_order(self, batch: Batch, run: Run, way: Way, queue: Queue) -> bool:

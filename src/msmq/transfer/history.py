@@ -9,12 +9,15 @@ The caller asks :meth:`MessageIdHistory.seen` of every arrival and tells :meth:`
 it takes, storing the entry with the message where the message is stored. The duplicate of a recoverable message is
 acknowledged like one that was stored; if the first copy is still on its way to the disk, with it and not before.
 
+Entries are kept in groups, oldest first: messages of one source that came in one second. Each source knows in which
+group a number was seen last; a number that was seen again later is no entry of the older group any more.
+
 Times are seconds since 1970, because entries outlive the process.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -22,6 +25,9 @@ from msmq.wire.message import UserMessage
 
 DEFAULT_SIZE: Final = 10_000
 """RemoveDuplicateSize (note 25)."""
+_GROUP: Final = 1_024
+"""Messages after which a new group begins, although they came in the same second."""
+_GUID_BYTES: Final = 16
 _SOURCE: Final = slice(16, 32)
 _MESSAGE_ID: Final = slice(56, 60)
 
@@ -32,10 +38,29 @@ def message_identifier(message: UserMessage) -> bytes:
     return data[_SOURCE] + data[_MESSAGE_ID]
 
 
+def split(identifier: bytes) -> tuple[bytes, int]:
+    """SourceQueueManager and MessageID of a MessageIdentifier."""
+    return identifier[:_GUID_BYTES], int.from_bytes(identifier[_GUID_BYTES:], "little")
+
+
+class _Group:
+    """Messages of one source that came in one second: ``live`` of the ``numbers`` from ``start`` on. The others were
+    seen again and belong to a later group."""
+
+    __slots__ = ("live", "numbers", "source", "start", "time_s")
+
+    def __init__(self, source: bytes, time_s: int) -> None:
+        self.source = source
+        self.time_s = time_s
+        self.numbers: list[int] = []
+        self.start = 0
+        self.live = 0
+
+
 class MessageIdHistory:
     """The messages seen lately, oldest first."""
 
-    __slots__ = ("_cleanup_s", "_entries", "_size", "deadline_s")
+    __slots__ = ("_cleanup_s", "_count", "_groups", "_size", "_sources", "deadline_s")
 
     def __init__(
         self,
@@ -47,53 +72,96 @@ class MessageIdHistory:
         """``stored`` are the entries of an earlier run: identifier and time."""
         self._cleanup_s = cleanup_ms // 1_000
         self._size = size
-        self._entries: OrderedDict[bytes, int] = OrderedDict()
+        self._groups: OrderedDict[_Group, None] = OrderedDict()
+        self._sources: dict[bytes, dict[int, _Group]] = {}
+        self._count = 0
         self.deadline_s: int | None = None
         for identifier, time_s in sorted(stored, key=lambda entry: entry[1]):
             self.record(identifier, time_s)
-        if self._entries:
+        if self._count:
             self.deadline_s = now_s + self._cleanup_s
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
-        return iter(self._entries.items())
+        for group in self._groups:
+            known = self._sources[group.source]
+            for number in group.numbers[group.start :]:
+                if known.get(number) is group:
+                    yield group.source + number.to_bytes(4, "little"), group.time_s
 
     def seen(self, identifier: bytes, now_s: int) -> bool:
         """Whether this is a duplicate; if so, it is remembered anew from now on."""
-        if identifier not in self._entries:
+        source, number = split(identifier)
+        known = self._sources.get(source)
+        if known is None or number not in known:
             return False
-        self._entries[identifier] = now_s
-        self._entries.move_to_end(identifier)
+        self._enter(source, (number,), now_s)
         return True
 
     def record(self, identifier: bytes, now_s: int) -> None:
         """A message was taken; the oldest entry makes room when there is none."""
-        if not self._entries:
-            self.deadline_s = now_s + self._cleanup_s
-        elif len(self._entries) >= self._size:
-            self._entries.popitem(last=False)
-        self._entries[identifier] = now_s
+        source, number = split(identifier)
+        self.record_all(source, (number,), now_s)
 
-    def all_new(self, identifiers: Sequence[bytes]) -> bool:
-        """Whether none of several messages is a duplicate, not even of another one among them."""
-        return len(set(identifiers)) == len(identifiers) and self._entries.keys().isdisjoint(identifiers)
+    def all_new(self, source: bytes, numbers: Sequence[int]) -> bool:
+        """Whether none of several messages of a source is a duplicate, not even of another one among them."""
+        known = self._sources.get(source)
+        return (known is None or known.keys().isdisjoint(numbers)) and len(set(numbers)) == len(numbers)
 
-    def record_all(self, identifiers: Sequence[bytes], now_s: int) -> None:
+    def record_all(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
         """As :meth:`record`, for many messages that are :meth:`all_new`."""
-        entries = self._entries
-        if not entries:
+        if not self._count:
             self.deadline_s = now_s + self._cleanup_s
-        entries.update(dict.fromkeys(identifiers, now_s))
-        for _ in range(len(entries) - self._size):
-            entries.popitem(last=False)
+        self._enter(source, numbers, now_s)
+        while self._count > self._size:
+            self._forget(next(iter(self._groups)), self._count - self._size)
+
+    def _enter(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
+        known = self._sources.setdefault(source, {})
+        group = next(reversed(self._groups)) if self._groups else None
+        if len(numbers) == 1 and (before := known.pop(numbers[0], None)) is not None:
+            self._seen_again(before, known)
+            group = None  # else it could stand twice in one group
+        if group is None or group.source != source or group.time_s != now_s or len(group.numbers) >= _GROUP:
+            group = _Group(source, now_s)
+            self._groups[group] = None
+        group.numbers.extend(numbers)
+        group.live += len(numbers)
+        known.update(dict.fromkeys(numbers, group))
+        self._count += len(numbers)
+
+    def _seen_again(self, group: _Group, known: dict[int, _Group]) -> None:
+        """An entry leaves its group, which gets rid of what it has no more before that costs memory."""
+        self._count -= 1
+        group.live -= 1
+        if not group.live:
+            del self._groups[group]
+        elif 2 * group.live < len(group.numbers):
+            group.numbers = [number for number in group.numbers[group.start :] if known.get(number) is group]
+            group.start = 0
+
+    def _forget(self, group: _Group, most: int) -> None:
+        """Up to so many of the oldest entries, all of them in the oldest group."""
+        known = self._sources[group.source]
+        numbers = group.numbers[group.start : group.start + most]
+        if group.live < len(group.numbers) - group.start:
+            numbers = [number for number in numbers if known.get(number) is group]
+        group.start += most
+        group.live -= len(numbers)
+        self._count -= len(numbers)
+        deque(map(known.pop, numbers), maxlen=0)
+        if not group.live:
+            del self._groups[group]
+            if not known:
+                del self._sources[group.source]
 
     def handle_timer(self, now_s: int) -> None:
         """Forget what is too old (3.1.6.7); the timer runs while anything is left."""
         if self.deadline_s is None or now_s < self.deadline_s:
             return
         limit_s = now_s - self._cleanup_s
-        while self._entries and next(iter(self._entries.values())) < limit_s:
-            self._entries.popitem(last=False)
-        self.deadline_s = now_s + self._cleanup_s if self._entries else None
+        while self._groups and (oldest := next(iter(self._groups))).time_s < limit_s:
+            self._forget(oldest, len(oldest.numbers))
+        self.deadline_s = now_s + self._cleanup_s if self._count else None

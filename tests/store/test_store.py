@@ -69,25 +69,40 @@ def test_many_records_are_released_like_one_after_another() -> None:
     together.release_all([], [])
 
 
-def test_a_run_of_records_goes_as_they_go_one_by_one() -> None:
-    """Through several segments; what is on disk is the same to the last byte."""
+@pytest.mark.parametrize("in_front", [0, 8])
+def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
+    """Through several segments, of one size and of many; what is on disk is the same to the last byte."""
     disks = SimulatedDisk(), SimulatedDisk()
     one_by_one, together = (new_store(disk) for disk in disks)
-    for number in range(40):
+    for number in range(1, 60):
         heads = [head(1000 * number + each) for each in range(number)]
-        payloads = [payload(each, 37 * each % 200) for each in range(number)]
+        sizes = [in_front + (37 * (each if number % 3 else number) % 200) for each in range(number)]
+        payloads = [payload(each, size) for each, size in enumerate(sizes)]
         expected = [one_by_one.append(1, *record) for record in zip(heads, payloads, strict=True)]
-        assert together.append_run(1, heads, payloads) == expected
+        fronts = b"".join(one + other[:in_front] for one, other in zip(heads, payloads, strict=True))
+        assert together.append_run(1, fronts, [each[in_front:] for each in payloads]) == expected
         assert together.appended == one_by_one.appended
+        assert (together.pending, together.pending_bytes) == (one_by_one.pending, one_by_one.pending_bytes)
         assert [together.read(address) for address in expected] == payloads
+        assert not together.is_durable(expected[0], expected[0])
+        assert not together.is_durable(expected[-1], expected[-1])
         for store in (one_by_one, together):
-            store.commit()
+            store.append(2, head(number), b"in between", live=False)
+            if number % 4:
+                store.commit()
+    for store in (one_by_one, together):
+        store.commit()
     assert len(disks[0].names()) > 3
     for name in disks[0].names():
         first, second = (disk.open(name) for disk in disks)
         assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
+    for store in (one_by_one, together):
+        store.close()  # which writes the last index
+    for name in disks[0].names():
+        first, second = (disk.open(name) for disk in disks)
+        assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
     with pytest.raises(EncodeError, match="40 bytes"):
-        together.append_run(1, [head(1), b"short"], [b"", b""])
+        together.append_run(1, head(1)[:10], [b""])
 
 
 def test_durable_follows_appended() -> None:

@@ -92,7 +92,7 @@ class RecordStore(Protocol):
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
     ) -> int: ...
 
-    def append_run(self, kind: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[int]: ...
+    def append_run(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> list[int]: ...
 
     def release(self, address: int, payload_size: int) -> None: ...
 
@@ -138,6 +138,8 @@ _pack_head: Final = _HEAD.pack
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
+_ID_OFFSET: Final = 4
+"""Where a head has the lookup identifier."""
 
 
 class Head(NamedTuple):
@@ -242,20 +244,20 @@ class Ledger:
     def put_packets(
         self,
         queue: int,
-        lookup_ids: Iterable[int],
+        lookup_ids: Sequence[int],
         arrival_time: int,
         envelope: bytes,
-        packets: Iterable[bytes],
+        packets: Sequence[bytes],
         marks: int,
     ) -> list[int]:
         """Write many messages that never expire, outside of transactions and without local attributes; gives their
         addresses."""
-        flags = marks << MARKS_SHIFT
-        heads = [
-            _pack_head(queue, lookup_id, arrival_time, NEVER, flags, NO_TRANSACTION)
-            for lookup_id in lookup_ids
-        ]
-        return self.store.append_run(_MESSAGE, heads, [envelope + packet for packet in packets])
+        head = _pack_head(queue, 0, arrival_time, NEVER, marks << MARKS_SHIFT, NO_TRANSACTION)
+        fronts = bytearray((head + envelope) * len(packets))
+        ids = to_bytes(array("Q", lookup_ids))
+        for byte in range(8):  # of each identifier, into each front
+            fronts[_ID_OFFSET + byte :: HEAD_SIZE + len(envelope)] = ids[byte::8]
+        return self.store.append_run(_MESSAGE, bytes(fronts), packets)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)

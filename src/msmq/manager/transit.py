@@ -124,14 +124,14 @@ class Transit:
             lookup_ids = range(lookup_ids[0] | top, (lookup_ids[0] | top) + len(run))
         marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
         if user.flags & _RECOVERABLE:
-            addresses = core.ledger.put_packets(
+            addresses: Sequence[int] = core.ledger.put_packets(
                 queue.number, lookup_ids, now_s, envelope_at(now_s), packets, marks
             )
         else:
-            addresses = [0] * len(run)
+            addresses = array("Q", bytes(8 * len(run)))
             queue.volatile.update(zip(lookup_ids, zip(repeat(now_s), packets), strict=False))
             core.express_bytes += size
-        positions.add_run(lookup_ids, addresses, list(map(len, packets)), marks)
+        positions.add_run(lookup_ids, addresses, run.sizes, marks)
         core.total_bytes += size
         return lookup_ids
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
+from msmq.store.block import block_rows
 from msmq.store.disk import DiskFile
 from msmq.store.layout import (
     BATCH_HEADER_SIZE,
     INDEX_MARKER,
+    LEAD,
     OFFSET_BITS,
+    RECORD_SIZE,
     ROW,
     BatchHeader,
     Trailer,
@@ -110,40 +114,80 @@ class Chunk:
     segment: Segment
     start: int
     parts: list[bytes] = field(default_factory=list)
-    """Header, payload and padding of each record."""
+    """Header, payload and padding of each record; of a block the block, nothing and nothing."""
     data: bytes | bytearray = b""
     """The whole batch, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
+    """Where each record or block begins."""
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    """Which of these are blocks, and how long their records are."""
+    further: int = 0
+    """Records of blocks beside the first of each."""
     passing_records: int = 0
     passing_bytes: int = 0
     sequence: int = 0
     seals: bool = False
     """Nothing more will be written to the segment."""
 
+    @property
+    def records(self) -> int:
+        return len(self.addresses) + self.further
+
+    def add_block(self, block: bytes, length: int, address: int) -> None:
+        """Records of ``length`` bytes each."""
+        self.blocks.append((len(self.addresses), length))
+        self.addresses.append(address)
+        self.parts += (block, b"", b"")
+        self.further += len(block) // length - 1
+
     def close(self, store_id: bytes, sequence: int, end: int, *, continued: bool) -> None:
         """The batch is complete; ``end`` is where its last record ends."""
         segment = self.segment
         self.sequence = sequence
-        count = len(self.addresses)
+        count = self.records
         data = bytearray().join((_NO_HEADER, *self.parts))  # megabytes, which are copied once and not twice
         zeros = len(zero_sectors(data, self.start + BATCH_HEADER_SIZE, end, self.start))
         header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
         data[:BATCH_HEADER_SIZE] = pack_batch_header(store_id, header)
         self.data = data
-        segment.rows.append(pack_rows(self.parts[::3], self.addresses, map(len, self.parts[1::3])))
+        segment.rows += self._rows()
         segment.end = end
         segment.first_sequence = segment.first_sequence or sequence
         segment.next_sequence = sequence + 1
         segment.standing_records += count - self.passing_records
         segment.standing_bytes += end - self.start - BATCH_HEADER_SIZE - self.passing_bytes
 
+    def _rows(self) -> Iterator[bytes]:
+        """The rows of the index, in the order of the records."""
+        begin = 0
+        for index, length in self.blocks:
+            yield self._single_rows(begin, index)
+            yield block_rows(self.parts[3 * index], length, self.addresses[index])
+            begin = index + 1
+        yield self._single_rows(begin, len(self.addresses))
+
+    def _single_rows(self, begin: int, end: int) -> bytes:
+        parts = self.parts[3 * begin : 3 * end]
+        return pack_rows(parts[::3], self.addresses[begin:end], map(len, parts[1::3])) if parts else b""
+
     def payload(self, address: int) -> bytes | None:
         """The payload of a record of this chunk."""
-        addresses = self.addresses
-        if not addresses or not addresses[0] <= address <= addresses[-1]:
+        index = bisect_right(self.addresses, address) - 1
+        if index < 0:
             return None
-        index = bisect_left(addresses, address)
-        return self.parts[3 * index + 1] if addresses[index] == address else None
+        offset = address - self.addresses[index]
+        piece, payload, _ = self.parts[3 * index : 3 * index + 3]
+        if len(piece) == RECORD_SIZE:
+            return None if offset else payload
+        if offset >= len(piece):
+            return None
+        payload_size: int = LEAD.unpack_from(piece, offset)[0]
+        return piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
+
+    def touches(self, first: int, last: int) -> bool:
+        """Whether any of its records may lie between two addresses."""
+        addresses, further = self.addresses, len(self.parts[-3]) if self.parts else 0
+        return bool(addresses) and addresses[0] <= last and first < addresses[-1] + further
 
 
 @dataclass(slots=True)
@@ -161,4 +205,4 @@ class Batch:
 
     @property
     def records(self) -> int:
-        return sum(len(chunk.addresses) for chunk in self.chunks)
+        return sum(chunk.records for chunk in self.chunks)

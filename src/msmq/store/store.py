@@ -27,6 +27,7 @@ from typing import Final
 from zlib import crc32
 
 from msmq.errors import EncodeError
+from msmq.store.block import FEW, build_block
 from msmq.store.clean import Cleaner, Owner
 from msmq.store.disk import Disk
 from msmq.store.errors import (
@@ -214,32 +215,30 @@ class Store:
         self._tail = offset + length
         return address
 
-    def append_run(self, kind: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[int]:
-        """Put many records into the open batch, as ``append(kind, head, payload)`` for each of them; gives their
-        addresses."""
+    def append_run(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> list[int]:
+        """Put many records into the open batch, as :meth:`append` does one; gives their addresses. ``fronts`` has, for
+        each of them, the head and the beginning of the payload, equally long for all; ``tails`` have the rest."""
+        count = len(tails)
+        width = len(fronts) // count
+        alike = count > FEW and len(set(map(len, tails))) == 1
+        length = footprint(width - HEAD_SIZE + len(tails[0]))
         addresses: list[int] = []
-        offset, limit, parts = self._tail, self._limit, self._parts
-        base, seed = self._base, self._seed ^ kind
-        for head, payload in zip(heads, payloads, strict=True):
-            size = len(payload)
-            length = size + (RECORD_SIZE + 7) & ~7
-            if offset + length > limit or len(head) != HEAD_SIZE:
-                self._tail = offset
-                addresses.append(
-                    self.append(kind, head, payload)
-                )  # which goes on in the next segment, if anywhere
-                offset, limit, parts = self._tail, self._limit, self._parts
-                base, seed = self._base, self._seed ^ kind
-                continue
-            checksum = crc32(payload, crc32(head, seed ^ offset))
-            header = _pack_record(size, checksum, kind, 0, 0, head)
-            parts += (header, payload, _PADDING[length - size - RECORD_SIZE])
-            address = base | offset
-            self._addresses.append(address)
-            addresses.append(address)
-            offset += length
-            self._tail = offset
+        while (taken := len(addresses)) < count:
+            room = min((self._limit - self._tail) // length, count - taken) if alike else 0
+            front = fronts[taken * width : (taken + max(room, 1)) * width]
+            if room > 1:
+                addresses += self._append_block(kind, front, tails[taken : taken + room], length)
+            else:  # which goes on in the next segment, if need be and if there is one
+                addresses.append(self.append(kind, front[:HEAD_SIZE], front[HEAD_SIZE:] + tails[taken]))
         return addresses
+
+    def _append_block(self, kind: int, fronts: bytes, tails: Sequence[bytes], length: int) -> range:
+        offset = self._tail
+        block = build_block(kind, self._seed, offset, fronts, tails)
+        address = self._base | offset
+        self._chunk.add_block(block, length, address)
+        self._tail = offset + len(block)
+        return range(address, address + len(block), length)
 
     def _make_room(self, head: bytes, size: int) -> None:
         if len(head) != HEAD_SIZE:
@@ -281,7 +280,7 @@ class Store:
     @property
     def pending(self) -> int:
         """Number of records that were appended and not taken for writing yet."""
-        return len(self._addresses) + sum(len(chunk.addresses) for chunk in self._ready)
+        return self._chunk.records + sum(chunk.records for chunk in self._ready)
 
     @property
     def pending_bytes(self) -> int:
@@ -297,7 +296,7 @@ class Store:
     @property
     def appended(self) -> int:
         """How many records were appended since the store was opened: the number of the last one."""
-        return self._appended + len(self._addresses)
+        return self._appended + self._chunk.records
 
     @property
     def durable(self) -> int:
@@ -415,10 +414,7 @@ class Store:
     def is_durable(self, first: int, last: int) -> bool:
         """Whether all records whose addresses lie between these will survive; False may be said too often."""
         in_flight = self._in_flight.chunks if self._in_flight is not None else []
-        return not any(
-            chunk.addresses and chunk.addresses[0] <= last and first <= chunk.addresses[-1]
-            for chunk in (self._chunk, *self._ready, *in_flight)
-        )
+        return not any(chunk.touches(first, last) for chunk in (self._chunk, *self._ready, *in_flight))
 
     def _frontier(self) -> int:
         """No record before this address waits to be written."""
@@ -502,7 +498,7 @@ class Store:
     def _close_chunk(self, *, continued: bool) -> None:
         self._chunk.close(self._store_id, self._next_sequence, self._tail, continued=continued)
         self._next_sequence += 1
-        self._appended += len(self._addresses)
+        self._appended += self._chunk.records
         self._ready.append(self._chunk)
 
     def _next_segment(self, needed: int, *, keep_spare: bool, continued: bool) -> None:

@@ -21,8 +21,7 @@ FEW: Final = 4
 """Records that are too few for a block."""
 _WORD: Final = 4
 _ROW_WORDS: Final = ROW.size // _WORD
-_KEPT_WORDS: Final = (RECORD_SIZE - 8) // _WORD
-"""How much of a record its row begins with: all but size and checksum."""
+_HEAD_WORDS: Final = HEAD_SIZE // _WORD
 
 
 @lru_cache(maxsize=64)
@@ -54,18 +53,22 @@ def build_block(kind: int, seed: int, offset: int, fronts: bytes, tails: Sequenc
     return b"".join(chain.from_iterable(parts))
 
 
-def block_rows(block: bytes, length: int, address: int) -> bytes:
-    """The rows of the index for a block of records of ``length`` bytes each, the first of which has this address."""
-    words, step = array("I", block), length // _WORD
-    count = len(block) // length
-    addresses = array("Q", range(address, address + len(block), length))
+def block_rows(kind: int, fronts: bytes, count: int, size: int, address: int) -> bytes:
+    """The rows of the index for the records of a block: ``size`` is that of their payloads, ``address`` where the first
+    one stands."""
+    words, step = array("I", fronts), len(fronts) // (count * _WORD)
+    length = footprint(size)
+    addresses = array("Q", range(address, address + count * length, length))
+    marks, sizes = array("I", (kind,)) * count, array("I", (size,)) * count
     if sys.byteorder == "big":
-        addresses.byteswap()
-    halves = array("I", addresses.tobytes())
+        for column in (addresses, marks, sizes):
+            column.byteswap()
     rows = array("I", bytes(ROW.size * count))
-    for word in range(_KEPT_WORDS):
-        rows[word::_ROW_WORDS] = words[2 + word :: step]
-    rows[_KEPT_WORDS::_ROW_WORDS] = halves[0::2]
-    rows[_KEPT_WORDS + 1 :: _ROW_WORDS] = halves[1::2]
-    rows[_KEPT_WORDS + 2 :: _ROW_WORDS] = words[0::step]
+    rows[0::_ROW_WORDS] = marks
+    for word in range(_HEAD_WORDS):
+        rows[1 + word :: _ROW_WORDS] = words[word::step]
+    halves = array("I", addresses.tobytes())
+    rows[_ROW_WORDS - 3 :: _ROW_WORDS] = halves[0::2]
+    rows[_ROW_WORDS - 2 :: _ROW_WORDS] = halves[1::2]
+    rows[_ROW_WORDS - 1 :: _ROW_WORDS] = sizes
     return rows.tobytes()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from msmq.store.block import block_rows
 from msmq.store.disk import DiskFile
 from msmq.store.layout import (
     BATCH_HEADER_SIZE,
@@ -119,8 +118,8 @@ class Chunk:
     """The whole batch, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
     """Where each record or block begins."""
-    blocks: list[tuple[int, int]] = field(default_factory=list)
-    """Which of these are blocks, and how long their records are."""
+    blocks: list[tuple[int, bytes]] = field(default_factory=list)
+    """Which of these are blocks, and the rows of their records."""
     further: int = 0
     """Records of blocks beside the first of each."""
     passing_records: int = 0
@@ -133,12 +132,11 @@ class Chunk:
     def records(self) -> int:
         return len(self.addresses) + self.further
 
-    def add_block(self, block: bytes, length: int, address: int) -> None:
-        """Records of ``length`` bytes each."""
-        self.blocks.append((len(self.addresses), length))
+    def add_block(self, block: bytes, rows: bytes, address: int) -> None:
+        self.blocks.append((len(self.addresses), rows))
         self.addresses.append(address)
         self.parts += (block, b"", b"")
-        self.further += len(block) // length - 1
+        self.further += len(rows) // ROW.size - 1
 
     def close(self, store_id: bytes, sequence: int, end: int, *, continued: bool) -> None:
         """The batch is complete; ``end`` is where its last record ends."""
@@ -160,9 +158,9 @@ class Chunk:
     def _rows(self) -> Iterator[bytes]:
         """The rows of the index, in the order of the records."""
         begin = 0
-        for index, length in self.blocks:
+        for index, rows in self.blocks:
             yield self._single_rows(begin, index)
-            yield block_rows(self.parts[3 * index], length, self.addresses[index])
+            yield rows
             begin = index + 1
         yield self._single_rows(begin, len(self.addresses))
 

@@ -27,7 +27,7 @@ from typing import Final
 from zlib import crc32
 
 from msmq.errors import EncodeError
-from msmq.store.block import FEW, build_block
+from msmq.store.block import FEW, block_rows, build_block
 from msmq.store.clean import Cleaner, Owner
 from msmq.store.disk import Disk
 from msmq.store.errors import (
@@ -221,24 +221,23 @@ class Store:
         count = len(tails)
         width = len(fronts) // count
         alike = count > FEW and len(set(map(len, tails))) == 1
-        length = footprint(width - HEAD_SIZE + len(tails[0]))
+        size = width - HEAD_SIZE + len(tails[0])
         addresses: list[int] = []
         while (taken := len(addresses)) < count:
-            room = min((self._limit - self._tail) // length, count - taken) if alike else 0
+            room = min((self._limit - self._tail) // footprint(size), count - taken) if alike else 0
             front = fronts[taken * width : (taken + max(room, 1)) * width]
             if room > 1:
-                addresses += self._append_block(kind, front, tails[taken : taken + room], length)
+                addresses += self._append_block(kind, front, tails[taken : taken + room], size)
             else:  # which goes on in the next segment, if need be and if there is one
                 addresses.append(self.append(kind, front[:HEAD_SIZE], front[HEAD_SIZE:] + tails[taken]))
         return addresses
 
-    def _append_block(self, kind: int, fronts: bytes, tails: Sequence[bytes], length: int) -> range:
-        offset = self._tail
-        block = build_block(kind, self._seed, offset, fronts, tails)
-        address = self._base | offset
-        self._chunk.add_block(block, length, address)
-        self._tail = offset + len(block)
-        return range(address, address + len(block), length)
+    def _append_block(self, kind: int, fronts: bytes, tails: Sequence[bytes], size: int) -> range:
+        address = self._base | self._tail
+        block = build_block(kind, self._seed, self._tail, fronts, tails)
+        self._chunk.add_block(block, block_rows(kind, fronts, len(tails), size, address), address)
+        self._tail += len(block)
+        return range(address, address + len(block), footprint(size))
 
     def _make_room(self, head: bytes, size: int) -> None:
         if len(head) != HEAD_SIZE:

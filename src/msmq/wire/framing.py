@@ -29,6 +29,7 @@ from msmq.wire.packets import (
 _read_base: Final = struct.Struct("<BxHII").unpack_from
 _INTERNAL_OR_SESSION: Final = BASE_IN | BASE_SH
 _HEAD: Final = 20  # BaseHeader and, in an internal packet, the InternalHeader that gives its kind
+_SAME: Final = 12  # BaseHeader up to PacketSize, which says how long a message is
 _AH_BYTE: Final = 63
 _AH_BIT: Final = 0x02
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
@@ -102,7 +103,7 @@ def _one_of(length: int) -> struct.Struct:
 
 class Stretch:
     """Packets one behind the other in ``data``, from ``start`` on: ``count`` of them, all of one ``length``, that begin
-    with the same twenty bytes. They are cut apart for those who want them one by one."""
+    with the same twelve bytes. They are cut apart for those who want them one by one."""
 
     __slots__ = ("count", "data", "length", "start")
 
@@ -207,16 +208,16 @@ class StreamReader:
                     and not flags & _INTERNAL_OR_SESSION
                     and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
                 ):  # a message with nothing unusual about it
-                    length = size
+                    length, count = size, 0
                 else:
-                    length = packet_length(data, start)
-                end = start + length
-                if end > available:
+                    length, count = packet_length(data, start), 1
+                if start + length > available:
                     self._wanted = length
                     return found, start
-                count = _alike(data, start, length)
+                count = count or _alike(data, start, length)
+                end = start + count * length
                 found.append(data[start:end] if count == 1 else Stretch(data, start, length, count))
-                start += count * length
+                start = end
             self._wanted = _HEAD
         except DecodeError as error:
             self._error = error
@@ -227,12 +228,12 @@ class StreamReader:
 
 
 def _alike(data: bytes, start: int, length: int) -> int:
-    """How many packets from ``start`` on begin as the first one does, of which nothing more need be asked then: their
-    first twenty bytes say all that :func:`packet_length` looks at. They are looked at in columns."""
-    if not data.startswith(data[start : start + _HEAD], start + length):
+    """How many packets from ``start`` on begin as the first one does, a message with nothing unusual about it: then
+    there is nothing more to ask. They are looked at in columns."""
+    if not data.startswith(data[start : start + _SAME], start + length):
         return 1
-    stretch = Stretch(data, start, length, (len(data) - start) // length)
-    for offset in range(_HEAD):
-        column = stretch.column(offset)
-        stretch.count = leading(column, column[:1])
-    return max(stretch.count, 1)
+    count = (len(data) - start) // length
+    for offset in range(start, start + _SAME):
+        column = data[offset : offset + count * length : length]
+        count = leading(column, column[:1])
+    return max(count, 1)

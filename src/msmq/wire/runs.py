@@ -46,6 +46,7 @@ _TRANSACTION: Final = "I8sII"
 _PROPERTIES: Final = "4s28xII16s"
 """MessagePropertiesHeader: flags, label length and class; the two sizes of the body; the rest behind them. Between is
 what an application may fill in as it likes."""
+_WORD: Final = 4
 _SENT_TIME: Final = 52
 _MESSAGE_ID: Final = 56
 _MESSAGE_SIZE: Final = 32
@@ -167,27 +168,26 @@ class _Columns:
     __slots__ = ("_step", "_words", "count")
 
     def __init__(self, stretch: Stretch) -> None:
-        self._words = array("I")
-        self._words.frombytes(memoryview(stretch.data)[stretch.start : stretch.stop])
-        self._step = stretch.length // 4
+        self._words = memoryview(stretch.data)[stretch.start : stretch.stop].cast("I")
+        self._step = stretch.length // _WORD
         self.count = stretch.count
         """How many of them look alike so far."""
 
-    def raw(self, word: int) -> array[int]:
-        """One word of each of them, in the byte order of the wire."""
-        return self._words[word : self.count * self._step : self._step]
-
     def column(self, word: int) -> array[int]:
-        column = self.raw(word)
+        """One word of each of them."""
+        column = array("I", self._words[word : self.count * self._step : self._step].tobytes())
         if sys.byteorder == "big":
             column.byteswap()
         return column
 
-    def require(self, word: int, wanted: bytes) -> None:
-        """Go only as far as they have the same there."""
-        found = self.raw(word).tobytes()
-        if found != wanted * self.count:
-            self.count = next(index for index in range(self.count) if found[4 * index : 4 * index + 4] != wanted)
+    def require(self, constant: Iterable[tuple[int, bytes]]) -> None:
+        """Go only as far as they have the same words in the same places."""
+        words, step = self._words, self._step
+        for word, wanted in constant:
+            found = words[word : self.count * step : step].tobytes()
+            if found != wanted * self.count:
+                starts = range(0, len(found), _WORD)
+                self.count = next(at for at in starts if found[at : at + _WORD] != wanted) // _WORD
 
     def follow(self, word: int, wanted: Iterable[int]) -> None:
         """Go only as far as the numbers there are these."""
@@ -199,7 +199,17 @@ class _Columns:
 class Shape:
     """What messages like one have in common. Make one with :meth:`of`."""
 
-    __slots__ = ("_body", "_common", "_constant", "_fields", "_label_end", "_sizes", "_unpack", "_wanted", "sample")
+    __slots__ = (
+        "_body",
+        "_common",
+        "_constant",
+        "_fields",
+        "_label_end",
+        "_sizes",
+        "_unpack",
+        "_wanted",
+        "sample",
+    )
 
     def __init__(self, sample: UserMessage) -> None:
         self.sample = sample
@@ -268,20 +278,19 @@ class Shape:
         if self._constant is None:
             self._constant = self._constant_words()
         columns = _Columns(stretch)
-        for word, wanted in self._constant:
-            columns.require(word, wanted)
+        columns.require(self._constant)
         for offset in range(self._label_end - 2, self._label_end) if self._label_end else ():
             columns.count = min(columns.count, leading(stretch.column(offset), b"\0"))
         self._require_sizes(columns)
         number = self._follow_each_other(columns) if self.sample.transactional else 0
         if not columns.count:
             return None
-        times, numbers = columns.column(_SENT_TIME >> 2), columns.column(_MESSAGE_ID >> 2)
+        times, numbers = columns.column(_SENT_TIME // _WORD), columns.column(_MESSAGE_ID // _WORD)
         return Run(self.sample, stretch.part(0, columns.count), times, numbers, number)
 
     def _require_sizes(self, columns: _Columns) -> None:
         """Each message has to lie within its room, and the room has to end where the packet does."""
-        word = self.sample.properties_offset + _MESSAGE_SIZE >> 2
+        word = (self.sample.properties_offset + _MESSAGE_SIZE) // _WORD
         sizes, rooms = columns.column(word), columns.column(word + 1)
         usual_size, usual_room = self._sizes
         fitting = {room for room in set(rooms) if room == usual_room or self._holds(usual_size, room)}
@@ -297,11 +306,11 @@ class Shape:
         parts.append(range(properties + _MESSAGE_SIZE + 8, properties + _MESSAGE_SIZE + 24))
         if sample.transactional:
             parts.append(range(sample.user_end + 4, sample.user_end + 12))
-        return [(at >> 2, sample.data[at : at + 4]) for part in parts for at in part[::4]]
+        return [(at // _WORD, sample.data[at : at + _WORD]) for part in parts for at in part[::_WORD]]
 
     def _follow_each_other(self, columns: _Columns) -> int:
         """Transactional messages, only as far as they do; gives the number of the first."""
-        header = self.sample.user_end >> 2
+        header = self.sample.user_end // _WORD
         flags = columns.column(header)
         if any(map(_CG_OR_FA.__and__, flags)):
             columns.count = next(index for index, each in enumerate(flags) if each & _CG_OR_FA)

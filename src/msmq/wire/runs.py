@@ -168,14 +168,15 @@ class _Columns:
     __slots__ = ("_step", "_words", "count")
 
     def __init__(self, stretch: Stretch) -> None:
-        self._words = memoryview(stretch.data)[stretch.start : stretch.stop].cast("I")
+        self._words = array("I")
+        self._words.frombytes(memoryview(stretch.data)[stretch.start : stretch.stop])  # slices of views are slow
         self._step = stretch.length // _WORD
         self.count = stretch.count
         """How many of them look alike so far."""
 
     def column(self, word: int) -> array[int]:
         """One word of each of them."""
-        column = array("I", self._words[word : self.count * self._step : self._step].tobytes())
+        column = self._words[word : self.count * self._step : self._step]
         if sys.byteorder == "big":
             column.byteswap()
         return column
@@ -293,6 +294,8 @@ class Shape:
         word = (self.sample.properties_offset + _MESSAGE_SIZE) // _WORD
         sizes, rooms = columns.column(word), columns.column(word + 1)
         usual_size, usual_room = self._sizes
+        if max(sizes, default=0) <= usual_room and rooms == array("I", (usual_room,)) * columns.count:
+            return
         fitting = {room for room in set(rooms) if room == usual_room or self._holds(usual_size, room)}
         if not fitting.issuperset(rooms) or any(map(gt, sizes, rooms)):
             pairs = enumerate(zip(sizes, rooms, strict=True))

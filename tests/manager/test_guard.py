@@ -283,3 +283,13 @@ def test_a_damaged_descriptor_lets_nobody_in(host: Host, damaged: bytes) -> None
     host.manager.core.record.security = damaged
     with pytest.raises(AccessDeniedError):
         host.manager.queues.create(QueueRequest(".\\private$\\q"), ADMINISTRATOR)
+
+
+def test_a_new_descriptor_counts_at_once(host: Host) -> None:
+    """What was allowed before is remembered by the descriptor that allowed it."""
+    queue = queue_for(host, QueueAccessMask.WRITE_MESSAGE)
+    for _ in range(2):
+        assert may_open(host, f"DIRECT=OS:{queue.pathname}", SEND)
+        allowing, queue.security = queue.security, granting(QueueAccessMask.RECEIVE_MESSAGE)
+        assert not may_open(host, f"DIRECT=OS:{queue.pathname}", SEND)
+        queue.security = allowing

@@ -8,6 +8,7 @@ import pytest
 
 from msmq.errors import InsufficientResourcesError, MessageStorageFailedError
 from msmq.manager.initialization import Settings
+from msmq.manager.ledger import Kind
 from msmq.manager.model import UNLIMITED
 from msmq.manager.positions import START
 from msmq.manager.prompt import PromptReading
@@ -274,3 +275,52 @@ def test_the_packet_at_a_place(recoverable: bool) -> None:
     take(host, queue, given)
     (entry,) = queue.positions
     assert host.manager.transit.packet(queue, entry) == given.packet.data
+
+
+def restart_damaged(host: Host, found: bytes, offset: int) -> None:
+    """Stop, damage the record in whose payload something stands, and start."""
+    host.manager.stop()
+    host.store.close()
+    contents = {name: host.disk.durable_content(name) for name in host.disk.names() if name.endswith(".log")}
+    (segment,) = [name for name, content in contents.items() if content.count(found) == 1]
+    host.disk.flip(segment, contents[segment].index(found) + offset)
+    host.start()
+
+
+def test_a_damaged_record_of_deletions_brings_its_messages_back() -> None:
+    """Nobody knows any more that they were gone; operators are told, and what other records say holds."""
+    host = Host()
+    queue = host.queue()
+    take(host, queue, *(message(b"%d" % number, recoverable=True) for number in range(6)))
+    entries = list(queue.positions)
+    host.manager.transit.forget(queue, [entry.lookup_id for entry in entries[:3]])
+    host.manager.transit.forget(queue, [entry.lookup_id for entry in entries[3:5]])
+    host.store.commit()
+    gone = b"".join(entry.lookup_id.to_bytes(8, "little") for entry in entries[:3])
+    restart_damaged(host, gone, 9)
+    again = host.manager.core.by_path[queue.pathname.lower()]
+    assert bodies(host, again) == [b"0", b"1", b"2", b"5"]
+    (lost,) = host.manager.core.lost_records
+    assert lost.kind is Kind.DELETE_ALL
+    host.manager.transit.forget(again, [entry.lookup_id for entry in again.positions])
+    host.restart()
+    assert bodies(host, host.manager.core.by_path[queue.pathname.lower()]) == []
+
+
+def test_damage_among_messages_that_came_together_costs_what_it_hits() -> None:
+    host = Host()
+    core = host.manager.core
+    core.unsubscribe(host.spy)
+    queue = host.queue()
+    run = run_of([message(b"body %02d" % number, recoverable=True) for number in range(20)])
+    with core.event(run.size + INTAKE_BYTES * len(run), 3 * len(run)):
+        host.manager.transit.take_in(queue, run)
+    assert bodies(host, queue) == [b"body %02d" % number for number in range(20)]
+    host.store.commit()
+    restart_damaged(host, b"body 07", 2)
+    again = host.manager.core.by_path[queue.pathname.lower()]
+    found = host.manager.transit.waiting(again, START, 20, ALL)
+    assert found is not None
+    expected = [b"body %02d" % number for number in range(20) if number != 7]
+    assert [bytes(UserMessage.decode(packet).body) for packet in found.packets] == expected
+    assert bodies(host, again) == expected

@@ -25,7 +25,7 @@ from msmq.transfer.states import Role, State
 from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import TransactionHeader
-from msmq.wire.runs import Shape
+from msmq.wire.runs import Run, Shape
 from tests.wire import builders
 
 SEED = 2
@@ -270,12 +270,15 @@ def test_runs_change_nothing_but_the_time_it_takes(seed: int) -> None:
 def test_the_mixes_have_runs_in_them() -> None:
     """Or the test above would say nothing."""
     taken: list[int] = []
+    stretches: list[tuple[bool, bool]] = []
     take = RunTaking.take
 
-    def counting(self: RunTaking, batch: Any, run: Any, way: Any) -> bool:
+    def counting(self: RunTaking, batch: Any, run: Run, way: Any) -> bool:
         done = take(self, batch, run, way)
         if done:
             taken.append(len(run))
+        if done and run.stretch is not None:
+            stretches.append((run.sample.recoverable, run.sample.transactional))
         return done
 
     with patch.object(RunTaking, "take", counting):
@@ -288,3 +291,6 @@ def test_the_mixes_have_runs_in_them() -> None:
             receiver.close()
     assert sum(taken) > 200
     assert max(taken) > 10
+    assert set(stretches) == {(False, False), (True, False), (True, True)}, (
+        "messages of one size, of all kinds"
+    )

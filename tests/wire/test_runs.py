@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from msmq.errors import DecodeError
+from msmq.wire.framing import StreamReader, Stretch
 from msmq.wire.headers import BASE_DH, BaseHeader, MessagePropertiesHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import DebugHeader, SessionHeader, TransactionHeader
-from msmq.wire.runs import Run, Shape
+from msmq.wire.runs import Run, Shape, Shapes, first_of, skip
 from tests.wire import builders
 from tests.wire.messages import message
 
@@ -162,3 +163,119 @@ def test_some_headers_make_a_message_one_of_its_own(special: Callable[[], UserMe
     if not found.base.flags & BASE_DH and found.transaction is None:
         plain = shape_of(message())
         assert plain.run([found.data]) is None
+
+
+def row(sample: UserMessage, count: int) -> list[bytes]:
+    """Messages as long as the sample that follow each other."""
+    first = sample.transaction.tx_sequence_number + 6 if sample.transaction is not None else 0
+    return [
+        like(
+            sample,
+            message_id=100 + index,
+            sent_time=20 + index % 3,
+            number=first + index,
+            body=bytes([index]) * len(sample.body),
+        )
+        for index in range(count)
+    ]
+
+
+def same(one: Run | None, other: Run | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (
+        list(one.packets) == list(other.packets)
+        and list(one.message_ids) == list(other.message_ids)
+        and list(one.sent_times) == list(other.sent_times)
+        and list(one.sizes) == list(other.sizes)
+        and (one.first_number, one.size, len(one)) == (other.first_number, other.size, len(other))
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stretch_is_recognized_as_its_packets_are(kind: str) -> None:
+    """Columns say the same as one packet after another, whatever byte of whichever packet is changed."""
+    sample = UserMessage.decode(KINDS[kind]().data)
+    shape = shape_of(sample)
+    packets = row(sample, 12)
+    length = len(packets[0])
+    assert length == len(sample.data)
+    rng = Random(kind)
+    counts = set()
+    for offset in list(range(min(sample.body_offset + 4, length))) * 2:
+        data = bytearray(b"".join(packets))
+        for _ in range(rng.choice((1, 1, 3))):
+            data[rng.randrange(12) * length + offset] ^= 1 << rng.randrange(8)
+        stretch = Stretch(b"before" + bytes(data), 6, length, 12)
+        found = shape.stretch(stretch)
+        assert same(found, shape.run(stretch.packets())), offset
+        counts.add(0 if found is None else len(found))
+        if found is not None and len(found) > 2:
+            assert found.stretch is not None
+            for one, other in zip(found.split(2), shape.run(stretch.packets()).split(2), strict=True):  # type: ignore[union-attr]
+                assert same(one, other)
+    assert {0, 12} < counts
+
+
+def test_bodies_of_other_sizes_in_packets_of_one_size() -> None:
+    """The end of a packet is rounded up, so that messages of several sizes can be equally long."""
+    sample = UserMessage.decode(message(label="", extension=b"", body=b"12345678").data)
+    packets = [message(label="", extension=b"", body=bytes(5 + number % 4)).data for number in range(12)]
+    stretch = Stretch(b"".join(packets), 0, len(packets[0]), 12)
+    found = shape_of(sample).stretch(stretch)
+    assert found is not None
+    assert same(found, shape_of(sample).run(packets))
+    assert len(found) == 12
+    too_large = bytearray(stretch.data)
+    sizes = 7 * stretch.length + sample.properties_offset + 32
+    too_large[sizes : sizes + 4] = (9).to_bytes(4, "little")
+    cut = shape_of(sample).stretch(Stretch(bytes(too_large), 0, stretch.length, 12))
+    assert cut is not None
+    assert len(cut) == 7
+    assert shape_of(message(body=b"")).stretch(stretch) is None, "another length"
+
+
+def taken(packets: list[bytes], shapes: Shapes) -> list[tuple[bool, list[bytes]]]:
+    """What a receiver makes of a read: whether each run was recognized, and what is in it."""
+    given = StreamReader().cut(b"".join(packets))
+    index, found = 0, []
+    while index < len(given):
+        run = shapes.run(given, index)
+        if run is None:
+            first = first_of(given[index])
+            shapes.remember(UserMessage.decode(first))
+            found.append((False, [first]))
+            index = skip(given, index, 1)
+        else:
+            found.append((True, list(run.packets)))
+            index = skip(given, index, len(run))
+    return found
+
+
+def test_a_few_shapes_are_remembered() -> None:
+    kinds = [KINDS[kind]() for kind in ("label and extension", "bare", "public", "odd body")]
+    shapes = Shapes()
+    mixed = [packet for _ in range(3) for kind in kinds for packet in row(kind, 20)]
+    found = taken(mixed, shapes)
+    assert [packet for _, packets in found for packet in packets] == mixed
+    assert [len(packets) for known, packets in found if not known] == [1, 1, 1, 1]
+    assert [len(packets) for known, packets in found if known] == [19] * 4 + [20] * 8
+    others = [row(message(label="x" * number), 1)[0] for number in range(2, 6)]
+    taken(others, shapes)
+    assert not taken(row(kinds[0], 1), shapes)[0][0], "four others came since"
+
+
+def test_packets_of_one_length_that_differ() -> None:
+    """They are taken in their order, and none is looked at again and again."""
+    one, other = KINDS["label and extension"](), message(PUBLIC)
+    destination = "OS:bob\\private$\\q"
+    first = message(destination)
+    second = message(destination[:-1] + "r")
+    assert len(first.data) == len(second.data)
+    shapes = Shapes()
+    alternating = [packet for pair in zip(row(first, 40), row(second, 40), strict=True) for packet in pair]
+    mixed = alternating + row(first, 3) + row(second, 60) + row(one, 2) + row(other, 30)
+    found = taken(mixed, shapes)
+    assert [packet for _, packets in found for packet in packets] == mixed
+    assert sum(not known for known, _ in found) == 4
+    assert max(len(packets) for _, packets in found) > 20

@@ -169,7 +169,9 @@ class _Columns:
 
     def __init__(self, stretch: Stretch) -> None:
         self._words = array("I")
-        self._words.frombytes(memoryview(stretch.data)[stretch.start : stretch.stop])  # slices of views are slow
+        self._words.frombytes(
+            memoryview(stretch.data)[stretch.start : stretch.stop]
+        )  # slices of views are slow
         self._step = stretch.length // _WORD
         self.count = stretch.count
         """How many of them look alike so far."""

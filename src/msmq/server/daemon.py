@@ -49,6 +49,9 @@ from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
+_CLEAN_BYTES = 1 << 15
+_CLEAN_PAUSE_MS = 5
+"""How much of the store is cleaned in one go, and when it goes on: everybody else waits meanwhile."""
 _T = TypeVar("_T")
 _STORE_ID_BYTES = 16
 _SWITCH_S: Final = 0.000_5
@@ -144,6 +147,7 @@ class Daemon:
             self.store.close()
             raise
         self._housekeeping = Alarm(self._keep_house)
+        self._to_clean = Alarm(self._clean)
         self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.outgoing.start()
 
@@ -278,6 +282,7 @@ class Daemon:
         """Stop in an orderly way; nothing that was promised is lost."""
         self._shut_doors()
         self._housekeeping.stop()
+        self._to_clean.stop()
         if self.remote_read is not None:
             await self.remote_read.close()
         if self.door is not None:
@@ -374,7 +379,13 @@ class Daemon:
         self.outgoing.refresh()
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
-        if not self.commit.busy and self.failure is None:
-            self.store.clean_step(self._cleaning)
-            self.commit.request()
+        self._clean()
         self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
+
+    def _clean(self) -> None:
+        """Give some space of the store back, and go on soon if there is more of it. Messages go first."""
+        if self.failure is not None:
+            return
+        more = self.commit.busy or self.store.clean_step(self._cleaning, _CLEAN_BYTES)
+        self._to_clean.set(now_ms() + _CLEAN_PAUSE_MS if more else None)
+        self.commit.request()

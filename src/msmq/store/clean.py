@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _ROW: Final = Struct(f"<BBH{HEAD_SIZE}sQI")
 """A row of the index with the attributes, which only the store looks at."""
 _LOOK_COST_BYTES: Final = 64
-_FREED_PER_STEP: Final = 8
+_FREED_PER_STEP: Final = 2
 _MANY_SEGMENTS: Final = 16
 
 

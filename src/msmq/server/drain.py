@@ -12,8 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from itertools import accumulate, takewhile
-from operator import eq
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
@@ -32,6 +31,7 @@ from msmq.server.outgoing_runs import (
     Parcel,
     Run,
     alike,
+    awaited,
     journaled,
     look,
     run_of,
@@ -39,7 +39,7 @@ from msmq.server.outgoing_runs import (
 )
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
 from msmq.transfer.final_ack import Fate, Tracked
-from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run, transaction_offset
+from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE, USER_TH
 from msmq.wire.message import UserMessage
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
     from msmq.server.link import Link
     from msmq.server.outgoing import Outgoing
 
-_JOURNALED = 0x03
-_JOURNALING = 61
-_FINAL_ACK = 0x02
 _LOCKED = PositionState.LOCKED
 _CHOSEN_BYTES = 256 << 10
 """How much of a queue is looked at in one go."""
@@ -206,11 +203,11 @@ class Drain:
     def left_of(self, run: Run) -> list[Run]:
         """What of a run is still to be sent."""
         if run.number:
-            wanted = list(map(eq, map(self.numbers.get, run.lookup_ids), run.numbers))
+            wanted = self._sender.standing(run.number, run.lookup_ids)
         else:
             standing = set(self.queue.positions.standing(run.lookup_ids).ids)
-            wanted = [lookup_id in standing for lookup_id in run.lookup_ids]
-        return [run] if all(wanted) else list(run.parts(wanted))
+            wanted = bytearray(lookup_id in standing for lookup_id in run.lookup_ids)
+        return list(run.parts(wanted)) if 0 in wanted else [run]
 
     def _look_ahead(self) -> None:
         """Give places to what follows, so that they are durable when the window has come so far, and one write serves
@@ -220,34 +217,27 @@ class Drain:
             return
         whole = True
         while whole and count < _PLACED_AHEAD and size < _AHEAD_BYTES:
-            found = self.outgoing.transit.waiting(
-                self.queue, START, _PLACED_AHEAD - count, _AHEAD_BYTES - size
-            )
+            # No more at a time than are sent at a time.
+            found = self.outgoing.transit.waiting(self.queue, START, _PLACED_AHEAD - count, _CHOSEN_BYTES)
             if found is None:
                 break
-            ours = list(takewhile(self._has_place, found.packets))
-            if not ours:
-                break
-            runs, whole = self._choose(found.first(len(ours)))
+            runs, whole = self._choose(found, only_placed=True)
             self._again.extend(runs)
-            whole = whole and len(ours) == len(found.packets)
             count += sum(map(len, runs))
-            size += sum(map(len, ours))
+            size += sum(map(len, found.packets))
         self.outgoing.commit.request()
 
-    def _has_place(self, packet: bytes) -> bool:
-        """Whether a message is part of a sequence of ours."""
-        _, source, _, _, flags = look(packet)
-        return bool(flags & USER_TH) and source == self._own_guid
-
-    def _choose(self, found: Waiting) -> tuple[list[Run], bool]:
+    def _choose(self, found: Waiting, *, only_placed: bool = False) -> tuple[list[Run], bool]:
         """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
         of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
-        nothing behind it may overtake it."""
+        nothing behind it may overtake it; with ``only_placed`` also at one that gets no place."""
         chosen: list[Run] = []
         placed: list[Run] = []
         whole = True
         for start, stop, kind in alike(found, self._own_guid, self.outgoing.core.now_s):
+            if only_placed and kind & PASSING_TH != USER_TH:
+                whole = False
+                break
             run = run_of(self, found, start, stop, kind)
             run.durable_at = self._available_at
             if kind & (LATE | ODD):
@@ -314,13 +304,11 @@ class Drain:
         run = run.part(0, min(room, len(run)))
         assert run.packets is not None
         tracked: dict[int, Tracked[Parcel]] = {}
-        for index, packet in enumerate(run.packets):
-            flags = packet[transaction_offset(packet)]
-            if flags & _FINAL_ACK or packet[_JOURNALING] & _JOURNALED:
-                parcel = Parcel(self, run.lookup_ids[index])
-                found = self.outgoing.final_acks.track(UserMessage.route(packet), parcel)
-                if found is not None:
-                    tracked[index] = found
+        for index in awaited(run.packets):
+            parcel = Parcel(self, run.lookup_ids[index])
+            found = self.outgoing.final_acks.track(UserMessage.route(run.packets[index]), parcel)
+            if found is not None:
+                tracked[index] = found
         run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
         self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
         if kind & ODD:
@@ -367,12 +355,12 @@ class Drain:
         run.packets = [packet or b"" for packet in packets]
         return [run] if all(packets) else list(run.parts(packets))
 
-    def packets(self, run: Run) -> list[bytes]:
-        """The packets of a run as they are to travel now."""
+    def packets(self, run: Run) -> tuple[list[bytes], bytearray | None]:
+        """The packets of a run, and if they have places, as they are to travel now, one behind the other."""
         assert run.packets is not None
         if not run.number:
-            return run.packets
-        return placed_run(run.packets, self._sender.place(run.number), run.marks)
+            return run.packets, None
+        return run.packets, placed_run(run.packets, self._sender.place(run.number), run.marks)
 
     def sent(self, run: Run, count: int, now_ms: int) -> None:
         """So many messages of a run were sent."""
@@ -385,11 +373,10 @@ class Drain:
     def acknowledged(self, runs: list[Run]) -> None:
         """The next hop has these messages."""
         done: list[int] = []
-        numbers: list[int] = []
+        numbers: list[range] = []
         for run in runs:
             if run.number:
-                for left in self.left_of(run):
-                    numbers += left.numbers
+                numbers += [left.numbers for left in self.left_of(run)]
             elif run.simple:
                 done += run.lookup_ids
             else:
@@ -406,8 +393,9 @@ class Drain:
 
     def _release(self, released: Released[int]) -> None:
         done, parked = released
+        forget = self.numbers.pop
         for lookup_id in done:
-            self.numbers.pop(lookup_id, None)
+            forget(lookup_id, None)
         for lookup_id in parked:
             self.numbers.pop(lookup_id, None)
             self.parked.add(lookup_id)

@@ -182,8 +182,8 @@ class Link:
                 run.drain.put_back(run)
                 continue
             for part in run.drain.with_packets(run):
-                packets = run.drain.packets(part)
-                sent = connection.session.send_run(part, packets, part.recoverable, now)
+                packets, joined = run.drain.packets(part)
+                sent = connection.session.send_run(part, packets, part.recoverable, now, joined)
                 part.packets = None  # there may be very many messages that wait for their acknowledgment
                 run.drain.sent(part, sent, now)
                 if self._around.tracing is not None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transit import Waiting
+from msmq.transfer.order_sender import common_offset, transaction_offset
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_TH
 
@@ -28,6 +30,10 @@ look: Final = struct.Struct("<12xI16s16xII4xI").unpack_from
 """TimeToReachQueue, SourceQueueManager, TimeToBeReceived, SentTime and UserHeader.Flags of a packet."""
 RECOVERABLE: Final = 0x20
 _JOURNALED_SENT: Final = 0x200
+_FINAL_ACK: Final = 0x02
+_JOURNALED: Final = 0x03
+_journaling: Final[Callable[[bytes], int]] = itemgetter(61)
+"""The byte of UserHeader.Flags with JN and JP."""
 _KIND: Final = RECOVERABLE | USER_TH | _JOURNALED_SENT
 _PASSING, LATE, ODD = 1 << 32, 1 << 33, 1 << 34
 """What makes messages alike, their *kind*: some of their flags; and that they are another host's, late, not plain."""
@@ -105,18 +111,28 @@ def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) ->
     return runs
 
 
+def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -> int:
+    ttrq_s, source, ttbr_s, sent_time, flags = each
+    kind = flags & _KIND if source == own_guid else flags & _KIND | _PASSING
+    age_s = now_s - sent_time
+    # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
+    if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
+        kind |= LATE
+    return kind
+
+
 def alike(found: Waiting, own_guid: bytes, now_s: int) -> Iterator[tuple[int, int, int]]:
     """Where stretches of messages begin and end that need the same, and their kind. One that is late or not plain is
     alone."""
-    kinds = []
-    for packet in found.packets:
-        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
-        kind = flags & _KIND if source == own_guid else flags & _KIND | _PASSING
-        age_s = now_s - sent_time
-        # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
-        if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
-            kind |= LATE
-        kinds.append(kind)
+    # Messages that were sent in the same second say the same here, so only a few of them are looked at closely.
+    looks = list(map(look, found.packets))
+    kind_of = {each: _kind(each, own_guid, now_s) for each in set(looks)}
+    if len(kind_of) == 1 and 0 not in found.plain:
+        (kind,) = kind_of.values()
+        if not kind & LATE:
+            yield 0, len(looks), kind
+            return
+    kinds = [kind_of[each] for each in looks]
     if 0 in found.plain:
         kinds = [kind if plain else kind | ODD for kind, plain in zip(kinds, found.plain, strict=True)]
     start = 0
@@ -147,6 +163,21 @@ def is_simple(kind: int) -> bool:
     wants to hear when they have gone."""
     journaled = kind & (_JOURNALED_SENT | USER_TH) == _JOURNALED_SENT
     return not kind & ODD and not journaled and kind & PASSING_TH != PASSING_TH
+
+
+def awaited(packets: list[bytes]) -> list[int]:
+    """Which of these transactional messages may want to hear of their FinalAck, or be journaled by it."""
+    offset = common_offset(packets)
+    if offset:
+        headers = set(map(itemgetter(offset), packets))
+        flags = set(map(_journaling, packets))
+        if not any(each & _FINAL_ACK for each in headers) and not any(each & _JOURNALED for each in flags):
+            return []
+    return [
+        index
+        for index, packet in enumerate(packets)
+        if packet[transaction_offset(packet)] & _FINAL_ACK or _journaling(packet) & _JOURNALED
+    ]
 
 
 def journaled(message: StoredMessage) -> bool:

@@ -7,9 +7,10 @@ as long as any message of a sequence is there, the last number given is known, a
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 from msmq.manager.ledger import Ledger
@@ -22,7 +23,7 @@ PLACE_BYTES: Final = 24
 """What to reserve in the store for a value, and for each message in it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Group:
     key: str
     sequence_id: int
@@ -63,10 +64,9 @@ class Places:
         """As :meth:`done`, for many messages."""
         of = self._of
         if of:
-            for lookup_id in lookup_ids:
-                group = of.pop(lookup_id, None)
+            for group, count in Counter(map(of.pop, lookup_ids, repeat(None))).items():
                 if group is not None:
-                    group.left -= 1
+                    group.left -= count
             self._trim()
 
     def _trim(self) -> None:

@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.final_ack import Tracked
+from msmq.transfer.numbered import Numbered
 from msmq.wire.headers import USER_CQ, UserHeader
 from msmq.wire.identifiers import SequenceInfo, TxSequenceID
 from msmq.wire.packets import OrderAckBody
@@ -34,6 +36,8 @@ _pack_place: Final = struct.Struct("<QII").pack_into
 _NAMES_AND_CONNECTOR: Final = 0x7FC00 | USER_CQ
 _DIRECT: Final = 7 << 10
 _EDGES: Final = 0x0C
+_flags_and_length: Final = itemgetter(slice(60, 66))
+"""UserHeader.Flags and what follows the header: the length of a direct name, where the destination is one."""
 
 
 class Place(NamedTuple):
@@ -55,23 +59,35 @@ def transaction_offset(packet: bytes) -> int:
 def placed(packet: bytes, place: Place, marks: int = 0) -> bytes:
     """The packet of a transactional message with its place in the TransactionHeader; ``marks`` are Flags.FM (1) and
     Flags.LM (2) where they are not in the packet yet."""
-    return placed_run([packet], place, bytes((marks,)))[0]
+    return bytes(placed_run([packet], place, bytes((marks,))))
 
 
-def placed_run(packets: Sequence[bytes], first: Place, marks: bytes | bytearray) -> list[bytes]:
-    """The packets of messages that have consecutive places."""
+def common_offset(packets: Sequence[bytes]) -> int:
+    """Where the TransactionHeader of all these packets begins, 0 when it is not at the same place."""
+    names = set(map(_flags_and_length, packets))
+    alike = len(names) == 1 and int.from_bytes(names.pop()[:4], "little") & _NAMES_AND_CONNECTOR == _DIRECT
+    return transaction_offset(packets[0]) if alike else 0
+
+
+def placed_run(packets: Sequence[bytes], first: Place, marks: bytes | bytearray) -> bytearray:
+    """The packets of messages that have consecutive places, one behind the other."""
     sequence_id, number, previous = first
-    written = []
-    for packet, edges in zip(packets, marks, strict=True):
-        start = transaction_offset(packet)
-        data = bytearray(packet)
-        _pack_place(data, start + 4, sequence_id, number, previous)
-        if edges:
-            data[start] = data[start] & ~_EDGES | edges << 2
-        written.append(bytes(data))
+    data = bytearray().join(packets)
+    common = common_offset(packets)
+    start = 0
+    for packet in packets:
+        _pack_place(data, start + 4 + (common or transaction_offset(packet)), sequence_id, number, previous)
         previous = number
         number += 1
-    return written
+        start += len(packet)
+    if any(marks):
+        start = 0
+        for packet, edges in zip(packets, marks, strict=True):
+            if edges:
+                place = start + transaction_offset(packet)
+                data[place] = data[place] & ~_EDGES | edges << 2
+            start += len(packet)
+    return data
 
 
 def first_sequence_id(installed_s: int) -> int:
@@ -161,10 +177,8 @@ class OrderSender(Generic[T]):
         "_last_ack_count",
         "_last_ack_ms",
         "_last_number",
-        "_lowest",
         "_sent_through",
         "_sequences",
-        "_stored",
         "_table_s",
         "_tracked",
         "_unacked",
@@ -182,8 +196,7 @@ class OrderSender(Generic[T]):
         """``last_place`` is the last (TxSequenceID, TxSequenceNumber) that was given, as it was made durable."""
         self._sequences = sequences
         self._table_s = resend_timer_table_s
-        self._entries: dict[int, T] = {}  # by number
-        self._stored: set[int] = set()  # ReceivedSessionAck
+        self._entries: Numbered[T] = Numbered()  # and of which of them ReceivedSessionAck is set
         self._tracked: dict[int, Tracked[Any]] = {}
         self._last_ack_ms = now_ms
         self._last_ack_count = 0
@@ -196,7 +209,6 @@ class OrderSender(Generic[T]):
     def _begin(self, sequence_id: int, last_number: int) -> None:
         self.sequence_id = sequence_id
         self._last_number = last_number
-        self._lowest = 1  # no entry has a lower number
         self._acked = 0
         self._sent_through = 0
         self._unacked = 0  # entries that were sent and not acknowledged
@@ -228,7 +240,7 @@ class OrderSender(Generic[T]):
             self._begin(self._sequences.allocate(self), 0)
         first = self._last_number + 1
         self._last_number += len(tokens)
-        self._entries.update(zip(range(first, self._last_number + 1), tokens, strict=True))
+        self._entries.append(first, tokens)
         for index, each in (tracked or {}).items():
             self._tracked[first + index] = each
         return self.place(first)
@@ -242,10 +254,10 @@ class OrderSender(Generic[T]):
         """
         sequence_id, number = place
         if sequence_id != self.sequence_id:
-            return _release([(token, tracked)])
-        if not self._entries:
-            self._lowest = number
-        self._entries[number] = token
+            released: Released[T] = Released([], [])
+            _let_go(token, tracked, released)
+            return released
+        self._entries.append(number, (token,))
         if tracked is not None:
             self._tracked[number] = tracked
         self._unacked += 1
@@ -254,11 +266,7 @@ class OrderSender(Generic[T]):
     def place(self, number: int) -> Place:
         """The place of a message as it is to be sent now, with the number of the message before it that is still
         to be delivered, or zero when there is none."""
-        previous = number - 1
-        entries, lowest = self._entries, self._lowest
-        while previous >= lowest and previous not in entries:
-            previous -= 1
-        return Place(self.sequence_id, number, previous if previous >= lowest else 0)
+        return Place(self.sequence_id, number, self._entries.before(number))
 
     # What happens to the messages
 
@@ -283,15 +291,23 @@ class OrderSender(Generic[T]):
         """Whether the message may have left: then only the receiver knows what became of it."""
         return number <= self._sent_through
 
+    def standing(self, first: int, tokens: Sequence[T]) -> bytearray:
+        """Which of these messages still have the consecutive numbers from ``first`` on: a byte for each, zero for those
+        that are done."""
+        return self._entries.standing(first, tokens)
+
     def received_session_ack(self, number: int) -> Released[T]:
         """The next hop has stored the message. It stays until its OrderAck, which may have come already."""
-        return self.received_session_acks(range(number, number + 1))
+        return self.received_session_acks((range(number, number + 1),))
 
-    def received_session_acks(self, numbers: Iterable[int]) -> Released[T]:
+    def received_session_acks(self, numbers: Iterable[range]) -> Released[T]:
         """The same for many messages. One that was sent twice may be among them twice."""
-        stored = [number for number in dict.fromkeys(numbers) if number in self._entries]
-        self._stored.update(stored)
-        return _release(self._drop([number for number in stored if number <= self._acked]))
+        released: Released[T] = Released([], [])
+        for row in numbers:
+            self._entries.store(row[0], row[-1])
+            if row[0] <= self._acked:
+                self._release(self._entries.take(row[0], min(row[-1], self._acked)), released)
+        return released
 
     def order_ack(self, sequence_id: int, number: int, now_ms: int) -> Released[T] | None:
         """The receiver has everything up to ``number`` (3.1.5.6); None when this is not about our messages.
@@ -302,25 +318,24 @@ class OrderSender(Generic[T]):
             return None
         self._last_ack_ms = now_ms
         self._last_ack_count += 1
+        released: Released[T] = Released([], [])
         if number <= self._acked:
-            return _release([])
-        entries, stored = self._entries, self._stored
-        here = [each for each in range(max(self._lowest, self._acked + 1), number + 1) if each in entries]
-        self._unacked -= len(here)
-        gone = self._drop([each for each in here if each in stored])
+            return released
+        self._unacked -= self._entries.count(self._acked + 1, number)
+        self._release(self._entries.take(self._acked + 1, number, stored=True), released)
         self._acked = number
         self._index = 0
         self.deadline_ms = None
         if self._unacked:
             self._start_timer(now_ms)
-        return _release(gone)
+        return released
 
     def remove(self, number: int) -> None:
         """The message leaves by another door: expired, journaled, deleted. The next one will bridge the gap."""
-        if number in self._entries:
+        if self._entries.take(number, number):
+            self._tracked.pop(number, None)
             if self._acked < number <= self._sent_through:
                 self._unacked -= 1
-            self._drop([number])
             if not self._unacked:
                 self.deadline_ms = None
 
@@ -329,11 +344,12 @@ class OrderSender(Generic[T]):
 
         What has its OrderAck needs no session any more.
         """
-        gone = self._drop([number for number in self._entries if number <= self._acked])
-        self._stored.clear()
+        released: Released[T] = Released([], [])
+        self._release(self._entries.take(0, self._acked), released)
+        self._entries.unstore()
         self._index = 0
         self.deadline_ms = None
-        return _release(gone), list(self._entries.values())
+        return released, [token for _, token in self._entries.items()]
 
     def handle_timer(self, now_ms: int) -> list[T]:
         """No OrderAck for too long (3.1.6.5): everything that was sent is to be sent again, in order.
@@ -344,25 +360,22 @@ class OrderSender(Generic[T]):
             return []
         self._index = min(self._index + 1, len(self._table_s) - 1)
         self._start_timer(now_ms)
-        waiting = list(self._waiting())
-        self._stored.difference_update(waiting)
-        return [self._entries[number] for number in waiting]
+        self._entries.unstore(self._acked + 1, self._sent_through)
+        return [token for _, token in self._waiting()]
 
-    def _waiting(self) -> Iterator[int]:
-        """The numbers that were sent and not acknowledged."""
-        return (number for number in self._entries if self._acked < number <= self._sent_through)
+    def _waiting(self) -> Iterator[tuple[int, T]]:
+        """The messages that were sent and not acknowledged, with their numbers."""
+        return self._entries.items(self._acked + 1, self._sent_through)
 
-    def _drop(self, numbers: list[int]) -> list[tuple[T, Tracked[Any] | None]]:
-        """Take messages out of the sequence."""
-        entries, tracked = self._entries, self._tracked
-        if tracked:
-            dropped = [(entries.pop(number), tracked.pop(number, None)) for number in numbers]
-        else:
-            dropped = [(entries.pop(number), None) for number in numbers]
-        self._stored.difference_update(numbers)
-        while self._lowest <= self._last_number and self._lowest not in entries:
-            self._lowest += 1
-        return dropped
+    def _release(self, rows: list[tuple[int, list[T]]], released: Released[T]) -> None:
+        """Messages have left the sequence."""
+        for first, tokens in rows:
+            if not self._tracked:
+                released.done.extend(tokens)
+                continue
+            for number, token in enumerate(tokens, first):
+                tracked = self._tracked.pop(number, None)
+                _let_go(token, tracked, released)
 
     def _start_timer(self, now_ms: int) -> None:
         self.deadline_ms = now_ms + 1_000 * self._table_s[self._index]
@@ -371,7 +384,7 @@ class OrderSender(Generic[T]):
 
     def statistics(self, epoch_ms: int) -> TransferStatistics:
         """The figures of the stream; ``epoch_ms`` is the time of day, since 1970, at which ``now_ms`` was zero."""
-        waiting = list(self._waiting())
+        waiting = [number for number, _ in self._waiting()]
         return TransferStatistics(
             self._info(waiting[0]) if waiting else _NONE,
             self._info(waiting[-1]) if waiting else _NONE,
@@ -389,12 +402,9 @@ class OrderSender(Generic[T]):
         return SequenceInfo(self.sequence_id, number, number - 1)
 
 
-def _release(dropped: list[tuple[T, Tracked[Any] | None]]) -> Released[T]:
-    done, parked = [], []
-    for token, tracked in dropped:
-        if tracked is None:
-            done.append(token)
-        else:
-            tracked.parked = True
-            parked.append(token)
-    return Released(done, parked)
+def _let_go(token: T, tracked: Tracked[Any] | None, released: Released[T]) -> None:
+    if tracked is None:
+        released.done.append(token)
+    else:
+        tracked.parked = True
+        released.parked.append(token)

@@ -134,7 +134,7 @@ class Session(Generic[T]):
         self.recoverable_ack_timeout_ms = 0xFFFFFFFF
         self.active = False
         self._reader = StreamReader()
-        self._output: list[bytes] = []
+        self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
         self._runs: list[Run] = []
         self._shapes = Shapes()
@@ -190,7 +190,7 @@ class Session(Generic[T]):
             self._announced.deadline_ms,
         )
 
-    def data_to_send(self) -> list[bytes]:
+    def data_to_send(self) -> list[bytes | bytearray]:
         """Everything that waits to be written, once."""
         output, self._output = self._output, []
         return output
@@ -249,9 +249,17 @@ class Session(Generic[T]):
         self.active = True
         return True
 
-    def send_run(self, run: Divisible[T], packets: list[bytes], recoverable: int, now_ms: int) -> int:
+    def send_run(
+        self,
+        run: Divisible[T],
+        packets: list[bytes],
+        recoverable: int,
+        now_ms: int,
+        joined: bytearray | None = None,
+    ) -> int:
         """Send many messages that are all recoverable or all express, as :meth:`send` does one; gives how many the
-        window took. The packets have no SessionHeader. ``run`` says what comes back when some of them are settled."""
+        window took. The packets have no SessionHeader. ``run`` says what comes back when some of them are settled;
+        ``joined`` are packets of the same sizes, one behind the other, that are to be sent in place of these."""
         count = min(len(packets), self.room)
         if not count:
             return 0
@@ -260,11 +268,14 @@ class Session(Generic[T]):
         if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
             alone = 1
             outbox.record_run(run, 0, 1, recoverable, now_ms)
-            output.append(
-                _with_session_header(packets[0], self._header(now_ms))
-            )  # which counts up to this one
+            carrier = packets[0] if joined is None else bytes(joined[: len(packets[0])])
+            output.append(_with_session_header(carrier, self._header(now_ms)))  # which counts up to this one
         outbox.record_run(run, alone, count, recoverable, now_ms)
-        output += packets[alone:count]
+        if joined is None:
+            output += packets[alone:count]
+        else:
+            start, left = len(packets[0]) * alone, sum(map(len, packets[count:]))
+            output.append(joined[start : len(joined) - left] if start or left else joined)
         self.active = True
         return count
 

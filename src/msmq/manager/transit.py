@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, compress, repeat
-from operator import ne
 from typing import Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
@@ -155,12 +154,12 @@ class Transit:
             return Waiting(ids, packets, marks, plain)
         if 0 in addresses:
             return self._one_by_one(queue, found)
-        stored = [(address, ENVELOPE_SIZE + size) for address, size in zip(addresses, sizes, strict=True)]
+        stored = list(zip(addresses, map(ENVELOPE_SIZE.__add__, sizes), strict=True))
         try:
             packets = self._core.ledger.store.read_many(stored, ENVELOPE_SIZE)
         except MessageStorageFailedError:
             return self._one_by_one(queue, found)
-        if any(map(ne, map(len, packets), sizes)):
+        if list(map(len, packets)) != sizes.tolist():
             return self._one_by_one(queue, found)
         return Waiting(ids, packets, marks, b"\1" * len(ids))
 
@@ -190,7 +189,7 @@ class Transit:
         found = queue.positions.standing(array("Q", dict.fromkeys(lookup_ids)))
         with core.event(*deletion_bytes(len(found.ids)), freeing=True):
             if all(found.addresses):
-                stored, sizes = found.ids, [ENVELOPE_SIZE + size for size in found.sizes]
+                stored, sizes = found.ids, list(map(ENVELOPE_SIZE.__add__, found.sizes))
                 ledger.delete_messages(stored, MessageClass.NORMAL)
                 placing.take_out_all(queue, stored, volatile=False)
                 ledger.store.release_all(found.addresses, sizes)

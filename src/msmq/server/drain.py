@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
@@ -36,6 +36,7 @@ from msmq.server.outgoing_runs import (
     look,
     run_of,
     runs_of,
+    together,
 )
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
 from msmq.transfer.final_ack import Fate, Tracked
@@ -185,8 +186,8 @@ class Drain:
         while self._again and count < most and size < _CHOSEN_BYTES:
             run = self._again.popleft()
             sizes = map(self._size, run.lookup_ids) if run.packets is None else map(len, run.packets)
-            upto = list(accumulate(sizes))
-            fitting = min(bisect_left(upto, _CHOSEN_BYTES - size) + 1, most - count, len(run))
+            upto = list(accumulate(islice(sizes, most - count)))
+            fitting = min(bisect_left(upto, _CHOSEN_BYTES - size) + 1, len(upto))
             if fitting < len(run):
                 self._again.appendleft(run.part(fitting, len(run)))
                 run = run.part(0, fitting)
@@ -374,7 +375,7 @@ class Drain:
         """The next hop has these messages."""
         done: list[int] = []
         numbers: list[range] = []
-        for run in runs:
+        for run in together(runs):
             if run.number:
                 numbers += [left.numbers for left in self.left_of(run)]
             elif run.simple:

@@ -111,6 +111,18 @@ def runs_of(drain: Drain, places: Iterable[tuple[int, int]], durable_at: int) ->
     return runs
 
 
+def together(runs: Iterable[Run]) -> list[Run]:
+    """The same messages, those with consecutive numbers as one run. They have no packets any more."""
+    merged: list[Run] = []
+    for run in runs:
+        last = merged[-1] if merged else None
+        if last is not None and run.number and run.number == last.number + len(last):
+            last.lookup_ids.extend(run.lookup_ids)
+        else:
+            merged.append(Run(run.drain, run.lookup_ids[:], run.number, run.recoverable, run.simple))
+    return merged
+
+
 def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -> int:
     ttrq_s, source, ttbr_s, sent_time, flags = each
     kind = flags & _KIND if source == own_guid else flags & _KIND | _PASSING

@@ -53,7 +53,7 @@ class Places:
     def write(self, first: Place, lookup_ids: list[int]) -> None:
         """Messages got their places: consecutive numbers from ``first`` on. There is room in the store."""
         key = f"{_PREFIX}/{self._queue_number}/{first.tx_sequence_id}/{first.tx_sequence_number}"
-        self._ledger.put_value(key, lookup_ids)
+        self._ledger.put_value(key, _shortened(lookup_ids))
         self._add(key, first.tx_sequence_id, first.tx_sequence_number, lookup_ids, lookup_ids)
 
     def done(self, lookup_id: int) -> None:
@@ -103,5 +103,17 @@ def stored_places(values: Mapping[str, Any]) -> dict[int, list[tuple[int, int, l
     for key, lookup_ids in values.items():
         if key.startswith(_PREFIX + "/"):
             queue, sequence_id, first = key[len(_PREFIX) + 1 :].split("/")
-            found.setdefault(int(queue), []).append((int(sequence_id), int(first), lookup_ids))
+            found.setdefault(int(queue), []).append((int(sequence_id), int(first), _lengthened(lookup_ids)))
     return found
+
+
+def _shortened(lookup_ids: list[int]) -> list[int] | dict[str, int]:
+    """What is written of identifiers that follow each other, as most do, is where they begin and end."""
+    first, last = lookup_ids[0], lookup_ids[-1]
+    if len(lookup_ids) > 1 and lookup_ids == list(range(first, last + 1)):
+        return {"first": first, "last": last}
+    return lookup_ids
+
+
+def _lengthened(written: list[int] | dict[str, int]) -> list[int]:
+    return list(range(written["first"], written["last"] + 1)) if isinstance(written, dict) else written

@@ -21,6 +21,7 @@ wrong place, can pass for a record. For the same reason a batch header names the
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from itertools import chain
@@ -82,6 +83,12 @@ making named ones takes three times as long, and there may be millions."""
 def footprint(payload_size: int) -> int:
     """The bytes that a record with such a payload takes."""
     return payload_size + RECORD_SIZE + 7 & ~7
+
+
+def footprints(payload_sizes: Sequence[int]) -> int:
+    """The same for many of them."""
+    sizes = Counter(payload_sizes)  # messages of one sender often have the same size
+    return sum(count * footprint(size) for size, count in sizes.items())
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
 _NEAR: Final = 256
 _read_lead: Final = LEAD.unpack_from
+_LEAD_SIZE: Final = LEAD.size
 _ENDS: Final = "the file ends within the record"
 _WRONG: Final = "the record does not have its checksum"
 
@@ -51,6 +52,8 @@ class Reader:
 
     def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
         payloads: list[bytes] = []
+        keep, checksum, read_lead = payloads.append, crc32, _read_lead
+        to_payload = RECORD_SIZE + skipped
         frontier = self._frontier()
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
@@ -59,7 +62,7 @@ class Reader:
             if address < window_start or end > window_end:
                 payload = self._waiting(address) if address >= frontier else None
                 if payload is not None:
-                    payloads.append(payload[skipped:])
+                    keep(payload[skipped:])
                     continue
                 number, offset = place(address)
                 segment = self._space.segments[number]
@@ -71,12 +74,12 @@ class Reader:
             start, stop = address - window_start, end - window_start
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
-            stated, crc, marks = _read_lead(window, start)
-            if stated != size or crc != crc32(
-                view[start + LEAD.size : stop], seed ^ address & OFFSET_MASK ^ marks
+            stated, crc, marks = read_lead(window, start)
+            if stated != size or crc != checksum(
+                view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks
             ):
                 raise self._damaged(address, _WRONG)
-            payloads.append(window[start + RECORD_SIZE + skipped : stop])
+            keep(window[start + to_payload : stop])
         return payloads
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
@@ -84,6 +87,11 @@ class Reader:
         start, size = records[index]
         end = start + RECORD_SIZE + size
         limit = min(start + _READ_AHEAD, frontier)
+        last, last_size = records[-1]
+        last_end = last + RECORD_SIZE + last_size
+        # A window is a guess: what does not lie in it gets another one. Usually they all stand side by side.
+        if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
+            return last_end
         for position in range(index + 1, len(records)):
             address, size = records[position]
             if not end <= address < end + _NEAR or address + RECORD_SIZE + size > limit:

@@ -49,6 +49,7 @@ from msmq.store.layout import (
     ROW,
     Entry,
     footprint,
+    footprints,
     segment_seed,
 )
 from msmq.store.reading import Reader
@@ -261,17 +262,19 @@ class Store:
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
         """As :meth:`release`, for many records."""
         segments, barrier = self._space.segments, self._next_sequence
-        of: dict[int, list[int]] = {}
-        for address, size in zip(addresses, payload_sizes, strict=True):
-            number = address >> OFFSET_BITS
-            if number in of:
-                of[number].append(size)
-            else:
-                of[number] = [size]
+        if not addresses:
+            return
+        if min(addresses) >> OFFSET_BITS == max(addresses) >> OFFSET_BITS:  # as nearly always
+            of: dict[int, Sequence[int]] = {addresses[0] >> OFFSET_BITS: payload_sizes}
+        else:
+            split: dict[int, list[int]] = {}
+            for address, size in zip(addresses, payload_sizes, strict=True):
+                split.setdefault(address >> OFFSET_BITS, []).append(size)
+            of = {**split}
         for number, sizes in of.items():
             segment = segments[number]
             segment.released_records += len(sizes)
-            segment.released_bytes += sum(map(footprint, sizes))
+            segment.released_bytes += footprints(sizes)
             segment.barrier = barrier
 
     # --- committing -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ T = TypeVar("T")
 _GONE, _HERE, _STORED = 0, 1, 2
 _STORE: Final = bytes.maketrans(bytes((_HERE,)), bytes((_STORED,)))
 _UNSTORE: Final = bytes.maketrans(bytes((_STORED,)), bytes((_HERE,)))
+_WANTED: Final = {least: bytes(state >= least for state in range(256)) for least in (_HERE, _STORED)}
 _FULL: Final = 1_024
 """How long a span grows."""
 _HIGHEST: Final = 1 << 32
@@ -137,14 +138,8 @@ class Numbered(Generic[T]):
         its first."""
         rows: list[tuple[int, list[T]]] = []
         for span, start, stop in list(self._between(low, high)):
-            states = span.states[start:stop]
-            unwanted = states.count(_GONE) + (states.count(_HERE) if stored else 0)
-            if not unwanted:
-                self._cut(span, start, stop, rows)
-            elif unwanted < stop - start:
-                for index in range(start, stop):
-                    if span.states[index] == _STORED or (span.states[index] and not stored):
-                        self._cut(span, index, index + 1, rows)
+            for begin, end in _rows(span.states[start:stop], _STORED if stored else _HERE):
+                self._cut(span, start + begin, start + end, rows)
         return rows
 
     def _cut(self, span: _Span[T], start: int, stop: int, rows: list[tuple[int, list[T]]]) -> None:
@@ -156,3 +151,13 @@ class Numbered(Generic[T]):
         self._count -= stop - start
         if not span.here:
             del self._spans[bisect_right(self._spans, span.first, key=_first_of) - 1]
+
+
+def _rows(states: bytearray, least: int) -> Iterator[tuple[int, int]]:
+    """Where the neighbours begin and end whose state is at least this one."""
+    wanted = states.translate(_WANTED[least])
+    begin = wanted.find(1)
+    while begin >= 0:
+        end = wanted.find(0, begin)
+        yield begin, end if end >= 0 else len(wanted)
+        begin = wanted.find(1, end) if end >= 0 else -1

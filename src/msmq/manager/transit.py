@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate, compress, repeat
 from typing import Final, NamedTuple
 
@@ -145,7 +146,25 @@ class Transit:
                 return waiting
         return None
 
+    def packets(self, queue: Queue, lookup_ids: array[int]) -> list[tuple[int, bytes]]:
+        """What there is of these messages, whatever its state, and can be read; nothing becomes of it."""
+        found = queue.positions.standing(lookup_ids)
+        together = self._read_together(queue, found)
+        if together is not None:
+            return list(zip(together.lookup_ids, together.packets, strict=True))
+        read = []
+        for lookup_id in found.ids:
+            entry = queue.positions.get(lookup_id)
+            assert entry is not None
+            with suppress(MessageStorageFailedError):
+                read.append((lookup_id, self.packet(queue, entry)))
+        return read
+
     def _read(self, queue: Queue, found: Stretch) -> Waiting:
+        return self._read_together(queue, found) or self._one_by_one(queue, found)
+
+    def _read_together(self, queue: Queue, found: Stretch) -> Waiting | None:
+        """Messages of which all have a record, or none; None when they have to be looked at one by one."""
         ids, addresses, sizes, marks = found
         if not any(addresses):
             kept = [queue.volatile[lookup_id] for lookup_id in ids]
@@ -153,14 +172,14 @@ class Transit:
             plain = bytes([isinstance(each, tuple) or not each.local.has_any for each in kept])
             return Waiting(ids, packets, marks, plain)
         if 0 in addresses:
-            return self._one_by_one(queue, found)
+            return None
         stored = list(zip(addresses, map(ENVELOPE_SIZE.__add__, sizes), strict=True))
         try:
             packets = self._core.ledger.store.read_many(stored, ENVELOPE_SIZE)
         except MessageStorageFailedError:
-            return self._one_by_one(queue, found)
+            return None
         if list(map(len, packets)) != sizes.tolist():
-            return self._one_by_one(queue, found)
+            return None
         return Waiting(ids, packets, marks, b"\1" * len(ids))
 
     def _one_by_one(self, queue: Queue, found: Stretch) -> Waiting:

@@ -8,6 +8,7 @@ places and go again in the order of their numbers.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
@@ -88,6 +89,8 @@ class Drain:
         """Messages with a place that are more than their packet, or may be."""
         self._available_at = self._appended
         self._expiries = Expiries(queue.positions)
+        self._unwatched = array("Q")
+        """What came lately, and nobody has looked when it expires."""
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
         self._own_guid = outgoing.core.record.identifier
@@ -500,22 +503,26 @@ class Drain:
         self._changed = True
         return True
 
-    def watch(self, lookup_id: int) -> bool:
-        """Remember when a message expires on its way; gives whether it is the first to do so."""
-        entry = self.queue.positions.get(lookup_id)
-        assert entry is not None
+    def arrived(self, lookup_id: int) -> None:
+        """A message is ready to be sent. Most have left before anybody need know when they expire."""
         self._available_at = self._appended
-        return self._watch(lookup_id, self.outgoing.transit.packet(self.queue, entry))
+        self._changed = True
+        self._unwatched.append(lookup_id)
 
-    def _watch(self, lookup_id: int, packet: bytes) -> bool:
+    def watch(self, most: int) -> bool:
+        """Remember when messages expire that came lately and are still there; gives whether there are more of them."""
+        lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
+        for lookup_id, packet in self.outgoing.transit.packets(self.queue, lately):
+            self._watch(lookup_id, packet)
+        return bool(self._unwatched)
+
+    def _watch(self, lookup_id: int, packet: bytes) -> None:
         ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
         self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
-        if limit_s == INFINITE or (flags & USER_TH and source != self._own_guid):
-            return (
-                False  # a transactional message that passes through is refused by its receiver, who ends it
-            )
-        return self._expiries.add(sent_time + limit_s, lookup_id)
+        # A transactional message that passes through is refused by its receiver, who ends it.
+        if limit_s != INFINITE and not (flags & USER_TH and source != self._own_guid):
+            self._expiries.add(sent_time + limit_s, lookup_id)
 
     @property
     def next_expiry_s(self) -> int | None:

@@ -59,11 +59,7 @@ class Expiries:
 
     def _sweep(self) -> None:
         """Forget messages that are no more; the next time is when there are twice as many as were left."""
-        get = self._positions.get
-        kept = {
-            second: array("Q", [lookup_id for lookup_id in there if get(lookup_id) is not None])
-            for second, there in self._when.items()
-        }
+        kept = {second: self._positions.standing(there).ids for second, there in self._when.items()}
         self._when = {second: there for second, there in kept.items() if there}
         self._seconds = sorted(self._when)
         self._count = sum(map(len, self._when.values()))

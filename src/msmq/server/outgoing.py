@@ -34,6 +34,9 @@ from msmq.wire.packets import FinalAckBody, OrderAckBody
 
 _HISTORY = 32
 _CLOCK_JUMP_MS = 1_000
+_UNWATCHED_MS = 250
+_WATCH_PAUSE_MS = 5
+_WATCHED_AT_ONCE = 1_024
 _NO_WAY = {
     Protocol.IPX: ConnectionStatus.TCP_NOT_ENABLED,
     Protocol.SPX: ConnectionStatus.TCP_NOT_ENABLED,
@@ -78,6 +81,9 @@ class Outgoing(Subscriber):
         """Drains that wait for something that nobody announces, such as room on the disk."""
         self._followed_epoch_ms = self.epoch_ms
         self._alarm = Alarm(self._timer_expired)
+        self._unwatched: dict[Drain, None] = {}
+        """Drains with messages of which it is not known yet when they expire."""
+        self._watching = Alarm(self._watch_some)
         self._stored = stored_places(values)
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
         """Whether a message can be encrypted by now; else something is called when it can."""
@@ -93,6 +99,7 @@ class Outgoing(Subscriber):
 
     def stop(self) -> None:
         self._alarm.stop()
+        self._watching.stop()
         for link in self.links.values():
             link.stop()
 
@@ -104,8 +111,10 @@ class Outgoing(Subscriber):
     def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
         drain = self.drains.get(queue.number)
         if drain is not None:
-            if drain.watch(position.lookup_id):
-                self.watch(drain)
+            drain.arrived(position.lookup_id)
+            if drain not in self._unwatched:
+                self._unwatched[drain] = None
+                self._watching.set(now_ms() + _UNWATCHED_MS)
         elif isinstance(queue, OutgoingQueue) and _is_ours(queue):
             drain = self._drain(queue)
         if drain is not None and drain.link is not None:
@@ -160,6 +169,7 @@ class Outgoing(Subscriber):
         if drain is not None:
             drain.close()
             self.stalled.pop(drain, None)
+            self._unwatched.pop(drain, None)
             for carried in self._carried.values():
                 carried.pop(drain, None)
             link = drain.link
@@ -303,6 +313,16 @@ class Outgoing(Subscriber):
         if abs(epoch_ms - self._followed_epoch_ms) > _CLOCK_JUMP_MS:
             self._followed_epoch_ms = epoch_ms
             self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
+
+    def _watch_some(self) -> None:
+        """Look when messages expire that have not left at once; with very many, not all in one go."""
+        drains, self._unwatched = self._unwatched, {}
+        for drain in drains:
+            if drain.watch(_WATCHED_AT_ONCE):
+                self._unwatched[drain] = None
+            self.watch(drain)
+        if self._unwatched:
+            self._watching.set(now_ms() + _WATCH_PAUSE_MS)
 
     def watch(self, drain: Drain) -> None:
         """A deadline of a drain may have come nearer."""

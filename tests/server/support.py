@@ -112,9 +112,11 @@ class Node:
         self.gone = True
         daemon = self.daemon
         daemon._housekeeping.stop()
+        daemon._to_clean.stop()
         daemon._shut_doors()
         daemon.arrivals.stop()
         daemon.outgoing._alarm.stop()
+        daemon.outgoing._watching.stop()
         daemon.commit._broken = True
         if daemon.remote_read is not None:
             await daemon.remote_read.close()

@@ -8,7 +8,18 @@ from typing import Any, cast
 import pytest
 
 from msmq.manager.transit import Waiting
-from msmq.server.outgoing_runs import LATE, ODD, PASSING_TH, RECOVERABLE, Run, alike, is_simple, runs_of
+from msmq.server.outgoing_runs import (
+    LATE,
+    ODD,
+    PASSING_TH,
+    RECOVERABLE,
+    Run,
+    alike,
+    awaited,
+    is_simple,
+    runs_of,
+    together,
+)
 from msmq.wire.headers import USER_TH
 from tests.transfer import support
 
@@ -105,3 +116,46 @@ def test_places_without_gaps_are_one_run() -> None:
     runs = runs_of(NOBODY, [(1, 70), (2, 80), (4, 75), (5, 76)], 3)
     assert [(run.number, list(run.lookup_ids)) for run in runs] == [(1, [70, 80]), (4, [75, 76])]
     assert {run.durable_at for run in runs} == {3}
+
+
+def test_only_some_are_late_of_those_that_are_looked_at_together() -> None:
+    """They differ in their time alone, and each is judged by its own."""
+    given = found(*(packet(ttrq_s=5, age_s=age_s) for age_s in (5, 5, 6, 4, 7)))
+    runs = list(alike(given, OURS, NOW_S))
+    assert [(start, stop, bool(kind & LATE)) for start, stop, kind in runs] == [
+        (0, 2, False),
+        (2, 3, True),
+        (3, 4, False),
+        (4, 5, True),
+    ]
+
+
+def test_who_may_want_to_hear_of_a_final_acknowledgment() -> None:
+    plain = support.journaled(1).data
+    asking = [
+        support.journaled(2, final_ack=True).data,
+        support.journaled(3, positive=True).data,
+        support.journaled(4, negative=True).data,
+    ]
+    other = bytearray(plain)
+    other[60:64] = (int.from_bytes(other[60:64], "little") | 1).to_bytes(4, "little")
+    assert awaited([plain, plain]) == []
+    assert awaited([plain, bytes(other)]) == []
+    assert awaited([plain, asking[0], plain]) == [1]
+    assert awaited([*asking, plain]) == [0, 1, 2]
+
+
+def test_parts_of_a_run_come_together_again() -> None:
+    run = Run(NOBODY, array("Q", range(70, 76)), 21)
+    other = Run(NOBODY, array("Q", (90,)), 30)
+    express = Run(NOBODY, array("Q", (95, 96)))
+    parts = [run.part(0, 2), run.part(2, 5), run.part(5, 6), other, express, express]
+    merged = together(parts)
+    assert [(each.number, list(each.lookup_ids)) for each in merged] == [
+        (21, list(range(70, 76))),
+        (30, [90]),
+        (0, [95, 96]),
+        (0, [95, 96]),
+    ]
+    assert len(run) == 6
+    assert list(parts[0].lookup_ids) == [70, 71], "the parts are still what they were"

@@ -92,3 +92,27 @@ def test_what_a_crash_left_behind_is_dropped(tmp_path: Path) -> None:
     assert again.restore(found, set()) == []
     assert book.reopen() == {}
     book.store.close()
+
+
+def test_identifiers_that_follow_each_other_take_little_room(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    places = Places(book.ledger, QUEUE)
+    written = {1: list(range(1 << 56, (1 << 56) + 500)), 501: [7], 502: [8, 10], 504: [12, 11]}
+    for first, lookup_ids in written.items():
+        places.write(Place(7, first, 0), lookup_ids)
+    assert book.store.pending_bytes < 1_000
+    found = book.reopen()[QUEUE]
+    assert {first: lookup_ids for _, first, lookup_ids in found} == written
+    book.store.close()
+
+
+def test_many_are_done_at_once(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    places = Places(book.ledger, QUEUE)
+    places.write(Place(7, 1, 0), [1, 2, 3])
+    places.write(Place(7, 4, 0), [4, 5])
+    places.done_all([2, 3, 4, 5, 99])
+    assert places.last == (7, 5)
+    places.done_all([1, 1])
+    assert places.last == (0, 0)
+    book.store.close()

@@ -13,8 +13,10 @@ from msmq.transfer.order_sender import (
     Place,
     Released,
     Sequences,
+    common_offset,
     first_sequence_id,
     placed,
+    placed_run,
 )
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.identifiers import SequenceInfo, TxSequenceID
@@ -23,6 +25,7 @@ from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.packets import OrderAckBody
 from tests.transfer import support
 from tests.transfer.support import OURS, START_MS, THEIRS
+from tests.wire import builders
 
 INSTALLED_S = 1_000
 TABLE = TimerSettings().resend_timer_table_s
@@ -121,6 +124,26 @@ def test_the_place_is_written_into_the_packet() -> None:
     header = UserMessage.decode(written).transaction
     assert header == TransactionHeader(0x14, FIRST_ID, 7, 5)
     assert placed(written, Place(0, 1, 0)) == placed(packet, Place(0, 1, 0))
+
+
+@pytest.mark.parametrize("names", ["alike", "different"])
+def test_many_places_are_written_as_one_after_another(names: str) -> None:
+    """Packets of different sizes, some of them at the edge of a transaction."""
+    packets = []
+    for number in range(1, 6):
+        user = builders.user_header("OS:host\\" + "q" * (1 if names == "alike" else number), recoverable=True)
+        header = TransactionHeader(flags=0x10 * number)
+        packets.append(builders.build(user=user, transaction=header, body=bytes(7 * number)).data)
+    marks = bytes((1, 0, 0, 2, 3))
+    assert bool(common_offset(packets)) == (names == "alike")
+    expected, previous = [], 3
+    for number, (packet, edges) in enumerate(zip(packets, marks, strict=True), 8):
+        expected.append(placed(packet, Place(FIRST_ID, number, previous), edges))
+        written = UserMessage.decode(expected[-1]).transaction
+        assert written is not None
+        assert written.flags & 0x0C == edges << 2
+        previous = number
+    assert placed_run(packets, Place(FIRST_ID, 8, 3), marks) == b"".join(expected)
 
 
 def test_numbers_run_out() -> None:

@@ -190,7 +190,20 @@ def test_many_messages_are_as_many_as_the_window_takes() -> None:
     assert returned == [Numbers((2, 3, 4)), Numbers((5, 6))]
 
 
-def test_the_first_of_many_carries_what_is_nearly_due() -> None:
+@pytest.mark.parametrize("window", [3, 8], ids=["in part", "whole"])
+def test_packets_that_are_joined_leave_in_place_of_the_others(window: int) -> None:
+    given = [support.packet(number, recoverable=True) for number in range(1, 6)]
+    changed = [support.packet(number + 50, recoverable=True) for number in range(1, 6)]
+    session = support.open_initiator(peer_window=window)
+    session.data_to_send()
+    joined = bytearray().join(changed)
+    sent = session.send_run(Numbers(range(5)), given, True, START_MS, joined)
+    assert sent == min(window, 5)
+    assert b"".join(session.data_to_send()) == b"".join(changed[:sent])
+
+
+@pytest.mark.parametrize("join", [False, True], ids=["apart", "joined"])
+def test_the_first_of_many_carries_what_is_nearly_due(join: bool) -> None:
     """The header counts the message that carries it and none that come behind it."""
     one_by_one, together = support.open_acceptor(), support.open_acceptor()
     given = [support.packet(number, recoverable=True) for number in range(1, 5)]
@@ -200,7 +213,8 @@ def test_the_first_of_many_carries_what_is_nearly_due() -> None:
     late_ms = START_MS + one_by_one.ack_wait_timeout_ms // 2 - 1
     for token, data in enumerate(given):
         one_by_one.send(data, token, late_ms)
-    assert together.send_run(Numbers(range(4)), given, True, late_ms) == 4
+    joined = bytearray().join(given) if join else None
+    assert together.send_run(Numbers(range(4)), given, True, late_ms, joined) == 4
     sent = b"".join(together.data_to_send())
     assert len(sent) > len(b"".join(given))
     assert sent == b"".join(one_by_one.data_to_send())

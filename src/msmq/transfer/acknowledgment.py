@@ -23,11 +23,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar, cast
 
+from msmq.wire.headers import BASE_SH
 from msmq.wire.optional_headers import SessionHeader
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+_BASE_FLAGS: Final = 2
 _U16: Final = 0xFFFF
 _U32: Final = 0xFFFFFFFF
 MAX_UNSTORED: Final = 0x4000
@@ -389,3 +391,16 @@ def _take_below(flights: deque[_Flight[T]], number: int) -> tuple[list[T], int]:
         if flight.start == flight.stop:
             flights.popleft()
     return found, taken
+
+
+def with_session_header(packet: bytes, header: SessionHeader) -> bytes:
+    """The packet of a user message that acknowledges others as well."""
+    flags = packet[_BASE_FLAGS] | BASE_SH
+    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), packet[_BASE_FLAGS + 1 :], header.write()))
+
+
+def without_session_header(packet: bytes) -> bytes:
+    """The same without it."""
+    flags = packet[_BASE_FLAGS] & ~BASE_SH
+    body = packet[_BASE_FLAGS + 1 : -SessionHeader.SIZE]
+    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), body))

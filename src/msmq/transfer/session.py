@@ -23,7 +23,15 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from msmq.errors import DecodeError
-from msmq.transfer.acknowledgment import Divisible, MiscountError, Outbox, Receipts, Window
+from msmq.transfer.acknowledgment import (
+    Divisible,
+    MiscountError,
+    Outbox,
+    Receipts,
+    Window,
+    with_session_header,
+    without_session_header,
+)
 from msmq.transfer.events import (
     Answered,
     Closed,
@@ -241,10 +249,10 @@ class Session(Generic[T]):
         if self.state is not State.OPEN or not outbox.room:
             return False
         if packet[_BASE_FLAGS] & BASE_SH:
-            packet = _without_session_header(packet)
+            packet = without_session_header(packet)
         outbox.record(token, packet[_USER_FLAGS] & _DM_RECOVERABLE, now_ms)
         if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
-            packet = _with_session_header(packet, self._header(now_ms))
+            packet = with_session_header(packet, self._header(now_ms))
         self._output.append(packet)
         self.active = True
         return True
@@ -269,7 +277,7 @@ class Session(Generic[T]):
             alone = 1
             outbox.record_run(run, 0, 1, recoverable, now_ms)
             carrier = packets[0] if joined is None else bytes(joined[: len(packets[0])])
-            output.append(_with_session_header(carrier, self._header(now_ms)))  # which counts up to this one
+            output.append(with_session_header(carrier, self._header(now_ms)))  # which counts up to this one
         outbox.record_run(run, alone, count, recoverable, now_ms)
         if joined is None:
             output += packets[alone:count]
@@ -588,14 +596,3 @@ class Session(Generic[T]):
 
 def _due(deadline_ms: int | None, now_ms: int) -> bool:
     return deadline_ms is not None and deadline_ms <= now_ms
-
-
-def _with_session_header(packet: bytes, header: SessionHeader) -> bytes:
-    flags = packet[_BASE_FLAGS] | BASE_SH
-    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), packet[_BASE_FLAGS + 1 :], header.write()))
-
-
-def _without_session_header(packet: bytes) -> bytes:
-    flags = packet[_BASE_FLAGS] & ~BASE_SH
-    body = packet[_BASE_FLAGS + 1 : -SessionHeader.SIZE]
-    return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), body))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import TransactionSequenceError
+from msmq.errors import MessageNotFoundError, TransactionSequenceError
 from msmq.server.daemon import Daemon
 from tests.api.support import QUEUE, Caller, address, calling, daemon
 from tests.api.test_receiving import count, credit, fill, opened, taken
@@ -129,5 +129,43 @@ def test_a_commit_survives_and_an_open_transaction_does_not(tmp_path: Path) -> N
                 assert await counts(call) == (1, 1)
         finally:
             await again.stop()
+
+    run(test)
+
+
+def test_a_batch_is_sent_as_its_messages_would_be_one_by_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await queues(call)
+            stream, transaction = await begin(call)
+            alike = [pb.Message(body=b"%d" % number, label="alike") for number in range(5)]
+            for messages in (alike, [pb.Message(body=b"alone", delivery=pb.TRANSACTIONAL)]):
+                request = pb.SendRequest(queue=OTHER, messages=messages, transaction=transaction)
+                reply = await call("Send", request)
+                assert not reply.failures
+                assert all(reply.lookup_ids)
+            with pytest.raises(MessageNotFoundError):
+                await call("Lookup", pb.LookupRequest(queue=OTHER, seek=pb.SEEK_FIRST))
+            await stream.write(pb.TransactRequest(commit=pb.Commit()))
+            assert (await stream.read()).HasField("committed")
+            request = pb.ReadSpanRequest(queue=OTHER, span=pb.Span(upto=(1 << 64) - 1))
+            found = [each async for reply in call.stream("ReadSpan", request) for each in reply.messages]
+            bodies = [each.message.body for each in found]
+            assert bodies == [b"0", b"1", b"2", b"3", b"4", b"alone"]
+            assert all(each.transactional for each in found)
+            assert [each.first_in_transaction for each in found] == [True] + [False] * 5
+            assert [each.last_in_transaction for each in found] == [False] * 5 + [True]
+
+    run(test)
+
+
+def test_a_batch_in_a_transaction_to_a_queue_without_is_refused_message_by_message(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+            _, transaction = await begin(call)
+            messages = [pb.Message(body=b"1"), pb.Message(body=b"2")]
+            request = pb.SendRequest(queue=QUEUE, messages=messages, transaction=transaction)
+            assert [failure.index for failure in (await call("Send", request)).failures] == [0, 1]
 
     run(test)

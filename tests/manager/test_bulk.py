@@ -8,9 +8,11 @@ import pytest
 
 from msmq.manager.core import Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message
-from msmq.manager.queue import Queue
+from msmq.manager.positions import PositionState
+from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.stored import LocalAttributes
 from msmq.manager.template import Template
+from msmq.manager.transactions import Transaction
 from msmq.wire.identifiers import MessageIdentifier
 from tests.manager.support import RECEIVE, Host
 
@@ -125,3 +127,80 @@ def test_no_room_for_all_is_room_for_none(host: Host, limit: str) -> None:
     assert core.total_bytes == 0
     if limit != "throttled":
         assert host.manager.bulk.place(host.find(), made, packets(host, made, bytes(1000))) is not None
+
+
+# --- in a transaction -------------------------------------------------------------------------------------------------
+
+
+def begun(host: Host, *given: bytes) -> Transaction:
+    """A transaction that sends messages to the queue ``whole``."""
+    transaction = host.manager.transactions.create()
+    made = template(host, transaction_identifier=transaction.number, priority=0)
+    queue = host.find("whole")
+    assert host.manager.bulk.takes(queue, made, transaction)
+    filled = [
+        made.packet(number, int(host.now), body, 0, "", b"", 0, NO_CORRELATION, 0, 0, transaction.number)
+        for number, body in enumerate(given, 1)
+    ]
+    ids = host.manager.bulk.place(queue, made, filled, transaction)
+    assert ids is not None
+    assert ids == sorted(ids)
+    return transaction
+
+
+def seen(host: Host) -> list[tuple[bytes, bool, bool]]:
+    """What may be read there: bodies, and which of them begin and end a transaction."""
+    queue = host.find("whole")
+    found = []
+    for entry in queue.positions:
+        if entry.state is PositionState.AVAILABLE:
+            packet = host.manager.core.load(queue, entry).packet
+            assert packet.transaction is not None
+            edges = packet.transaction.first_message == 1, packet.transaction.last_message == 1
+            found.append((bytes(packet.body), *edges))
+    return found
+
+
+@pytest.mark.parametrize("life", ["same", "kill", "restart"])
+def test_in_a_transaction_they_are_seen_at_the_commit(host: Host, life: str) -> None:
+    host.queue("whole", transactional=True)
+    transaction = begun(host, b"a", b"b", b"c")
+    assert seen(host) == []
+    host.manager.transactions.commit(transaction.identifier)
+    if life != "same":
+        getattr(host, life)()
+    assert seen(host) == [(b"a", True, False), (b"b", False, False), (b"c", False, True)]
+    assert host.manager.core.total_bytes == host.find("whole").positions.total_bytes
+
+
+@pytest.mark.parametrize("end", ["abort", "kill", "restart"])
+def test_an_abort_and_a_crash_take_all_of_them_back(host: Host, end: str) -> None:
+    host.queue("whole", transactional=True)
+    transaction = begun(host, b"a", b"b")
+    if end == "abort":
+        host.manager.transactions.abort(transaction.identifier)
+    else:
+        getattr(host, end)()
+    assert len(host.find("whole").positions) == 0
+    assert host.manager.core.total_bytes == 0
+
+
+def test_a_reader_that_waits_has_the_first_with_the_commit(host: Host) -> None:
+    queue = host.queue("whole", transactional=True)
+    got: list[ReadResult] = []
+    descriptor = host.open(queue, RECEIVE)
+    host.reading.dequeue(descriptor, got.append)
+    transaction = begun(host, b"a", b"b", b"c")
+    assert got == []
+    host.manager.transactions.commit(transaction.identifier)
+    assert [bytes(result.message.packet.body) for result in got if result.message] == [b"a"]
+    assert [body for body, _, _ in seen(host)] == [b"b", b"c"]
+
+
+def test_a_queue_of_the_other_kind_takes_none(host: Host) -> None:
+    transaction = host.manager.transactions.create()
+    whole = host.queue("whole", transactional=True)
+    inside, outside = template(host, transaction_identifier=transaction.number), template(host)
+    assert not host.manager.bulk.takes(host.find(), inside, transaction)
+    assert not host.manager.bulk.takes(whole, outside, transaction)
+    assert not host.manager.bulk.takes(whole, inside)

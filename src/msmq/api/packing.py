@@ -98,9 +98,11 @@ def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) ->
     return template.fill(ordinal, sent_time, *_own(given), given.acknowledgements & 0xF)
 
 
-def packet_of(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> bytes:
-    """The packet alone, of a message that asks for no acknowledgment."""
-    return template.packet(ordinal, sent_time, *_own(given), 0)
+def packet_of(
+    template: Template, given: pb.Message, ordinal: int, sent_time: int, transaction: int = 0
+) -> bytes:
+    """The packet alone, of a message that asks for no acknowledgment; its transaction goes by a number."""
+    return template.packet(ordinal, sent_time, *_own(given), 0, transaction)
 
 
 def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:

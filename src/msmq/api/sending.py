@@ -65,45 +65,46 @@ class Sender:
         if size > _EVENT_BYTES or len(batch) < 2:
             return self._send(batch, transaction)
         with self._manager.core.event(size, 4 * len(batch)):
-            if transaction is None and (reply := self._send_alike(batch)) is not None:
+            if (reply := self._send_alike(batch, transaction)) is not None:
                 return reply
             return self._send(batch, transaction)
 
-    def _send_alike(self, batch: list[pb.Message]) -> pb.SendReply | None:
+    def _send_alike(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply | None:
         """Send a batch of plain messages that say the same but for their properties; None, and nothing was sent, when
         it is no such batch or something is wrong with it."""
         queue, first = self.descriptor.queue, batch[0]
-        if queue is None or self.descriptor.multiple or not self._is_quick(first):
+        if queue is None or self.descriptor.multiple or not self._is_quick(first, transaction):
             return None
         kind = kind_of(first)
         core, bulk = self._manager.core, self._manager.bulk
         now_s, next_ordinal = core.now_s, core.next_message_ordinal
         ordinals, packets = [], []
+        number = 0 if transaction is None else transaction.number
         try:
-            template = self._template_of(kind, first, queue)
-            if not bulk.takes(queue, template):
+            template = self._template_of(kind, first, queue, transaction)
+            if not bulk.takes(queue, template, transaction):
                 return None
             self._check_access(queue)
             for given in batch:
                 if given.acknowledgements or given.trace or kind_of(given) != kind:
                     return None
                 ordinal = next_ordinal()
-                packets.append(packet_of(template, given, ordinal, now_s))
+                packets.append(packet_of(template, given, ordinal, now_s, number))
                 ordinals.append(ordinal)
         except MsmqError:
             return None  # each message is told its own
-        lookup_ids = bulk.place(queue, template, packets)
+        lookup_ids = bulk.place(queue, template, packets, transaction)
         if lookup_ids is None:
             return None
         return pb.SendReply(queue_manager=core.record.identifier, ordinals=ordinals, lookup_ids=lookup_ids)
 
-    def _is_quick(self, given: pb.Message) -> bool:
-        """Whether a message that is in no transaction needs none, and its packet can be made from a template."""
+    def _is_quick(self, given: pb.Message, transaction: Transaction | None = None) -> bool:
+        """Whether the packet of a message can be made from a template, and it needs no transaction of its own."""
         delivery = given.delivery
-        in_transaction = delivery == pb.TRANSACTIONAL or (
-            delivery == pb.DELIVERY_DEFAULT and self.transactional
+        alone = transaction is None and (
+            delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
         )
-        return not (in_transaction or given.trace or given.privacy_level or given.authenticate)
+        return not (alone or given.trace or given.privacy_level or given.authenticate)
 
     def _send(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply:
         ordinals: list[int] = []
@@ -163,26 +164,29 @@ class Sender:
         if queue is None:
             raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
         kind = kind_of(given)
-        template = self._template_of(kind, given, queue)
+        template = self._template_of(kind, given, queue, None)
         core = self._manager.core
         stored = fill(template, given, core.next_message_ordinal(), core.now_s)
         self._check_access(queue)
         self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
         return stored
 
-    def _template_of(self, kind: tuple[object, ...], given: pb.Message, queue: Queue) -> Template:
-        template = self._templates.get(kind)
+    def _template_of(
+        self, kind: tuple[object, ...], given: pb.Message, queue: Queue, transaction: Transaction | None
+    ) -> Template:
+        key = transaction is None, kind
+        template = self._templates.get(key)
         if template is None:
-            template = self._templates[kind] = self._template(given, queue)
+            template = self._templates[key] = self._template(given, queue, transaction)
         return template
 
-    def _template(self, given: pb.Message, queue: Queue) -> Template:
+    def _template(self, given: pb.Message, queue: Queue, transaction: Transaction | None) -> Template:
         posting = self._manager.posting
         message = to_message(given, self._computer)
         message.check()
         message.label, message.body, message.extension = "", b"", b""
         address = queue_manager_of(self._manager.core, queue)
-        complete = posting.complete(message, self.descriptor.format_name, address, None, self._caller)
+        complete = posting.complete(message, self.descriptor.format_name, address, transaction, self._caller)
         if len(self._templates) >= _MOST_TEMPLATES:
             self._templates.clear()
         return Template(complete, posting.local(complete))

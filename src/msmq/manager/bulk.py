@@ -1,8 +1,9 @@
 """Many plain messages at once: what posting.place does for each, for messages of one template in one event.
 
 Nothing can come of such messages but that they stand in their queue: they are recoverable and for a queue of this host,
-outside of transactions, ask for no acknowledgment and no journal, never expire, and no reader waits for them. What is
-the same for all is asked once. Whoever finds that a batch is not of this kind sends its messages one by one.
+ask for no acknowledgment and no journal, never expire, and no reader waits for them. In a transaction they stand there
+locked, and readers are none of its business before the commit. What is the same for all is asked once. Whoever finds
+that a batch is not of this kind sends its messages one by one.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Final
 from msmq.manager.core import Core
 from msmq.manager.model import UNLIMITED
 from msmq.manager.placing import NUMBERS_BYTES, OWES_NOTHING, RECOVERABLE, is_destination
+from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.manager.sending import Sending
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, envelope_at
 from msmq.manager.template import Template
+from msmq.manager.transactions import Transaction
 from msmq.wire.delivery import late_for_queue
 from msmq.wire.headers import INFINITE, USER_TH
 from msmq.wire.properties.queue import within_quota
@@ -24,7 +27,7 @@ from msmq.wire.properties.queue import within_quota
 _ADMIN_QUEUE: Final = 7 << 13
 _POSITIVE_JOURNALING: Final = 1 << 9
 _OUT_OF_THE_ORDINARY: Final = USER_TH | _ADMIN_QUEUE | _POSITIVE_JOURNALING
-"""Flags of a UserHeader after which more happens than that a message arrives."""
+"""Flags of a UserHeader after which more happens than that a message arrives; the first is that of a transaction."""
 
 
 class Bulk:
@@ -34,7 +37,7 @@ class Bulk:
         self._core = core
         self._sending = sending
 
-    def takes(self, queue: Queue, template: Template) -> bool:
+    def takes(self, queue: Queue, template: Template, transaction: Transaction | None = None) -> bool:
         """Whether messages of a template may come to a queue this way now. Those that ask for an acknowledgment, which
         a template does not say, must not."""
         core, sample = self._core, template.sample
@@ -42,18 +45,26 @@ class Bulk:
         flags = packet.user.flags
         return bool(
             flags & RECOVERABLE
-            and not flags & _OUT_OF_THE_ORDINARY
+            and flags & _OUT_OF_THE_ORDINARY == (0 if transaction is None else USER_TH)
             and packet.user.time_to_be_received_s == INFINITE
             and template.local is NO_ATTRIBUTES
             and is_destination(queue)
-            and not queue.waiting
-            and not core.told_of(queue)
-            and not core.told_arrived_unasked
+            and (transaction is not None or self._nobody_listens(queue))
             and not late_for_queue(packet, core.now_s)
             and self._sending.judge(queue, sample) is None
         )
 
-    def place(self, queue: Queue, template: Template, packets: Sequence[bytes]) -> list[int] | None:
+    def _nobody_listens(self, queue: Queue) -> bool:
+        core = self._core
+        return not (queue.waiting or core.told_of(queue) or core.told_arrived_unasked)
+
+    def place(
+        self,
+        queue: Queue,
+        template: Template,
+        packets: Sequence[bytes],
+        transaction: Transaction | None = None,
+    ) -> list[int] | None:
         """Put packets of a template into a queue that :meth:`takes` them; gives their lookup identifiers. None, and
         nothing has happened, when there is no room for all of them. Their sender's access was checked before."""
         core, positions = self._core, queue.positions
@@ -68,10 +79,15 @@ class Bulk:
         core.reserve(size + len(packets) * (ENVELOPE_SIZE + NUMBERS_BYTES), 2 * len(packets))
         priority = 0 if queue.transactional else (7 - (template.sample.packet.base.flags & 7)) << 56
         lookup_ids = [number | priority for number in core.next_sequential_ids(len(packets))]
-        now_s = core.now_s
-        addresses = core.ledger.put_packets(
-            queue.number, lookup_ids, now_s, envelope_at(now_s), packets, OWES_NOTHING
-        )
-        positions.add_run(lookup_ids, addresses, list(map(len, packets)), OWES_NOTHING)
+        now_s, sizes = core.now_s, list(map(len, packets))
+        put = core.ledger.put_packets
+        if transaction is None:
+            addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, OWES_NOTHING)
+            positions.add_run(lookup_ids, addresses, sizes, OWES_NOTHING)
+        else:
+            name = transaction.identifier
+            addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, 0, name)
+            positions.add_run(lookup_ids, addresses, sizes, 0, PositionState.LOCKED)
+            self._sending.transactions.record_enqueues(transaction, queue, lookup_ids, addresses, sizes)
         core.total_bytes += size
         return lookup_ids

@@ -249,10 +249,10 @@ class Ledger:
         envelope: bytes,
         packets: Sequence[bytes],
         marks: int,
+        transaction: bytes = NO_TRANSACTION,
     ) -> list[int]:
-        """Write many messages that never expire, outside of transactions and without local attributes; gives their
-        addresses."""
-        head = _pack_head(queue, 0, arrival_time, NEVER, marks << MARKS_SHIFT, NO_TRANSACTION)
+        """Write many messages that never expire, without local attributes; gives their addresses."""
+        head = _pack_head(queue, 0, arrival_time, NEVER, marks << MARKS_SHIFT, transaction)
         fronts = bytearray((head + envelope) * len(packets))
         ids = to_bytes(array("Q", lookup_ids))
         for byte in range(8):  # of each identifier, into each front

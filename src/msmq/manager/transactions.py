@@ -10,8 +10,10 @@ four calls of :class:`ResourceManager`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from array import array
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError, TransactionSequenceError
@@ -23,7 +25,7 @@ from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait, is_destina
 from msmq.manager.positions import PositionMark, PositionState
 from msmq.manager.queue import Queue, WaitingRead
 from msmq.manager.recovered import NUMBER_MASK
-from msmq.manager.stored import StoredMessage, record_size
+from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, record_size
 from msmq.wire.classes import MessageClass
 
 _LARGEST_NUMBER: Final = (1 << 20) - 1
@@ -124,8 +126,7 @@ class Transactions:
                 first.queue.positions.mark(first.lookup_id, PositionMark.FIRST)
                 last.queue.positions.mark(last.lookup_id, PositionMark.LAST)
             self._end_waiting(transaction)
-            for operation in transaction.operations:
-                self._commit(operation)
+            self._carry_out(transaction.operations)
 
     def _ending(self, transaction: Transaction, size: int = 0) -> Event:
         """The event that ends a transaction: a record for the outcome, a range of numbers, and for each operation what
@@ -153,6 +154,29 @@ class Transactions:
     def _journal_bytes(operation: TransactionalOperation) -> int:
         copied = operation.operation_type is OperationType.ENQUEUE or operation.queue.journaling
         return operation.message_bytes if copied else 0
+
+    def _carry_out(self, operations: list[TransactionalOperation]) -> None:
+        """Make operations true in their order; neighbours that nobody has to hear of together."""
+        for queue, members in groupby(operations, self._quiet_queue):
+            if queue is None:
+                for operation in members:
+                    self._commit(operation)
+            else:
+                ids = array("Q", (member.lookup_id for member in members))
+                queue.positions.set_states(ids, PositionState.AVAILABLE)
+
+    def _quiet_queue(self, operation: TransactionalOperation) -> Queue | None:
+        """The queue that a message is sent to, if nothing comes of that but that it stands there."""
+        queue = operation.queue
+        if (
+            operation.operation_type is not OperationType.ENQUEUE
+            or operation.tells
+            or queue.waiting
+            or queue.overdue
+            or self.core.told_of(queue)
+        ):
+            return None
+        return queue
 
     def _commit(self, operation: TransactionalOperation) -> None:
         queue, lookup_id = operation.queue, operation.lookup_id
@@ -240,6 +264,22 @@ class Transactions:
             operation.message_bytes = operation.payload_size
         operation.tells = bool(user.admin_reference or user.positive_journaling)
         transaction.operations.append(operation)
+
+    def record_enqueues(
+        self,
+        transaction: Transaction,
+        queue: Queue,
+        lookup_ids: Sequence[int],
+        addresses: Sequence[int],
+        sizes: Sequence[int],
+    ) -> None:
+        """The same for many plain messages, whose packets have these sizes."""
+        transaction.operations += [
+            TransactionalOperation(
+                OperationType.ENQUEUE, queue, lookup_id, address, ENVELOPE_SIZE + size, tells=False
+            )
+            for lookup_id, address, size in zip(lookup_ids, addresses, sizes, strict=True)
+        ]
 
     def record_dequeue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:
         """Lock a message until the transaction ends."""

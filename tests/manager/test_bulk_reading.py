@@ -9,7 +9,7 @@ import pytest
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Subscriber
-from msmq.manager.positions import PositionState
+from msmq.manager.positions import END, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.stored import StoredMessage
 from msmq.wire.message import UserMessage
@@ -58,6 +58,54 @@ def test_whether_they_will_survive_is_told(host: Host) -> None:
     assert pending is not None
     assert written is not None
     assert [pending.durable, written.durable] == [False, True]
+
+
+# --- a look at them ---------------------------------------------------------------------------------------------------
+
+
+def look(
+    host: Host, after: int = 0, upto: int = END - 1, most: int = 10, most_bytes: int = MUCH
+) -> list[bytes]:
+    found = host.manager.bulk_reading.look(host.find(), after, upto, most, most_bytes)
+    if found is None:
+        return []
+    assert found.arrival_times == [int(host.now)] * len(found.packets)
+    return [bytes(UserMessage.decode(data).body) for data in found.packets]
+
+
+def test_a_look_leaves_them_where_they_are(host: Host) -> None:
+    descriptor = filled(host, 5)
+    ids = [entry.lookup_id for entry in host.find().positions]
+    assert look(host) == look(host) == [b"0", b"1", b"2", b"3", b"4"]
+    assert look(host, ids[0], ids[3]) == [b"1", b"2", b"3"]
+    assert look(host, most=2) == [b"0", b"1"]
+    assert look(host, most_bytes=1) == [b"0"], "but never nothing"
+    assert look(host, ids[4]) == look(host, ids[1], ids[1]) == []
+    assert hold(host, descriptor, 2) == ids[:2]
+    assert look(host) == [b"2", b"3", b"4"], "what somebody holds is not shown"
+    host.kill()
+    assert look(host) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_look_at_what_says_more_than_its_packet_is_taken_one_by_one(host: Host) -> None:
+    host.queue("whole", transactional=True)
+    transaction = host.manager.transactions.create()
+    for number in range(4):
+        host.send(host.find("whole"), b"%d" % number, transaction)
+    host.manager.transactions.commit(transaction.identifier)
+    queue, bulk = host.find("whole"), host.manager.bulk_reading
+    ids = [entry.lookup_id for entry in queue.positions]
+    assert bulk.look(queue, 0, END - 1, 10, MUCH) is None, "the first says so"
+    found = bulk.look(queue, ids[0], END - 1, 10, MUCH)
+    assert found is not None
+    assert list(found.lookup_ids) == ids[1:3]
+    descriptor = filled(host, 2)
+    (held,) = hold(host, descriptor, 1)
+    host.reading.dequeue_end(descriptor, host.find().position(held), delete_message=False)
+    assert look(host) == [], "one was given back, which a reader is told"
+    assert look(host, held) == [b"1"]
+    host.fill(host.find(), b"express", recoverable=False)
+    assert look(host, held) == [b"1"]
 
 
 @pytest.mark.parametrize("chosen", [slice(None), slice(1, 3), slice(0, None, 2)])

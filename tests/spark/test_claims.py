@@ -13,7 +13,7 @@ from msmq.client.queue import Removal, Survey
 from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.offsets import Offset
-from msmq.spark.schema import ReadMessage
+from msmq.spark.schema import Messages
 
 
 class FakeDoor:
@@ -39,7 +39,7 @@ class FakeDoor:
     ) -> Survey:
         return Survey(array("Q", sorted(self.left[queue])), array("Q"))
 
-    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+    def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         return iter(())
 
     def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:

@@ -22,11 +22,11 @@ def test_a_restart_in_the_midst_of_it(server: Server) -> None:
         ids = door.survey(ORDERS, ALL).lookup_ids
         assert len(ids) == 1000
         batches = door.read(ORDERS, 0, ids[-1])
-        found = [message.lookup_id for message in next(batches)]
+        found = list(next(batches).lookup_ids)
         server.kill()
         later = threading.Timer(0.5, server.start)
         later.start()
-        found += [message.lookup_id for batch in batches for message in batch]
+        found += [lookup_id for batch in batches for lookup_id in batch.lookup_ids]
         later.join()
         assert array("Q", found) == ids, "each once, in order"
         server.kill()

@@ -43,9 +43,10 @@ def test_survey_read_and_remove(remote: tuple[Server, str]) -> None:
         assert door.survey(ORDERS, ALL, most_messages=7).lookup_ids == ids[:7]
         assert door.survey(ORDERS, ALL, most_bytes=1).lookup_ids == ids[:1]
         batches = list(door.read(ORDERS, ids[9], ids[299]))
-        assert array("Q", (message.lookup_id for batch in batches for message in batch)) == ids[10:300]
-        by_channel = [message.packet.body for batch in channel.read(ORDERS, 0, ids[5]) for message in batch]
-        assert [message.packet.body for message in next(door.read(ORDERS, 0, ids[5]))] == by_channel
+        assert array("Q", (each for batch in batches for each in batch.lookup_ids)) == ids[10:300]
+        by_channel, remotely = next(channel.read(ORDERS, 0, ids[5])), next(door.read(ORDERS, 0, ids[5]))
+        bodies = [[message.packet.body for message in found.each()] for found in (by_channel, remotely)]
+        assert bodies[0] == bodies[1]
         removal = door.remove(ORDERS, [*ids[:5], 12345])
         assert (removal.removed, list(removal.not_found)) == (5, [12345])
         server.kill()

@@ -14,6 +14,7 @@ from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.packing import to_delivered
 from msmq.errors import InvalidParameterError, MessageNotFoundError, error_for
+from msmq.manager.bulk_reading import Packets
 from msmq.manager.model import MessageSeekAction
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, Queue
@@ -64,13 +65,30 @@ class SpanCalls:
         try:
             place, more = request.span.after, True
             while more:
-                place, reply, more = self._batch(descriptor, request, place)
-                await self._desk.durable()
-                if reply.messages:
+                found = self._packets(descriptor, request, place)
+                if found is None:
+                    place, reply, more = self._batch(descriptor, request, place)
+                else:
+                    ids, times, packets, _ = found
+                    place = ids[-1]
+                    columns = pb.Packets(lookup_ids=ids, arrived_times=times, packets=packets)
+                    reply = pb.Deliveries(packets=columns)
+                if found is None or not found.durable:
+                    await self._desk.durable()
+                if reply.messages or found is not None:
                     yield reply
                 await asyncio.sleep(0)  # others have their turn
         finally:
             self._desk.manager.queues.close(descriptor)
+
+    def _packets(
+        self, descriptor: OpenQueueDescriptor, request: pb.ReadSpanRequest, place: int
+    ) -> Packets | None:
+        """The next messages behind a place, if they can be had together."""
+        queue, bulk = descriptor.queue, self._desk.manager.bulk_reading
+        if queue is None or not request.packets or request.form != pb.PACKET:
+            return None
+        return bulk.look(queue, place, request.span.upto, _MESSAGES_PER_REPLY, _BYTES_PER_REPLY)
 
     def _batch(
         self, descriptor: OpenQueueDescriptor, request: pb.ReadSpanRequest, place: int

@@ -197,9 +197,21 @@ class Queue:
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
         are. Those that somebody holds are left out."""
-        request = pb.ReadSpanRequest(queue=self.name, span=pb.Span(after=after, upto=upto), form=pb.PACKET)
-        async for reply in self._connection.server_stream("ReadSpan", request):
-            yield [ReceivedMessage.delivered(delivered, self.name) for delivered in reply.messages]
+        name = self.name
+        async for reply in self.span_replies(after, upto):
+            plain = reply.packets
+            yield [ReceivedMessage.delivered(delivered, name) for delivered in reply.messages] or [
+                ReceivedMessage(name, lookup_id, arrived_s, data)
+                for lookup_id, arrived_s, data in zip(
+                    plain.lookup_ids, plain.arrived_times, plain.packets, strict=True
+                )
+            ]
+
+    def span_replies(self, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
+        """The same as it comes over the channel, for those who want columns and not messages."""
+        span = pb.Span(after=after, upto=upto)
+        request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET, packets=True)
+        return self._connection.server_stream("ReadSpan", request)
 
     async def remove(self, lookup_ids: Iterable[int]) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does

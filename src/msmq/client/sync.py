@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
 from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor as AsyncCursor
@@ -286,6 +287,9 @@ class SyncQueue:
 
     def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
         return self._loop.iterate(self.inner.span(after, upto))
+
+    def span_replies(self, after: int, upto: int) -> Iterator[pb.Deliveries]:
+        return self._loop.iterate(self.inner.span_replies(after, upto))
 
     def remove(self, lookup_ids: Iterable[int]) -> Removal:
         return self._loop.run(self.inner.remove(lookup_ids))

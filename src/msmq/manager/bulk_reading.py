@@ -9,17 +9,21 @@ that they are gone. Whoever finds that something is not of this kind reads, or e
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
+from msmq.manager.positions import PositionMark, Stretch
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
 from msmq.manager.reading import may_receive
 from msmq.manager.stored import ENVELOPE_SIZE, arrival_time_of
 from msmq.wire.classes import MessageClass
 
 _ACK_RECEIVE: Final = int(MessageClass.ACK_RECEIVE)
+_EDGES: Final = int(PositionMark.FIRST | PositionMark.LAST)
 
 
 class Packets(NamedTuple):
@@ -30,6 +34,16 @@ class Packets(NamedTuple):
     packets: list[bytes]
     durable: bool
     """Whether all of them will survive; a reader that is shown others may see what never was."""
+
+
+def _lying_alike(found: Stretch, most_bytes: int) -> int:
+    """How many places from the first on keep their messages on disk and have nothing to say that their packets do not,
+    and no more when they have ``most_bytes``."""
+    addresses, marks = found.addresses, found.marks
+    count = addresses.index(0) if 0 in addresses else len(addresses)
+    if any(mark & _EDGES for mark in marks[:count]):
+        count = next(place for place, mark in enumerate(marks) if mark & _EDGES)
+    return min(count, bisect_left(list(accumulate(found.sizes[:count])), most_bytes) + 1)
 
 
 class BulkReading:
@@ -63,6 +77,32 @@ class BulkReading:
             [payload[ENVELOPE_SIZE:] for payload in payloads],
             store.is_durable(min(addresses), max(addresses)),
         )
+
+    def look(self, queue: Queue, after: int, upto: int, most: int, most_bytes: int) -> Packets | None:
+        """The packets of neighbours behind one lookup identifier up to and with another, left where they are: up to
+        ``most``, and no more when they have ``most_bytes``. None when this is not the way to read the first of them, or
+        there are none."""
+        found = queue.positions.available_stretch(after, most)
+        if found is None:
+            return None
+        count = _lying_alike(found, most_bytes)
+        ids = found.ids[: bisect_right(found.ids, upto, 0, count)]
+        if not ids or not queue.aborts.keys().isdisjoint(ids):
+            return None
+        addresses, sizes = found.addresses[: len(ids)], found.sizes[: len(ids)]
+        store = self._core.ledger.store
+        records = [(address, ENVELOPE_SIZE + size) for address, size in zip(addresses, sizes, strict=True)]
+        try:
+            payloads = store.read_many(records)
+        except (
+            MessageStorageFailedError
+        ):  # one is damaged, or has local attributes, which make its record longer
+            return None
+        times, packets = (
+            list(map(arrival_time_of, payloads)),
+            [payload[ENVELOPE_SIZE:] for payload in payloads],
+        )
+        return Packets(ids, times, packets, store.is_durable(min(addresses), max(addresses)))
 
     def keep(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> bool:
         """Dequeue Message End for messages that the reader keeps, each named once, in one event. False, and nothing has

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Tls
 from msmq.client.info import QueueKind
 from msmq.client.problems import ConnectionLostError
@@ -19,7 +20,7 @@ from msmq.client.queue import Removal, Survey
 from msmq.client.sync import SyncConnection, connect_sync
 from msmq.spark.ahead import ahead
 from msmq.spark.options import Access
-from msmq.spark.schema import ReadMessage
+from msmq.spark.schema import Messages
 
 _T = TypeVar("_T")
 _COMPUTER_QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$", ".\\journal$")
@@ -47,7 +48,7 @@ class Door(Protocol):
     ) -> Survey:
         """What stands in spans of a queue; 0 is no limit."""
 
-    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+    def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         """The messages of a span, in order and in batches."""
 
     def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
@@ -72,6 +73,24 @@ def connect(access: Access) -> SyncConnection:
 def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
     """An iterator that can be closed, with what it is made of."""
     yield from batches
+
+
+def _columns(queue: str, reply: pb.Deliveries) -> Messages:
+    """What came over the channel."""
+    plain = reply.packets
+    if plain.lookup_ids:
+        nothing = bytes(len(plain.lookup_ids))
+        columns = list(plain.lookup_ids), list(plain.arrived_times), list(plain.packets)
+        return Messages(queue, *columns, nothing, nothing)
+    given = reply.messages
+    return Messages(
+        queue,
+        [each.lookup_id for each in given],
+        [each.arrived_time for each in given],
+        [each.packet for each in given],
+        [int(each.authenticated) for each in given],
+        [each.dead_letter_class for each in given],
+    )
 
 
 class ChannelDoor:
@@ -107,22 +126,14 @@ class ChannelDoor:
             lambda: self._mq.queue(queue).survey(spans, most_messages=most_messages, most_bytes=most_bytes)
         )
 
-    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+    def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         while True:
             try:
-                for batch in ahead(_closable(self._mq.queue(queue).span(after, upto)), _FETCHED_AHEAD):
-                    yield [
-                        ReadMessage(
-                            queue,
-                            message.lookup_id,
-                            message.packet,
-                            int(message.arrived_time.timestamp()),
-                            int(message.authenticated),
-                            message.message_class,
-                        )
-                        for message in batch
-                    ]
-                    after = batch[-1].lookup_id
+                replies = self._mq.queue(queue).span_replies(after, upto)
+                for reply in ahead(_closable(replies), _FETCHED_AHEAD):
+                    messages = _columns(queue, reply)
+                    yield messages
+                    after = messages.lookup_ids[-1]
             except ConnectionLostError:
                 self._mq.manager()  # waits for the connection, as long as it may take
                 continue

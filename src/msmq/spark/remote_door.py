@@ -20,7 +20,7 @@ from msmq.direct import Access as Opening
 from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
 from msmq.errors import MsmqError, RemoteMachineNotAvailableError
 from msmq.spark.options import REMOTE_READ, Access, OptionError
-from msmq.spark.schema import ReadMessage
+from msmq.spark.schema import Messages
 
 _BATCH: Final = 256
 _PAUSE_S: Final = 0.2
@@ -67,15 +67,20 @@ class RemoteDoor:
     ) -> Survey:
         return self._again(lambda: self._survey(queue, spans, most_messages, most_bytes))
 
-    def read(self, queue: str, after: int, upto: int) -> Iterator[list[ReadMessage]]:
+    def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         while True:
             messages = browse(self._again(lambda: self._queue(queue)), after, upto)
             try:
                 while batch := self._runner.run(_some(messages)):
-                    yield [
-                        ReadMessage(queue, message.lookup_id, message.packet, message.arrival_time)
-                        for message in batch
-                    ]
+                    nothing = bytes(len(batch))
+                    yield Messages(
+                        queue,
+                        [message.lookup_id for message in batch],
+                        [message.arrival_time for message in batch],
+                        [message.packet.data for message in batch],
+                        nothing,
+                        nothing,
+                    )
                     after = batch[-1].lookup_id
                 return
             except (RemoteMachineNotAvailableError, OSError):

@@ -2,20 +2,23 @@
 
 A row is made from the packet as it travelled and what the queue says about it. Nothing is guessed: what a message does
 not have is null. Values are read straight from the headers of the packet: this is done for every message of a pipeline,
-and making a whole message object first takes as long as everything else together.
+and making a whole message object first takes as long as everything else together. Messages that look alike
+(:mod:`msmq.spark.alike`) are not even taken apart one by one: what they share is written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, compress
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from msmq.errors import DecodeError
 from msmq.manager.message import SenderIdentifierType, sender_sid
+from msmq.spark.alike import Alike, Shape
 from msmq.spark.bodies import BODY_READERS
 from msmq.spark.headers import nservicebus_headers
 from msmq.wire.delivery import format_name
@@ -28,6 +31,8 @@ SCHEMA_VERSION: Final = 1
 """Written into archives; rises when a column changes its meaning or type, not when one is added."""
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_FEW: Final = 16
+"""Messages that look alike, of which there are so few that columns of their own cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,51 @@ class ReadMessage:
     """Why it is in a dead-letter queue, as a class; 0 for every other message."""
 
 
+class Messages(NamedTuple):
+    """Messages of one queue, column by column."""
+
+    queue: str
+    lookup_ids: Sequence[int]
+    arrived_times: Sequence[int | None]
+    packets: Sequence[bytes]
+    authentication_levels: Sequence[int]
+    dead_letter_classes: Sequence[int]
+
+    def each(self) -> Iterator[ReadMessage]:
+        """One by one."""
+        for lookup_id, arrived, data, level, dead in zip(*self[1:], strict=True):
+            yield ReadMessage(self.queue, lookup_id, UserMessage.route(data), arrived, level, dead)
+
+    def part(self, start: int, end: int) -> Messages:
+        columns: list[Any] = [column[start:end] for column in self[1:]]
+        return Messages(self.queue, *columns)
+
+    def chosen(self, wanted: Sequence[bool]) -> Messages:
+        """Those that are wanted."""
+        columns: list[Any] = [list(compress(column, wanted)) for column in self[1:]]
+        return Messages(self.queue, *columns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of their packets."""
+        return sum(map(len, self.packets))
+
+
+def joined(parts: Sequence[Messages]) -> Messages:
+    """Messages of one queue one behind the other."""
+    columns: list[Any] = [
+        list(chain.from_iterable(column)) for column in zip(*(part[1:] for part in parts), strict=True)
+    ]
+    return Messages(parts[0].queue, *columns)
+
+
+class _Part(NamedTuple):
+    """The same of messages that look alike."""
+
+    given: Messages
+    alike: Alike
+
+
 class _Source(NamedTuple):
     """What the functions of the table below see: the message, and the headers most of them want."""
 
@@ -55,13 +105,15 @@ class _Source(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column. ``spark`` is its type in DDL."""
+    """One column. ``spark`` is its type in DDL. ``values`` gives those of messages that look alike; without it they all
+    have the same."""
 
     name: str
     spark: str
     arrow: pa.DataType
     value: Callable[[_Source], Any]
     meaning: str
+    values: Callable[[_Part], Sequence[Any]] | None = None
 
 
 def _time(seconds: int | None) -> int | None:
@@ -88,6 +140,33 @@ def _message_id(user: UserHeader) -> str | None:
     if not user.message_id and not any(user.source_queue_manager):
         return None
     return f"{{{_guid_text(user.source_queue_manager)}}}\\{user.message_id}"
+
+
+def _message_ids(part: _Part) -> Sequence[str | None]:
+    sender = part.alike.sample.user.source_queue_manager
+    prefix, named = f"{{{_guid_text(sender)}}}\\", any(sender)
+    return [f"{prefix}{number}" if number or named else None for number in part.alike.message_ids]
+
+
+def _classes(part: _Part) -> Sequence[int]:
+    dead = part.given.dead_letter_classes
+    if not any(dead):
+        return part.alike.classes
+    return [why or own for why, own in zip(dead, part.alike.classes, strict=True)]
+
+
+def _transactions(part: _Part, read: Callable[[int], Any], otherwise: Any) -> Sequence[Any]:
+    """What TransactionHeader.Flags say, of messages that have them."""
+    alike = part.alike
+    if not alike.sample.transactional:
+        return [otherwise] * len(alike.packets)
+    return _each(alike.transaction_flags, read)
+
+
+def _each(values: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+    """What is read from each value, of which many are the same."""
+    known = {value: read(value) for value in set(values)}
+    return [known[value] for value in values]
 
 
 def _destination(user: UserHeader) -> str | None:
@@ -124,32 +203,50 @@ COLUMNS: Final = (
     Column(
         "lookup_id", "BIGINT", pa.int64(), lambda s: s.read.lookup_id,
         "Place in the queue; the top byte is 7 minus the priority.",
+        lambda p: p.given.lookup_ids,
     ),
     Column(
         "message_id", "STRING", pa.string(), lambda s: _message_id(s.user),
         "Identifier of the message: sending queue manager and number.",
+        _message_ids,
     ),
     Column(
         "correlation_id", "STRING", pa.string(),
         lambda s: object_identifier(s.properties.correlation_id),
         "Identifier the application gave to match it with another message.",
+        lambda p: _each(p.alike.correlation_ids, object_identifier),
     ),
     Column(
         "class", "INT", pa.int32(),
         lambda s: s.read.dead_letter_class or s.properties.message_class,
         "0 for an ordinary message; acknowledgments and reports have others, and dead letters say why they are.",
+        _classes,
     ),
     Column("priority", "INT", pa.int32(), lambda s: s.packet.priority, "0 to 7, 7 first."),
-    Column("label", "STRING", pa.string(), lambda s: s.packet.label, "Label."),
-    Column("body", "BINARY", pa.binary(), lambda s: s.packet.body, "Body; a string when it is decoded."),
-    Column("body_type", "BIGINT", pa.int64(), lambda s: s.properties.body_type, "Type of the body as its sender says."),
     Column(
-        "app_specific", "BIGINT", pa.int64(), lambda s: s.properties.application_tag, "Number the application gave."
+        "label", "STRING", pa.string(), lambda s: s.packet.label, "Label.",
+        lambda p: p.alike.labels,
     ),
-    Column("sent_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.user.sent_time), "When it was sent."),
+    Column(
+        "body", "BINARY", pa.binary(), lambda s: s.packet.body, "Body; a string when it is decoded.",
+        lambda p: p.alike.bodies,
+    ),
+    Column(
+        "body_type", "BIGINT", pa.int64(), lambda s: s.properties.body_type, "Type of the body as its sender says.",
+        lambda p: p.alike.body_types,
+    ),
+    Column(
+        "app_specific", "BIGINT", pa.int64(), lambda s: s.properties.application_tag, "Number the application gave.",
+        lambda p: p.alike.application_tags,
+    ),
+    Column(
+        "sent_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.user.sent_time), "When it was sent.",
+        lambda p: _each(p.alike.sent_times, _time),
+    ),
     Column(
         "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.read.arrived_time),
         "When it reached its queue; null when that is not known.",
+        lambda p: _each(p.given.arrived_times, _time),
     ),
     Column(
         "source_machine", "STRING", pa.string(),
@@ -160,6 +257,7 @@ COLUMNS: Final = (
     Column(
         "authenticated", "BOOLEAN", pa.bool_(), lambda s: bool(s.read.authentication_level),
         "Whether the queue manager verified its signature.",
+        lambda p: _each(p.given.authentication_levels, bool),
     ),
     Column(
         "encrypted", "BOOLEAN", pa.bool_(), lambda s: bool(s.properties.privacy_level),
@@ -185,18 +283,24 @@ COLUMNS: Final = (
     Column(
         "transaction_id", "BIGINT", pa.int64(), lambda s: s.transaction.transaction_id if s.transaction else None,
         "Number that messages of one transaction share; null outside of one.",
+        lambda p: _transactions(p, lambda flags: flags >> 4 & 0xFFFFF, None),
     ),
     Column(
         "first_in_transaction", "BOOLEAN", pa.bool_(),
         lambda s: s.transaction is not None and s.transaction.first_message == 1,
         "Whether its transaction begins with it.",
+        lambda p: _transactions(p, lambda flags: bool(flags & 4), False),
     ),
     Column(
         "last_in_transaction", "BOOLEAN", pa.bool_(),
         lambda s: s.transaction is not None and s.transaction.last_message == 1,
         "Whether its transaction ends with it.",
+        lambda p: _transactions(p, lambda flags: bool(flags & 8), False),
     ),
-    Column("extension", "BINARY", pa.binary(), lambda s: s.packet.extension, "What the application added."),
+    Column(
+        "extension", "BINARY", pa.binary(), lambda s: s.packet.extension, "What the application added.",
+        lambda p: p.alike.extensions,
+    ),
     Column(
         "time_to_reach_queue", "BIGINT", pa.int64(), lambda s: _limit(s.packet.base.time_to_reach_queue_s),
         "Seconds it may travel; null for as long as it takes.",
@@ -210,6 +314,7 @@ HEADERS: Final = Column(
     "headers", "MAP<STRING, STRING>", pa.map_(pa.string(), pa.string()),
     lambda s: nservicebus_headers(s.packet.extension),
     "Headers of NServiceBus, from the extension; null when there are none.",
+    lambda p: _each(p.alike.extensions, nservicebus_headers),
 )  # fmt: skip
 NAMES: Final = tuple(column.name for column in COLUMNS)
 
@@ -243,9 +348,54 @@ class Table:
         """Messages as rows, column by column."""
         sources = [_source(read) for read in messages]
         arrays = [
-            pa.array([column.value(source) for source in sources], column.arrow) for column in self._columns
+            _array([column.value(source) for source in sources], column.arrow) for column in self._columns
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+    def rows(self, messages: Messages) -> pa.RecordBatch:
+        """The same of messages as they come from a queue: those that look alike together."""
+        made: list[pa.RecordBatch] = []
+        packets, count = messages.packets, len(messages.packets)
+        done = start = 0  # what lies between is made one by one
+        while start < count:
+            shape = Shape.of(packets[start])
+            rows = shape.rows(packets, start) if shape is not None else []
+            end = start + len(rows)
+            if shape is None or len(rows) < min(_FEW, count):
+                start = max(end, start + 1)
+                continue
+            if done < start:
+                made.append(self.batch(list(messages.part(done, start).each())))
+            made.append(self._alike(messages.part(start, end), Alike(shape, packets[start:end], rows)))
+            done = start = end
+        if done < count:
+            made.append(self.batch(list(messages.part(done, count).each())))
+        return made[0] if len(made) == 1 else pa.concat_batches(made)
+
+    def _alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
+        part, count = _Part(given, alike), len(alike.packets)
+        first = ReadMessage(given.queue, given.lookup_ids[0], alike.sample)
+        source = _source(first)
+        arrays = [
+            _array(column.values(part), column.arrow)
+            if column.values is not None
+            else pa.repeat(_array([column.value(source)], column.arrow)[0], count)
+            for column in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values as Arrow keeps them. Text of strangers may hold halves of surrogate pairs, which it cannot keep: they
+    become the character that stands for what is unknown."""
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        return pa.array([None if text is None else _whole(text) for text in values], kind)
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _source(read: ReadMessage) -> _Source:
@@ -259,5 +409,10 @@ def _decoded(column: Column, body: str) -> Column:
     if read is None:
         return column
     return column._replace(
-        spark="STRING", arrow=pa.string(), value=lambda s: read(s.properties.body_type, s.packet.body)
+        spark="STRING",
+        arrow=pa.string(),
+        value=lambda s: read(s.properties.body_type, s.packet.body),
+        values=lambda p: [
+            read(kind, body) for kind, body in zip(p.alike.body_types, p.alike.bodies, strict=True)
+        ],
     )

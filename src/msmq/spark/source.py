@@ -50,7 +50,7 @@ from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
 from msmq.spark.offsets import LANES, Offset, Span, lane_of
 from msmq.spark.options import EARLIEST, OptionError, SourceOptions
-from msmq.spark.schema import ReadMessage, Table
+from msmq.spark.schema import Messages, Table, joined
 from msmq.spark.telling import PlainError, plainly
 
 if TYPE_CHECKING:
@@ -267,22 +267,22 @@ def _read(
     """The messages of a partition as rows, on an executor."""
     table = _table(options, columns)
     wanted = set(partition.lookup_ids)
-    ids = partition.lookup_ids
     with plainly(options.access), open_door(options.access) as door:
-        waiting: list[ReadMessage] = []
-        size = 0
-        for first, last in _runs(ids):
-            for batch in door.read(partition.queue, first - 1, last):
-                for message in batch:
-                    if message.lookup_id in wanted:
-                        wanted.remove(message.lookup_id)
-                        waiting.append(message)
-                        size += len(message.packet.data)
-                if len(waiting) >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
-                    yield table.batch(waiting)
-                    waiting, size = [], 0
-        if waiting:
-            yield table.batch(waiting)
+        waiting: list[Messages] = []
+        count = size = 0
+        for first, last in _runs(partition.lookup_ids):
+            for found in door.read(partition.queue, first - 1, last):
+                if not wanted.issuperset(found.lookup_ids):  # others have come since, or are read by others
+                    found = found.chosen([number in wanted for number in found.lookup_ids])
+                wanted.difference_update(found.lookup_ids)
+                waiting.append(found)
+                count += len(found.packets)
+                size += found.size
+                if count >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
+                    yield table.rows(joined(waiting))
+                    waiting, count, size = [], 0, 0
+        if count:
+            yield table.rows(joined(waiting))
         _Planner(options, door).lost(partition.queue, len(wanted))
 
 

@@ -338,10 +338,12 @@ class ReceiveReply(_message.Message):
     def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., timed_out: _Optional[_Union[TimedOut, _Mapping]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Deliveries(_message.Message):
-    __slots__ = ("messages",)
+    __slots__ = ("messages", "packets")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[Delivered]
-    def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ...) -> None: ...
+    packets: Packets
+    def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Packets(_message.Message):
     __slots__ = ("lookup_ids", "arrived_times", "packets")
@@ -464,14 +466,16 @@ class SurveyReply(_message.Message):
     def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
-    __slots__ = ("queue", "span", "form")
+    __slots__ = ("queue", "span", "form", "packets")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     SPAN_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     span: Span
     form: Form
-    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+    packets: bool
+    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ..., packets: _Optional[bool] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
     __slots__ = ("queue", "lookup_ids")

@@ -145,6 +145,90 @@ def test_queues_that_come_and_go(spark: SparkSession, server: Server, tmp_path: 
     assert sorted(stream.bodies) == sorted([*(f"first in {name}" for name in names), f"again in {names[0]}"])
 
 
+LOSS = pytest.mark.parametrize("fails", ["true", "false"], ids=["failOnDataLoss", "goOn"])
+
+
+@LOSS
+def test_a_queue_of_a_pattern_is_deleted_while_the_query_runs(
+    spark: SparkSession, server: Server, tmp_path: Path, fails: str
+) -> None:
+    """What it held was read, so that nothing is lost: the query goes on either way, and with it when it is back."""
+    names = [f".\\private$\\shop-{number}" for number in range(2)]
+    for name in names:
+        server.create(name)
+        server.send([f"first in {name}"], name)
+    options = {"queuePattern": r".*\\shop-\d", "failOnDataLoss": fails}
+    stream = Stream(spark, server, tmp_path / "checkpoint", **options)
+    del stream._options["queue"]
+    query = stream.start(processingTime="0 seconds")
+    eventually(lambda: len(stream.bodies) == 2)
+    server.delete(names[0])
+    server.send(["others go on"], names[1])
+    eventually(lambda: "others go on" in stream.bodies)
+    server.create(names[0])
+    server.send(["it is back"], names[0])
+    eventually(lambda: "it is back" in stream.bodies)
+    assert query.isActive
+    query.stop()
+    assert len(stream.bodies) == 4, "each once"
+
+
+@LOSS
+def test_a_named_queue_is_deleted_while_the_query_runs(
+    spark: SparkSession, server: Server, tmp_path: Path, fails: str
+) -> None:
+    server.create(ORDERS)
+    server.send(["before"])
+    stream = Stream(spark, server, tmp_path / "checkpoint", failOnDataLoss=fails)
+    query = stream.start(processingTime="0 seconds")
+    eventually(lambda: stream.bodies == ["before"])
+    server.delete(ORDERS)
+    if fails == "true":
+        with pytest.raises(PySparkException, match=r"private\$\\orders"):
+            query.awaitTermination(120)
+        server.create(ORDERS)
+        query = stream.start(processingTime="0 seconds")
+    else:
+        server.create(ORDERS)
+    server.send(["after"])
+    eventually(lambda: stream.bodies == ["before", "after"])
+    assert query.isActive
+    query.stop()
+
+
+@LOSS
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "recreated"])
+def test_a_queue_is_deleted_between_the_plan_of_a_batch_and_its_reading(
+    spark: SparkSession, server: Server, tmp_path: Path, fails: str, back: bool
+) -> None:
+    server.create(ORDERS)
+    server.send(["lost"])
+    stream = Stream(spark, server, tmp_path / "checkpoint", failOnDataLoss=fails)
+    keep = stream._keep
+
+    def delete_and_keep(frame: DataFrame, number: int) -> None:
+        server.delete(ORDERS)
+        if back:
+            server.create(ORDERS)
+        keep(frame, number)
+
+    stream._keep = delete_and_keep  # type: ignore[method-assign]
+    if fails == "true":
+        told = "gone: another reader took them" if back else "was deleted before this batch was read"
+        with pytest.raises(PySparkException, match=rf"private\$\\orders.* {told}"):
+            stream.run()
+        assert stream.bodies == []
+        return
+    stream.run()
+    assert stream.bodies == []
+    if not back:
+        server.create(ORDERS)
+    server.send(["found"])
+    stream._keep = keep  # type: ignore[method-assign]
+    stream.run()
+    assert stream.bodies == ["found"]
+
+
 def test_a_schema_chooses_columns(spark: SparkSession, server: Server) -> None:
     server.create(ORDERS)
     server.send(["a", "b"], label="a label")

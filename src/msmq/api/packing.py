@@ -6,10 +6,12 @@ packet it is, or as properties for clients that cannot read one.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
+from msmq.errors import InvalidParameterError
 from msmq.manager.message import (
     AcknowledgementsRequested,
     AuthenticationLevel,
@@ -96,6 +98,34 @@ def kind_of(given: pb.Message) -> tuple[object, ...]:
 def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
     """The message in its packet."""
     return template.fill(ordinal, sent_time, *_own(given), given.acknowledgements & 0xF)
+
+
+def columns_of(alike: pb.Alike) -> list[Sequence[Any]]:
+    """What each message has of its own, column by column, in the order of :func:`_own`."""
+    common, count = alike.common, len(alike.bodies)
+    usual = _own(common)
+    given: tuple[Sequence[Any], ...] = (
+        alike.bodies, alike.body_types, alike.labels, alike.extensions, alike.application_tags, alike.correlation_ids,
+    )  # fmt: skip
+    if any(column and len(column) != count for column in given):
+        raise InvalidParameterError("A column of an Alike has an entry for each message, or none.")
+    columns: list[Sequence[Any]] = [[value] * count for value in usual]
+    for place, column in enumerate(given):
+        if column:
+            columns[place] = column
+    return columns
+
+
+def messages_of(alike: pb.Alike) -> list[pb.Message]:
+    """The same, message by message."""
+    made = []
+    for body, kind, label, extension, tag, correlation, _ in zip(*columns_of(alike), strict=True):
+        message = pb.Message()
+        message.CopyFrom(alike.common)
+        message.body, message.body_type, message.label = body, kind, label
+        message.extension, message.application_tag, message.correlation_id = extension, tag, correlation
+        made.append(message)
+    return made
 
 
 def packet_of(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Any, Final
 
+import google.protobuf.message
 import grpc
 
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packing import fill, kind_of, packet_of, to_message
+from msmq.api.packing import columns_of, fill, kind_of, messages_of, packet_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -93,6 +95,45 @@ class Sender:
                 ordinals.append(ordinal)
         except MsmqError:
             return None  # each message is told its own
+        lookup_ids = bulk.place(queue, template, packets, transaction)
+        if lookup_ids is None:
+            return None
+        return pb.SendReply(queue_manager=core.record.identifier, ordinals=ordinals, lookup_ids=lookup_ids)
+
+    def send_columns(self, written: bytes, transaction: Transaction | None) -> pb.SendReply:
+        """Send an Alike, as :meth:`send` sends its messages."""
+        try:
+            alike = pb.Alike.FromString(written)
+        except google.protobuf.message.DecodeError as error:
+            raise InvalidParameterError("An Alike could not be read.") from error
+        columns = columns_of(alike)
+        count = len(alike.bodies)
+        size = sum(map(len, alike.bodies)) + sum(map(len, alike.extensions)) + _RECORD_BYTES * count
+        if count > 1 and size <= _EVENT_BYTES and not alike.common.acknowledgements:
+            with self._manager.core.event(size, 4 * count):
+                if (reply := self._send_columns(alike.common, columns, transaction)) is not None:
+                    return reply
+        return self.send(messages_of(alike), transaction)
+
+    def _send_columns(
+        self, common: pb.Message, columns: list[Sequence[Any]], transaction: Transaction | None
+    ) -> pb.SendReply | None:
+        """As :meth:`_send_alike`, of messages that are known to be alike."""
+        queue = self.descriptor.queue
+        if queue is None or self.descriptor.multiple or not self._is_quick(common, transaction):
+            return None
+        core, bulk = self._manager.core, self._manager.bulk
+        number = 0 if transaction is None else transaction.number
+        try:
+            template = self._template_of(kind_of(common), common, queue, transaction)
+            if not bulk.takes(queue, template, transaction):
+                return None
+            self._check_access(queue)
+            packet, now_s = template.packet, core.now_s
+            ordinals = [core.next_message_ordinal() for _ in columns[0]]
+            packets = list(map(packet, ordinals, repeat(now_s), *columns, repeat(0), repeat(number)))
+        except MsmqError:
+            return None
         lookup_ids = bulk.place(queue, template, packets, transaction)
         if lookup_ids is None:
             return None
@@ -232,7 +273,11 @@ class SendCalls:
     async def send(self, request: pb.SendRequest, caller: Token) -> pb.SendReply:
         sender = await self._desk.host.ask(lambda: Sender(self._desk, request.queue, caller))
         try:
-            reply = sender.send(request.messages, self._desk.transaction(request.transaction, caller))
+            transaction = self._desk.transaction(request.transaction, caller)
+            if request.alike:
+                reply = sender.send_columns(request.alike, transaction)
+            else:
+                reply = sender.send(request.messages, transaction)
         finally:
             sender.close()
         await self._desk.durable()
@@ -284,10 +329,13 @@ class SendCalls:
 
     def _send(self, batch: pb.SendBatch, sender: Sender, caller: Token) -> pb.SendReply:
         try:
-            return sender.send(batch.messages, self._desk.transaction(batch.transaction, caller))
+            transaction = self._desk.transaction(batch.transaction, caller)
+            if batch.alike:
+                return sender.send_columns(batch.alike, transaction)
+            return sender.send(batch.messages, transaction)
         except MQError as error:  # of the batch as a whole: none of it was sent
             failed = error_message(error)
-            count = len(batch.messages)
+            count = _count(batch)
             return pb.SendReply(
                 ordinals=[0] * count,
                 lookup_ids=[0] * count,
@@ -296,3 +344,13 @@ class SendCalls:
 
     def _put_when_durable(self, outbox: Outbox, reply: pb.SendStreamReply) -> None:
         self._desk.host.when_durable(lambda: outbox.put(reply))
+
+
+def _count(batch: pb.SendBatch) -> int:
+    """How many messages there are in a batch, as far as it can be read."""
+    if not batch.alike:
+        return len(batch.messages)
+    try:
+        return len(pb.Alike.FromString(batch.alike).bodies)
+    except google.protobuf.message.DecodeError:
+        return 1

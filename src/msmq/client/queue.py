@@ -108,6 +108,15 @@ class Queue:
             raise SendError(outcomes)
         return receipts
 
+    async def send_alike(
+        self, alike: bytes, count: int, *, transaction: Transaction | None = None
+    ) -> list[tuple[int, MQError]]:
+        """Send messages that say the same but for some columns: so many, in an Alike that is written for the channel.
+        Returns when they are safe, and gives which of them were refused and why."""
+        named = transaction.identifier if transaction is not None else b""
+        outcomes = await self._connection.sender(self.name).send_alike(alike, count, named)
+        return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
+
     # --- receiving ----------------------------------------------------------------------------------------------
 
     def receiver(self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False) -> Receiver:

@@ -39,6 +39,9 @@ class _Parcel:
     size: int
     transaction: bytes
     done: asyncio.Future[list[Receipt | MQError]]
+    count: int
+    alike: bytes = b""
+    """Messages in columns, instead of encoded ones. They travel in a batch of their own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +77,17 @@ class Sender:
         """Put messages on their way; the future has the outcome of each."""
         encoded = [message.to_proto() for message in messages]
         size = sum(len(message.body) for message in encoded)
-        parcel = _Parcel(messages, encoded, size, transaction, self._loop.create_future())
+        return self._send(
+            _Parcel(messages, encoded, size, transaction, self._loop.create_future(), len(encoded))
+        )
+
+    def send_alike(
+        self, alike: bytes, count: int, transaction: bytes
+    ) -> asyncio.Future[list[Receipt | MQError]]:
+        """The same with so many messages as columns, in an Alike that is written already."""
+        return self._send(_Parcel((), [], len(alike), transaction, self._loop.create_future(), count, alike))
+
+    def _send(self, parcel: _Parcel) -> asyncio.Future[list[Receipt | MQError]]:
         self._waiting.append(parcel)
         self._changed.set()
         if self._task is None or self._task.done():
@@ -127,17 +140,19 @@ class Sender:
         while (
             waiting
             and waiting[0].transaction == transaction
-            and (not parcels or (count + len(waiting[0].encoded) <= _BATCH_MESSAGES and size < _BATCH_BYTES))
+            and (not parcels or (count + waiting[0].count <= _BATCH_MESSAGES and size < _BATCH_BYTES))
+            and not (parcels and (parcels[0].alike or waiting[0].alike))
         ):
             parcel = waiting.popleft()
             parcels.append(parcel)
-            count += len(parcel.encoded)
+            count += parcel.count
             size += parcel.size
         self._number += 1
         batch = pb.SendBatch(
             number=self._number,
             messages=[message for parcel in parcels for message in parcel.encoded],
             transaction=transaction,
+            alike=parcels[0].alike,
         )
         self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
         self._messages_under_way += count
@@ -150,11 +165,10 @@ class Sender:
         batch = self._under_way.pop(reply.confirmed.number, None)
         if batch is None:
             return
-        outcomes = _outcomes(reply.confirmed.result)
-        self._messages_under_way -= len(outcomes)
-        given = iter(outcomes)
+        given = iter(_outcomes(reply.confirmed.result))
         for parcel in batch.parcels:
-            mine = list(islice(given, len(parcel.encoded)))
+            self._messages_under_way -= parcel.count
+            mine = list(islice(given, parcel.count))
             if not parcel.done.done():
                 parcel.done.set_result(mine)
         if self._waiting or self.idle:
@@ -188,7 +202,7 @@ class Sender:
         """The queue manager was restarted: nobody knows what it has taken."""
         for number in list(numbers):
             for parcel in self._under_way.pop(number).parcels:
-                self._messages_under_way -= len(parcel.encoded)
+                self._messages_under_way -= parcel.count
                 self._fail(
                     parcel,
                     OutcomeUnknownError(
@@ -213,7 +227,7 @@ class Sender:
             if batch.request.batch.transaction:
                 del self._under_way[number]
                 for parcel in batch.parcels:
-                    self._messages_under_way -= len(parcel.encoded)
+                    self._messages_under_way -= parcel.count
                     self._fail(parcel, error)
 
     def _fail_all(self, error: MsmqError) -> None:

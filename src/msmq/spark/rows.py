@@ -49,6 +49,18 @@ class Letter(NamedTuple):
     """Its number in the partition, from 0."""
 
 
+class Parcel(NamedTuple):
+    """Rows that say the same but for some columns, as messages, and where they go."""
+
+    queue: str
+    alike: pb.Alike
+    row: int
+    """The number of the first in the partition."""
+
+    def __len__(self) -> int:
+        return len(self.alike.bodies)
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"text is needed, not {type(value).__name__}")
@@ -94,6 +106,14 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "journal": ("journal", bool),
     "dead_letter": ("dead_letter", bool),
 }
+_EACH: Final = {
+    "label": "labels", "extension": "extensions", "app_specific": "application_tags",
+    "correlation_id": "correlation_ids",
+}  # fmt: skip
+"""Columns that are columns of an Alike too; what the others say holds for all of its messages."""
+_PARCEL_ROWS: Final = 256
+_PARCEL_BYTES: Final = 384 << 10
+"""What a parcel has at most, or one row more: the queue manager takes it as a whole."""
 """Columns, the fields of the channel they become, and what they may hold."""
 _OWN: Final = {"queue", "body", "body_type"}
 _IGNORED: Final = {*NAMES, HEADERS.name} - _FIELDS.keys() - _OWN
@@ -127,6 +147,48 @@ class Letters:
             if value is not None:
                 self._defaults[_FIELDS[column][0]] = value
 
+    def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel] | None:
+        """The rows of a batch, many at a time. None when they go to several queues, differ in more than an Alike can
+        say, or one of them is at fault: :meth:`of` tells which."""
+        columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
+        shared = columns.keys() & _FIELDS.keys() - _EACH.keys()
+        if self._queue is None:
+            shared.add("queue")
+        if not batch.num_rows or any(len(set(columns[name])) > 1 for name in shared):
+            return None
+        queue = self._queue if self._queue is not None else columns["queue"][0]
+        try:
+            return self._parcels(queue, columns, shared - {"queue"}, first) if queue else None
+        except (TypeError, ValueError, KeyError, OverflowError):
+            return None
+
+    def _parcels(
+        self, queue: str, columns: dict[str, list[Any]], shared: set[str], first: int
+    ) -> list[Parcel]:
+        common = pb.Message(**self._defaults)
+        for name in shared:
+            field, convert = _FIELDS[name]
+            if (value := columns[name][0]) is not None:
+                setattr(common, field, convert(value))
+        each = {_EACH[name]: self._values(name, columns[name]) for name in columns.keys() & _EACH.keys()}
+        bodies = columns.get("body") or [None] * len(next(iter(columns.values())))
+        types = columns.get("body_type") or [None] * len(bodies)
+        pairs = [
+            encode_body(body, self._body_type if kind is None else kind)
+            for body, kind in zip(bodies, types, strict=True)
+        ]
+        each["bodies"], each["body_types"] = map(list, zip(*pairs, strict=True))
+        return [
+            Parcel(queue, _alike(common, each, start, end), first + start)
+            for start, end in _cuts(each["bodies"])
+        ]
+
+    def _values(self, name: str, values: list[Any]) -> list[Any]:
+        """A column with what options and defaults give to rows that do not say."""
+        field, convert = _FIELDS[name]
+        usual = self._defaults.get(field, _NOTHING[field])
+        return [usual if value is None else convert(value) for value in values]
+
     def of(self, batch: pa.RecordBatch, first: int = 0) -> Iterator[Letter]:
         """The rows of a batch; ``first`` is the number of its first row."""
         columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
@@ -151,6 +213,26 @@ class Letters:
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise RowError(f"row {first + row}, column {column}", error) from error
             yield Letter(queue, Ready(made=made), first + row)
+
+
+_NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_tag": 0, "correlation_id": b""}
+"""What a message has that does not say."""
+
+
+def _alike(common: pb.Message, columns: Mapping[str, list[Any]], start: int, end: int) -> pb.Alike:
+    if (start, end) == (0, len(columns["bodies"])):
+        return pb.Alike(common=common, **columns)
+    return pb.Alike(common=common, **{name: column[start:end] for name, column in columns.items()})
+
+
+def _cuts(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Where parcels begin and end."""
+    start = size = 0
+    for end, body in enumerate(bodies, 1):
+        size += len(body)
+        if size >= _PARCEL_BYTES or end - start >= _PARCEL_ROWS or end == len(bodies):
+            yield start, end
+            start, size = end, 0
 
 
 def _read_option(column: str) -> Callable[[str], Any]:

@@ -24,8 +24,9 @@ import hashlib
 import json
 import logging
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -55,7 +56,7 @@ from msmq.errors import (
     SharingViolationError,
 )
 from msmq.spark.options import Access, OptionError
-from msmq.spark.rows import Letter, Letters, Ready, RowError
+from msmq.spark.rows import Letter, Letters, Parcel, Ready, RowError
 from msmq.spark.telling import PlainError, plainly
 
 _log = logging.getLogger(__name__)
@@ -69,6 +70,8 @@ _DELIVERIES: Final = {
 _ROWS_AT_ONCE: Final = 1_000
 _STAGED_BYTES: Final = 1 << 20
 _LARGEST_STAGED: Final = 3 << 20
+_STAGED_UNDER_WAY: Final = 4
+"""Parcels that are sent before the first of them is confirmed."""
 _STAGING: Final = "spark-staging-"
 _ORPHANED: Final = timedelta(days=1)
 _PAUSE_S: Final = 0.1
@@ -141,6 +144,24 @@ async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transact
             raise RowError(f"row {group[0].row} and others to {queue}", error) from error
 
 
+async def _send_parcels(
+    mq: Connection, parcels: Sequence[Parcel], transaction: Transaction | None = None
+) -> None:
+    """The same with parcels, which are all for one queue; they are under way together."""
+    queue = mq.queue(parcels[0].queue)
+    sends = [
+        queue.send_alike(parcel.alike.SerializeToString(), len(parcel), transaction=transaction)
+        for parcel in parcels
+    ]
+    try:
+        refused = await asyncio.gather(*sends)
+    except MQError as error:
+        raise RowError(f"row {parcels[0].row} and others to {queue.name}", error) from error
+    for parcel, failures in zip(parcels, refused, strict=True):
+        for index, why in failures:
+            raise RowError(f"row {parcel.row + index} to {queue.name}", why) from why
+
+
 class Sorter:
     """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
 
@@ -148,35 +169,66 @@ class Sorter:
         self._mq = mq
         self._letters = letters
         self._router = _Router(mq, options)
+        self._under_way: asyncio.Task[None] | None = None
         self.rows = 0
 
     async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncIterator[list[Letter]]:
-        """The transactional ones; the others are under way while the next rows are made into messages."""
-        under_way: asyncio.Task[None] | None = None
+        """The transactional ones, one by one; the others are under way while the next rows are made into messages."""
+        async with aclosing(self.parcels(batches, whole=False)) as found:
+            async for held in found:
+                yield [letter for letter in held if isinstance(letter, Letter)]
+
+    async def parcels(
+        self, batches: Iterator[pa.RecordBatch], *, whole: bool = True
+    ) -> AsyncGenerator[list[Letter] | list[Parcel], None]:
+        """The same, many at a time where ``whole`` and their rows let them."""
         try:
             for batch in _pieces(batches):
-                held: list[Letter] = []
-                free: list[Letter] = []
-                for letter in self._letters.of(batch, self.rows):
-                    delivery = await self._router.delivery(letter.queue)
-                    assert letter.message.made is not None
-                    if delivery is Delivery.TRANSACTIONAL:
-                        held.append(letter)
-                    else:
-                        letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
-                        free.append(letter)
-                if under_way is not None:
-                    await under_way
-                under_way = asyncio.create_task(_send(self._mq, free))
-                await asyncio.sleep(0)  # it begins
+                parcels = self._letters.parcels(batch, self.rows)
+                delivery = None if parcels is None else await self._router.delivery(parcels[0].queue)
+                held: list[Letter] | list[Parcel] = []
+                if parcels is None or (delivery is Delivery.TRANSACTIONAL and not whole):
+                    held = await self._one_by_one(batch)
+                elif delivery is Delivery.TRANSACTIONAL:
+                    held = parcels
+                else:
+                    for parcel in parcels:
+                        parcel.alike.common.delivery = int(delivery or 0)  # type: ignore[assignment]
+                    await self._go(_send_parcels(self._mq, parcels))
                 self.rows += batch.num_rows
                 if held:
                     yield held
-            if under_way is not None:
-                await under_way
+            if self._under_way is not None:
+                await self._under_way
         finally:
-            if under_way is not None:
-                under_way.cancel()
+            if self._under_way is not None:
+                self._under_way.cancel()
+
+    async def _one_by_one(self, batch: pa.RecordBatch) -> list[Letter]:
+        """The transactional rows of a batch; the others go."""
+        held: list[Letter] = []
+        free: list[Letter] = []
+        for letter in self._letters.of(batch, self.rows):
+            delivery = await self._router.delivery(letter.queue)
+            assert letter.message.made is not None
+            if delivery is Delivery.TRANSACTIONAL:
+                held.append(letter)
+            else:
+                letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
+                free.append(letter)
+        await self._go(_send(self._mq, free))
+        return held
+
+    async def _go(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Let messages go when those before them have arrived."""
+        if self._under_way is not None:
+            try:
+                await self._under_way
+            except BaseException:
+                sending.close()
+                raise
+        self._under_way = asyncio.create_task(sending)
+        await asyncio.sleep(0)  # it begins
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -379,11 +431,11 @@ class MsmqWriter(DataSourceArrowWriter):
             sorter = Sorter(mq, self._options, self._letters)
             queue: str | None = None
             try:
-                async for letters in sorter.transactional(batches):
+                async for held in sorter.parcels(batches):
                     if queue is None:
                         queue = f".\\private$\\{_STAGING}{self._job}-{uuid.uuid4().hex}"
                         await mq.create_queue(queue, transactional=False, label="Spark: put aside")
-                    await mq.queue(queue).send_many(_packed(letters))
+                    await mq.queue(queue).send_many(_packed(held))
             except BaseException:
                 if queue is not None:
                     await mq.delete_queue(queue)
@@ -413,11 +465,14 @@ class MsmqWriter(DataSourceArrowWriter):
             await _forget(mq, self._job)
 
 
-def _packed(letters: Sequence[Letter]) -> Iterator[Message]:
+def _packed(held: Sequence[Letter] | Sequence[Parcel]) -> Iterator[Message]:
     """Messages in parcels of about a megabyte; one that is larger than a message may be is cut."""
     parcel = pb.SendRequest()
     size = 0
-    for letter in letters:
+    for letter in held:
+        if isinstance(letter, Parcel):
+            yield from _cut(pb.SendRequest(queue=letter.queue, alike=letter.alike.SerializeToString()))
+            continue
         made = letter.message.to_proto()
         if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
             yield from _cut(parcel)
@@ -439,24 +494,44 @@ def _cut(parcel: pb.SendRequest) -> Iterator[Message]:
 async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -> None:
     """Send what a task has put aside."""
     assert task.queue is not None
+    under_way: deque[asyncio.Task[None]] = deque()
     data = b""
     row = 0
-    async for batch in mq.queue(task.queue).span(0, (1 << 64) - 1):
-        for message in batch:
-            data += message.body
-            if message.application_tag:
-                continue
-            parcel = pb.SendRequest.FromString(data)
-            data = b""
-            letters = [
-                Letter(parcel.queue, Ready(made=made), row + place)
-                for place, made in enumerate(parcel.messages)
-            ]
-            try:
-                await _send(mq, letters, transaction)
-            except RowError as error:
-                raise RowError(f"partition {task.partition}, transactional {error.place}", error) from error
-            row += len(letters)
+    try:
+        async for batch in mq.queue(task.queue).span(0, (1 << 64) - 1):
+            for message in batch:
+                data += message.body
+                if message.application_tag:
+                    continue
+                parcel = pb.SendRequest.FromString(data)
+                data = b""
+                sending, count = _sending(mq, parcel, row, transaction)
+                under_way.append(asyncio.create_task(sending))
+                row += count
+                while len(under_way) > _STAGED_UNDER_WAY:
+                    await under_way.popleft()
+        while under_way:
+            await under_way.popleft()
+    except RowError as error:
+        raise RowError(f"partition {task.partition}, transactional {error.place}", error) from error
+    finally:
+        for left in under_way:
+            left.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _sending(
+    mq: Connection, staged: pb.SendRequest, row: int, transaction: Transaction
+) -> tuple[Coroutine[Any, Any, None], int]:
+    """How to send messages that were put aside together, the first of which has this number; and how many there
+    are. Whatever is begun earlier arrives earlier."""
+    if staged.alike:
+        parcel = Parcel(staged.queue, pb.Alike.FromString(staged.alike), row)
+        return _send_parcels(mq, [parcel], transaction), len(parcel)
+    letters = [
+        Letter(staged.queue, Ready(made=made), row + place) for place, made in enumerate(staged.messages)
+    ]
+    return _send(mq, letters, transaction), len(letters)
 
 
 async def _forget(mq: Connection, job: str) -> None:

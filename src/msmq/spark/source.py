@@ -193,9 +193,8 @@ class _Planner:
         for queue, parts in spans.items():
             try:
                 ids = self._all_of(queue, parts)
-            except QueueNotFoundError as error:
-                if self._options.fail_on_data_loss:
-                    raise DataLossError(f"{queue} was deleted before this batch was read.") from error
+            except QueueNotFoundError:
+                self.deleted(queue)
                 continue
             if exact:
                 there = set(ids)
@@ -219,6 +218,16 @@ class _Planner:
                     f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
                 )
             time.sleep(_HELD_PAUSE_S)
+
+    def deleted(self, queue: str) -> None:
+        """A queue is gone, with messages of a batch."""
+        text = (
+            f"{queue} was deleted before this batch was read. The option failOnDataLoss=false goes on without it, and "
+            "reads it again when it is back."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        _log.warning(text)
 
     def lost(self, queue: str, count: int) -> None:
         """Some messages are gone."""
@@ -268,22 +277,33 @@ def _read(
     table = _table(options, columns)
     wanted = set(partition.lookup_ids)
     with plainly(options.access), open_door(options.access) as door:
+        planner = _Planner(options, door)
         waiting: list[Messages] = []
         count = size = 0
-        for first, last in _runs(partition.lookup_ids):
-            for found in door.read(partition.queue, first - 1, last):
-                if not wanted.issuperset(found.lookup_ids):  # others have come since, or are read by others
-                    found = found.chosen([number in wanted for number in found.lookup_ids])
-                wanted.difference_update(found.lookup_ids)
-                waiting.append(found)
-                count += len(found.packets)
-                size += found.size
-                if count >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
-                    yield table.rows(joined(waiting))
-                    waiting, count, size = [], 0, 0
+        try:
+            for first, last in _runs(partition.lookup_ids):
+                for given in door.read(partition.queue, first - 1, last):
+                    found = _chosen_of(given, wanted)
+                    wanted.difference_update(found.lookup_ids)
+                    waiting.append(found)
+                    count += len(found.packets)
+                    size += found.size
+                    if count >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
+                        yield table.rows(joined(waiting))
+                        waiting, count, size = [], 0, 0
+        except QueueNotFoundError:
+            planner.deleted(partition.queue)
+        else:
+            planner.lost(partition.queue, len(wanted))
         if count:
             yield table.rows(joined(waiting))
-        _Planner(options, door).lost(partition.queue, len(wanted))
+
+
+def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
+    """What is wanted of some messages: others may have come between since, or belong to other tasks."""
+    if wanted.issuperset(found.lookup_ids):
+        return found
+    return found.chosen([lookup_id in wanted for lookup_id in found.lookup_ids])
 
 
 def _runs(ids: array[int]) -> Iterator[tuple[int, int]]:

@@ -184,14 +184,34 @@ class QueueName(_message.Message):
     def __init__(self, queue: _Optional[str] = ...) -> None: ...
 
 class SendRequest(_message.Message):
-    __slots__ = ("queue", "messages", "transaction")
+    __slots__ = ("queue", "messages", "transaction", "alike")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ALIKE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+    alike: bytes
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
+
+class Alike(_message.Message):
+    __slots__ = ("common", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids")
+    COMMON_FIELD_NUMBER: _ClassVar[int]
+    BODIES_FIELD_NUMBER: _ClassVar[int]
+    BODY_TYPES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_TAGS_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
+    common: Message
+    bodies: _containers.RepeatedScalarFieldContainer[bytes]
+    body_types: _containers.RepeatedScalarFieldContainer[int]
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    extensions: _containers.RepeatedScalarFieldContainer[bytes]
+    application_tags: _containers.RepeatedScalarFieldContainer[int]
+    correlation_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, common: _Optional[_Union[Message, _Mapping]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SendReply(_message.Message):
     __slots__ = ("queue_manager", "ordinals", "lookup_ids", "failures")
@@ -236,14 +256,16 @@ class OpenToSend(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., resume_token: _Optional[bytes] = ...) -> None: ...
 
 class SendBatch(_message.Message):
-    __slots__ = ("number", "messages", "transaction")
+    __slots__ = ("number", "messages", "transaction", "alike")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    ALIKE_FIELD_NUMBER: _ClassVar[int]
     number: int
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+    alike: bytes
+    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
 
 class SendStreamReply(_message.Message):
     __slots__ = ("opened", "confirmed")

@@ -82,6 +82,56 @@ async def ship(stream: Any, number: int, *given: bytes) -> None:
     await stream.write(pb.SendStreamRequest(batch=batch))
 
 
+@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+def test_columns_are_sent_as_their_messages_would_be(tmp_path: Path, transactional: bool) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE, transactional=transactional))
+            common = pb.Message(body_type=8, label="usual", application_tag=5, dead_letter=True)
+            bodies_sent = [b"a", b"", b"c" * 70_000]
+            columns = pb.Alike(
+                common=common, bodies=bodies_sent, labels=["x", "", "z"], extensions=[b"e", b"", b""]
+            )
+            large = pb.Alike(common=common, bodies=[bytes(600_000)] * 2)
+            one = pb.Alike(common=common, bodies=[b"one"])
+            for alike in (columns, large, one):
+                request = pb.SendRequest(queue=QUEUE, alike=alike.SerializeToString())
+                reply = await call("Send", request)
+                assert not reply.failures
+                assert len(set(reply.lookup_ids)) == len(alike.bodies)
+            span = pb.Span(upto=(1 << 64) - 1)
+            replies = call.stream("ReadSpan", pb.ReadSpanRequest(queue=QUEUE, span=span))
+            found = [each.message async for reply in replies for each in reply.messages]
+            assert [each.body for each in found] == [*bodies_sent, *large.bodies, b"one"]
+            assert [each.label for each in found] == ["x", "", "z", "usual", "usual", "usual"]
+            assert [each.extension for each in found][:2] == [b"e", b""]
+            assert {(each.body_type, each.application_tag) for each in found} == {(8, 5)}
+
+    run(test)
+
+
+def test_columns_that_are_wrong(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+            uneven = pb.Alike(bodies=[b"a", b"b"], labels=["only one"]).SerializeToString()
+            for written in (uneven, b"\xff"):
+                with pytest.raises(InvalidParameterError):
+                    await call("Send", pb.SendRequest(queue=QUEUE, alike=written))
+            bad = pb.Alike(bodies=[b"a", b"b", b"c"], correlation_ids=[b"", b"short", b""])
+            reply = await call("Send", pb.SendRequest(queue=QUEUE, alike=bad.SerializeToString()))
+            assert [failure.index for failure in reply.failures] == [1]
+            assert await bodies(call) == [b"a", b"c"]
+            stream, _ = await opened(call)
+            for number, written in enumerate((uneven, b"\xff"), 1):
+                batch = pb.SendBatch(number=number, alike=written)
+                await stream.write(pb.SendStreamRequest(batch=batch))
+                failures = (await stream.read()).confirmed.result.failures
+                assert {failure.error.name for failure in failures} == {"MQ_ERROR_INVALID_PARAMETER"}
+
+    run(test)
+
+
 def test_batches_are_confirmed_in_order(tmp_path: Path) -> None:
     async def test() -> None:
         async with daemon(tmp_path) as running, calling(address(running)) as call:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from msmq.api.packing import messages_of
 from msmq.client.bodies import VT_LPWSTR
 from msmq.spark.options import OptionError
-from msmq.spark.rows import Letter, Letters, RowError
+from msmq.spark.rows import Letter, Letters, Parcel, RowError
 from msmq.spark.schema import NAMES, Table
 
 QUEUE = {"queue": ".\\private$\\orders"}
@@ -76,3 +77,57 @@ def test_an_option_that_cannot_be() -> None:
         Letters({**QUEUE, "priority": "9"}, ["body"])
     with pytest.raises(OptionError, match="journal"):
         Letters({**QUEUE, "journal": "perhaps"}, ["body"])
+
+
+# --- many at a time ---------------------------------------------------------------------------------------------------
+
+
+def both(options: dict[str, str], **columns: list[object]) -> list[Parcel]:
+    """The rows in parcels, which say what they say one by one."""
+    batch = pa.RecordBatch.from_pydict(columns)
+    made = Letters(options, list(columns))
+    parcels = made.parcels(batch, 7)
+    assert parcels is not None
+    together = [message for parcel in parcels for message in messages_of(parcel.alike)]
+    alone = list(made.of(batch, 7))
+    assert together == [letter.message.to_proto() for letter in alone]
+    rows = [parcel.row + place for parcel in parcels for place in range(len(parcel))]
+    assert rows == [letter.row for letter in alone]
+    assert {parcel.queue for parcel in parcels} == {letter.queue for letter in alone}
+    return parcels
+
+
+def test_parcels_say_what_letters_say() -> None:
+    both(QUEUE, body=["a", None, "c"], label=["x", None, "z"])
+    both(
+        {**QUEUE, "label": "usual", "appSpecific": "4"},
+        body=[b"a", b"b"],
+        label=["x", None],
+        app_specific=[None, 9],
+    )
+    both({}, queue=["q", "q"], body=[b"a", b"b"], priority=[5, 5], correlation_id=[HOST + bytes(4), None])
+    both({**QUEUE, "bodyType": "8"}, body=["a", "b"], body_type=[None, 31], extension=[b"e", None])
+    both(QUEUE, priority=[1, 1], label=["no", "body"])
+
+
+def test_parcels_are_small() -> None:
+    assert [len(parcel) for parcel in both(QUEUE, body=[b"x"] * 600)] == [256, 256, 88]
+    large = bytes(300 << 10)
+    assert [len(parcel) for parcel in both(QUEUE, body=[large, large, b"x", large, large])] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"priority": [1, 2]},
+        {"queue": ["a", "b"]},
+        {"queue": [None, None]},
+        {"priority": [9, 9]},
+        {"label": [1, 2]},
+    ],
+    ids=["differ", "queues", "nowhere", "wrong", "kind"],
+)
+def test_what_is_no_parcel(columns: dict[str, list[object]]) -> None:
+    given: dict[str, list[object]] = {"body": ["a", "b"], **columns}
+    options = {} if "queue" in columns else QUEUE
+    assert Letters(options, list(given)).parcels(pa.RecordBatch.from_pydict(given)) is None

@@ -113,6 +113,8 @@ def columns_of(alike: pb.Alike) -> list[Sequence[Any]]:
     for place, column in enumerate(given):
         if column:
             columns[place] = column
+    if alike.correlation_ids:
+        columns[5] = [each or _NO_CORRELATION for each in alike.correlation_ids]
     return columns
 
 
@@ -123,7 +125,8 @@ def messages_of(alike: pb.Alike) -> list[pb.Message]:
         message = pb.Message()
         message.CopyFrom(alike.common)
         message.body, message.body_type, message.label = body, kind, label
-        message.extension, message.application_tag, message.correlation_id = extension, tag, correlation
+        message.extension, message.application_tag = extension, tag
+        message.correlation_id = b"" if correlation == _NO_CORRELATION else correlation
         made.append(message)
     return made
 

@@ -184,7 +184,7 @@ def test_a_named_queue_is_deleted_while_the_query_runs(
     eventually(lambda: stream.bodies == ["before"])
     server.delete(ORDERS)
     if fails == "true":
-        with pytest.raises(PySparkException, match=r"private\$\\orders"):
+        with pytest.raises(PySparkException, match=r"private\$\\orders was deleted"):
             query.awaitTermination(120)
         server.create(ORDERS)
         query = stream.start(processingTime="0 seconds")

@@ -179,8 +179,13 @@ class _Planner:
             return self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
         except QueueNotFoundError:
             named = self._options.pattern is None
-            if named and (self._options.fail_on_data_loss or queue not in start.queues):
+            if named and queue not in start.queues:
                 raise
+            if named and self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{queue} was deleted, with whatever came to it and was not read yet. Create it again and start "
+                    "the query anew, or let the option failOnDataLoss=false wait for it."
+                ) from None
             _log.warning("%s is gone, and is read again when it is back.", queue)
             return None
 

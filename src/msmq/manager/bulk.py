@@ -8,6 +8,7 @@ that a batch is not of this kind sends its messages one by one.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Final
 
@@ -87,7 +88,8 @@ class Bulk:
         else:
             name = transaction.identifier
             addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, 0, name)
-            positions.add_run(lookup_ids, addresses, sizes, 0, PositionState.LOCKED)
+            positions.add_run(lookup_ids, addresses, sizes, 0)
+            positions.set_states(array("Q", lookup_ids), PositionState.LOCKED)
             self._sending.transactions.record_enqueues(transaction, queue, lookup_ids, addresses, sizes)
         core.total_bytes += size
         return lookup_ids

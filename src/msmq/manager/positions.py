@@ -337,15 +337,8 @@ class PositionList:
         self.count += 1
         self.total_bytes += size
 
-    def add_run(
-        self,
-        ids: Sequence[int],
-        addresses: Sequence[int],
-        sizes: Sequence[int],
-        marks: int,
-        state: PositionState = PositionState.AVAILABLE,
-    ) -> None:
-        """Enter places of one priority behind all that are there, in ascending order."""
+    def add_run(self, ids: Sequence[int], addresses: Sequence[int], sizes: Sequence[int], marks: int) -> None:
+        """Enter available places of one priority behind all that are there, in ascending order."""
         top = ids[0] >> 56
         lane = self._lanes.get(top) or self._lane(top)
         done, count = 0, len(ids)
@@ -357,10 +350,10 @@ class PositionList:
             chunk.ids.extend(ids[done:upto])
             chunk.addresses.extend(addresses[done:upto])
             chunk.sizes.extend(sizes[done:upto])
-            chunk.states.extend(bytes((state,)) * (upto - done))
+            chunk.states.extend(bytes(upto - done))
             chunk.marks.extend(bytes((marks,)) * (upto - done))
             chunk.live += upto - done
-            chunk.available += 0 if state else upto - done
+            chunk.available += upto - done
             done = upto
         self.count += count
         self.total_bytes += sum(sizes)

@@ -175,7 +175,10 @@ class SimulatedHost:
                 self.disk.capacity = None
                 self.disk.kill()
         self._settle()
-        self._run_timers()
+        try:
+            self._run_timers()
+        except PowerLoss:  # for which the start was too short
+            self.crash()
 
     def _settle(self) -> None:
         """Find the number of events after which the model is what the queue manager found again."""

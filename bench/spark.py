@@ -1,6 +1,6 @@
 """The Spark source and sink at 1 KB: rows per second, beside Parquet and beside our client without Spark.
 
-Run: ``python bench/spark.py [--messages 100000] [--rounds 3] [--only source,sink,whole]`` (needs the extra ``spark``;
+Run: ``python bench/spark.py [--messages 60000] [--rounds 3] [--only source,sink,whole]`` (needs the extra ``spark``;
 ``decode`` has a benchmark of its own). The queue manager is a process of its own, and everything shares this machine.
 Whatever is compared takes turns, round by round, and each figure is the median of its rounds. Before the first,
 everything has run once unmeasured: the start of Spark and of its Python workers, and what the virtual machine compiles
@@ -102,10 +102,11 @@ def bare_read(address: str) -> None:
 def bare_send(address: str, name: str, count: int) -> None:
     with msmq.connect_sync(address) as mq:
         if name == SINK:
-            mq.queue(name).send_many(BODY for _ in range(count))
+            mq.queue(name).send_many((BODY for _ in range(count)), dead_letter=False)
             return
         with mq.transaction() as transaction:
-            mq.queue(name).send_many((BODY for _ in range(count)), transaction=transaction)
+            bodies = (BODY for _ in range(count))
+            mq.queue(name).send_many(bodies, transaction=transaction, dead_letter=False)
 
 
 def empty(address: str) -> None:
@@ -124,7 +125,7 @@ def read(spark: SparkSession, address: str, tasks: int, queue: str = SOURCE) -> 
 
 def write(table: DataFrame, address: str, queue: str) -> None:
     given = table.write.format("msmq").option("server", address).option("queue", queue)
-    given.mode("append").save()
+    given.option("deadLetter", "false").mode("append").save()  # what is purged between rounds is not kept
 
 
 def source(spark: SparkSession, address: str, folder: Path, count: int, rounds: int) -> None:
@@ -177,7 +178,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--messages", type=int, default=60_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", type=lambda text: text.split(","), default=["source", "sink", "whole"])
     given = parser.parse_args()

@@ -30,6 +30,7 @@ from msmq.client.queue import Removal, Seek, Survey
 from msmq.client.receiver import Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
+from msmq.errors import MQError
 
 _T = TypeVar("_T")
 
@@ -238,6 +239,11 @@ class SyncQueue:
         **properties: Any,
     ) -> list[Receipt]:
         return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
+
+    def send_alike(
+        self, alike: bytes, count: int, *, transaction: SyncTransaction | None = None
+    ) -> list[tuple[int, MQError]]:
+        return self._loop.run(self.inner.send_alike(alike, count, transaction=_inside(transaction)))
 
     def receiver(
         self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False

@@ -69,6 +69,20 @@ def test_they_stand_in_their_queue_and_survive(host: Host, restarted: str) -> No
     assert message.arrival_time == int(host.now)
 
 
+@pytest.mark.parametrize("life", ["live", "kill"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_those_who_want_it_are_kept_when_nobody_reads_them(host: Host, kept: bool, life: str) -> None:
+    made = template(host, negative_journaling_requested=kept)
+    host.manager.bulk.place(host.find(), made, packets(host, made, b"1", b"2"))
+    if life == "kill":
+        host.kill()
+    host.manager.queues.purge(host.find())
+    assert bodies(host) == []
+    grave = host.manager.core.dead_letter_queue
+    assert grave is not None
+    assert len(grave.positions) == (2 if kept else 0)
+
+
 @pytest.mark.parametrize(
     "properties",
     [

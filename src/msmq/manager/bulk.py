@@ -14,7 +14,7 @@ from typing import Final
 
 from msmq.manager.core import Core
 from msmq.manager.model import UNLIMITED
-from msmq.manager.placing import NUMBERS_BYTES, OWES_NOTHING, RECOVERABLE, is_destination
+from msmq.manager.placing import NUMBERS_BYTES, RECOVERABLE, is_destination, marks_of
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.manager.sending import Sending
@@ -83,8 +83,9 @@ class Bulk:
         now_s, sizes = core.now_s, list(map(len, packets))
         put = core.ledger.put_packets
         if transaction is None:
-            addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, OWES_NOTHING)
-            positions.add_run(lookup_ids, addresses, sizes, OWES_NOTHING)
+            marks = marks_of(template.sample.packet.user.flags)
+            addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, marks)
+            positions.add_run(lookup_ids, addresses, sizes, marks)
         else:
             name = transaction.identifier
             addresses = put(queue.number, lookup_ids, now_s, envelope_at(now_s), packets, 0, name)

@@ -38,9 +38,10 @@ MQ_OK = 0
 ADMITTED: Final = EnqueueStatus.OK
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
-MAY_OWE: Final = USER_TH | 7 << 13 | 1 << 8
-"""Flags of a UserHeader: the message is transactional, names an administration queue, or wants to be kept when it is
-not read (negative source journaling)."""
+_KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
+_MAY_OWE: Final = USER_TH | 7 << 13
+"""Flags of a UserHeader: the message is transactional, or names an administration queue."""
+_NEGATIVE_JOURNALING: Final = 1 << 8
 UNREAD: Final = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_PURGED)
 """Why a message leaves its destination that nobody received."""
 RECOVERABLE = 1 << 5
@@ -129,7 +130,7 @@ class Placing:
         if not queue.transactional and not user_flags & USER_TH:
             number |= (7 - (base.flags & 7)) << 56
         message.lookup_id = number
-        marks = 0 if user_flags & MAY_OWE or message.local.has_any else OWES_NOTHING
+        marks = 0 if message.local.has_any else marks_of(user_flags)
         if user_flags & RECOVERABLE:
             address = core.ledger.put_message(queue.number, message, front, None, NO_TRANSACTION, marks)
         else:
@@ -153,7 +154,7 @@ class Placing:
             number |= (7 - (packet.base.flags & 7)) << 56
         message.lookup_id = number
         plain = len(front) <= ENVELOPE_SIZE  # one with local attributes must be read for its size
-        marks = OWES_NOTHING if plain and not packet.user.flags & MAY_OWE else 0
+        marks = marks_of(packet.user.flags) if plain else 0
         address = 0
         if front:
             address = core.ledger.put_message(queue.number, message, front, expiry, transaction, marks)
@@ -281,7 +282,7 @@ class Placing:
         core = self.core
         entry = entry or queue.positions.get(lookup_id)
         assert entry is not None
-        if reason in UNREAD and not recorded and not entry.marks & OWES_NOTHING and is_destination(queue):
+        if reason in UNREAD and not recorded and _may_be_kept(entry) and is_destination(queue):
             message = message or self.fetch(queue, entry)
             if message is None or self._bury(queue, entry, message, reason):
                 return
@@ -355,7 +356,7 @@ class Placing:
     def discard(self, queue: Queue, entry: Entry, reason: int, *, recorded: bool = False) -> None:
         """Delete a message that nobody received. One of which nobody waits to hear is not even read."""
         core, lookup_id = self.core, entry.lookup_id
-        if not entry.marks & OWES_NOTHING or not entry.address:
+        if not entry.address or not entry.marks & OWES_NOTHING or (reason in UNREAD and _may_be_kept(entry)):
             self.delete(queue, lookup_id, reason, recorded=recorded)
             return
         with core.event(0, 1, freeing=True):
@@ -486,6 +487,17 @@ class Placing:
             self.delete(queue, lookup_id, MessageClass.NACK_RECEIVE_TIMEOUT)
         else:
             queue.overdue.add(lookup_id)
+
+
+def marks_of(user_flags: int) -> int:
+    """The marks of a message without local attributes, by the flags of its UserHeader."""
+    if user_flags & _MAY_OWE:
+        return 0
+    return OWES_NOTHING | _KEPT_UNREAD if user_flags & _NEGATIVE_JOURNALING else OWES_NOTHING
+
+
+def _may_be_kept(entry: Entry) -> bool:
+    return not entry.marks & OWES_NOTHING or bool(entry.marks & _KEPT_UNREAD)
 
 
 def is_destination(queue: Queue) -> bool:

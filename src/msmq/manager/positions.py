@@ -40,18 +40,19 @@ class PositionState(IntEnum):
 
 class PositionMark(IntEnum):
     """Bits of ``marks``: FirstInTransaction and LastInTransaction of the message, which its packet does not say,
-    because it is written before anybody knows; and that no acknowledgment can be due for it, whatever becomes of
-    it."""
+    because it is written before anybody knows; that no acknowledgment can be due for it, whatever becomes of it;
+    and that it wants to be kept if nobody reads it."""
 
     FIRST = 1
     LAST = 2
     OWES_NOTHING = 4
+    KEPT_UNREAD = 8
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
 _HELD: Final = int(PositionState.LOCKED)
-_PLAIN: Final = bytes((PositionMark.OWES_NOTHING,))
+_PLAIN: Final = bytes((PositionMark.OWES_NOTHING, PositionMark.OWES_NOTHING | PositionMark.KEPT_UNREAD))
 _FREE_BYTE, _GONE_BYTE = bytes((_FREE,)), bytes((_GONE,))
 
 

@@ -33,7 +33,7 @@ NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
 """Where the flags of a MESSAGE have the marks of its position."""
-MARKS_MASK: Final = 7
+MARKS_MASK: Final = 15
 LOCAL_SIZE_SHIFT: Final = 8
 
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.ledger import NO_TRANSACTION, deletion_bytes
-from msmq.manager.placing import MAY_OWE, OWES_NOTHING, Placing
+from msmq.manager.placing import Placing, marks_of
 from msmq.manager.positions import Entry, PositionState, Stretch
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import ENVELOPE_SIZE, NO_ATTRIBUTES, StoredMessage, envelope, envelope_at
@@ -84,7 +84,7 @@ class Transit:
             if not (transactional or user.flags & USER_TH):
                 lookup_id |= (7 - (base.flags & 7)) << 56
             message.lookup_id = lookup_id
-            marks = 0 if user.flags & MAY_OWE or message.local.has_any else OWES_NOTHING
+            marks = 0 if message.local.has_any else marks_of(user.flags)
             if user.flags & _RECOVERABLE:
                 front = plain if message.local is NO_ATTRIBUTES else envelope(message)
                 address = ledger.put_message(number, message, front, None, NO_TRANSACTION, marks)
@@ -122,7 +122,7 @@ class Transit:
         if not (queue.transactional or user.flags & USER_TH):
             top = (7 - (base_flags & 7)) << 56
             lookup_ids = range(lookup_ids[0] | top, (lookup_ids[0] | top) + len(run))
-        marks = 0 if user.flags & MAY_OWE else OWES_NOTHING
+        marks = marks_of(user.flags)
         if user.flags & _RECOVERABLE:
             addresses: Sequence[int] = core.ledger.put_packets(
                 queue.number, lookup_ids, now_s, envelope_at(now_s), packets, marks

@@ -213,6 +213,9 @@ class ManagerSimulation(ReadingMany):
         results: list[ReadResult] = []
         event(self._descriptor(path), results.append, timeout_s=0, **options)
         (result,) = results
+        if result.position is not None:
+            # The log may hold an older copy that is sound, and a restart finds that one.
+            self.damaged.discard(result.position.lookup_id)
         self._forget_damaged()
         readable = self._readable(path)
         if not readable:

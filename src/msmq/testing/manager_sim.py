@@ -441,7 +441,11 @@ class ManagerSimulation(ReadingMany):
             self.crash()
         told |= any(lost.lookup_id == lookup_id for lost in self.cleaning.lost_records)
         assert told, "damage went without a word"
-        if lookup_id in self.current.messages:
+        item = self.current.messages.get(lookup_id)
+        if item is not None and self._queue(item.place).positions.get(lookup_id) is not None:
+            assert self._item(self._queue(item.place), lookup_id) == item, "an older copy is another message"
+            self.damaged.discard(lookup_id)
+        elif item is not None:
             self._happened([Gone(lookup_id)])
         self._confirm()
 

@@ -159,3 +159,11 @@ def test_parts_of_a_run_come_together_again() -> None:
     ]
     assert len(run) == 6
     assert list(parts[0].lookup_ids) == [70, 71], "the parts are still what they were"
+
+
+def test_what_has_no_place_stays_apart_from_what_has_the_next_number() -> None:
+    """One message without a number, then the first of a sequence: 0 + 1 is 1, and they are not neighbours."""
+    without = Run(NOBODY, array("Q", (90,)), simple=True)
+    first = Run(NOBODY, array("Q", (91,)), 1)
+    merged = together([without, first, without])
+    assert [(each.number, list(each.lookup_ids)) for each in merged] == [(0, [90]), (1, [91]), (0, [90])]

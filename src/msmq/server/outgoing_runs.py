@@ -116,7 +116,7 @@ def together(runs: Iterable[Run]) -> list[Run]:
     merged: list[Run] = []
     for run in runs:
         last = merged[-1] if merged else None
-        if last is not None and run.number and run.number == last.number + len(last):
+        if last is not None and last.number and run.number == last.number + len(last):
             last.lookup_ids.extend(run.lookup_ids)
         else:
             merged.append(Run(run.drain, run.lookup_ids[:], run.number, run.recoverable, run.simple))

@@ -1,6 +1,6 @@
 """Two queue managers: how fast messages of 1 KB go from one to the other, and what a queued one costs.
 
-Run: ``python bench/transfer.py [--messages 20000] [--depths 1000,10000,100000] [--peers]`` (or ``make bench``). Both
+Run: ``python bench/transfer.py [--messages 100000] [--depths 1000,10000,100000] [--peers]`` (or ``make bench``). Both
 are whole daemons in processes of their own, on loopback addresses and uvloop; this process only tells them what to do.
 Messages are fed and counted inside them, since what is measured is the way between queue managers and not the way of
 applications to theirs.
@@ -495,7 +495,7 @@ def bare_pair(directory: Path, window: int, size: int) -> Pair:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--messages", type=int, default=20_000, help="per round")
+    parser.add_argument("--messages", type=int, default=100_000, help="per round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--window", type=int, default=Config().window_size)

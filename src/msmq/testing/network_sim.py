@@ -74,7 +74,7 @@ ROUTED: Final = 3
 TWO_NAMES: Final = 2
 """With each seed that this number divides, messages that are not routed name their queues in two ways."""
 _END_S: Final = 200.0
-_CALM_END_S: Final = 20.0
+_CALM_END_S: Final = 40.0
 _MOST_STEPS = 60_000
 _SMALL, _LARGE = 40, 6_000
 

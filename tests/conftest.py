@@ -1,6 +1,12 @@
 """Plugins and settings of the whole test tree."""
 
+import os
+
 from hypothesis import settings
+
+# gRPC's handlers of fork() reach into a child that is about to become Spark's Java process, and may end it. Nothing
+# here uses gRPC in a forked child.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 pytest_plugins = ("tests.plugins.conformance", "tests.plugins.domain", "tests.plugins.no_skips")
 

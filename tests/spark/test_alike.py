@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.manager.message import Message
 from msmq.manager.serialize import serialize
-from msmq.spark.alike import Alike, Shape
+from msmq.spark import alike
+from msmq.spark.alike import Shape, look_alike
 from msmq.spark.schema import Messages, Table, joined
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
 from tests.manager.message_strategies import messages
@@ -43,15 +45,22 @@ def given_as(data: list[bytes]) -> Messages:
 
 
 def agrees(given: Messages, table: Table = TABLE) -> pa.RecordBatch:
-    made = table.rows(given)
-    assert made.equals(table.batch(list(given.each())))
+    """Whether many look alike or few: the rows are those made one by one."""
+    made = table.batch(list(given.each()))
+    for few in (1, 2, alike.FEW):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(alike, "FEW", few)
+            rows = table.rows(given)
+        rows.validate(full=True)
+        assert rows.equals(made)
     return made
 
 
 def test_columns_say_what_messages_say_one_by_one() -> None:
     shape = Shape.of(packets(1)[0])
     assert shape is not None
-    assert len(shape.rows(packets(40))) == 40
+    assert len(shape.alike(packets(40))) == 40
+    assert len(shape.alike([])) == 0
     for table in (TABLE, Table(), Table("text", only=("label", "body"))):
         assert agrees(given_as(packets(40)), table).num_rows == 40
     outside = {
@@ -65,7 +74,26 @@ def test_several_kinds_stay_in_their_order() -> None:
     many, others = packets(30), packets(20, response_queue_format_name="DIRECT=OS:a\\private$\\b")
     for data in ([*many, *others], [*many, *others[:3], *many], [*others[:3], *many, *others[:1]]):
         agrees(given_as(data))
-    agrees(given_as([data for pair in zip(many, others, strict=False) for data in pair]))
+    turns = [data for pair in zip(many, others, strict=False) for data in pair]
+    agrees(given_as(turns))
+    found, odd = look_alike(turns * 3)
+    assert sorted(len(each) for each in found) == [60, 60]
+    assert odd == []
+
+
+def test_only_what_looks_alike_is_taken_together() -> None:
+    many, other = packets(50), packets(1, response_queue_format_name="DIRECT=OS:a\\private$\\b")
+    data = [*many[:20], *other, b"", *many[20:], many[0][:70], many[0][:-1]]
+    (found,), odd = look_alike(data)
+    assert found.places.tolist() == [*range(20), *range(22, 52)]
+    assert odd == [20, 21, 52, 53]
+
+
+def test_packets_without_a_shape_are_no_obstacle() -> None:
+    many = packets(50)
+    damaged = [data[:-8] for data in many[:2]]  # whose first headers are as those of the others
+    (found,), odd = look_alike([*damaged, *many])
+    assert (len(found), odd) == (50, [0, 1])
 
 
 @settings(max_examples=40, deadline=None)
@@ -87,11 +115,10 @@ def test_a_packet_that_cannot_be_read_looks_like_no_other(noise: bytes, place: i
     place %= len(damaged)
     damaged[place : place + len(noise)] = noise[: len(damaged) - place]
     data = bytes(damaged)
-    rows = shape.rows([data])
-    if rows:
+    found = shape.alike([data])
+    if found:
         one = Messages("q", [1], [NOON], [data], [0], [0])
-        alike = TABLE._alike(one, Alike(shape, [data], rows))
-        assert alike.equals(TABLE.batch(list(one.each())))
+        assert TABLE.alike(one, found).equals(TABLE.batch(list(one.each())))
 
 
 def test_halves_of_surrogate_pairs_are_no_poison() -> None:

@@ -9,18 +9,21 @@ and making a whole message object first takes as long as everything else togethe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, compress
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from msmq.errors import DecodeError
 from msmq.manager.message import SenderIdentifierType, sender_sid
-from msmq.spark.alike import Alike, Shape
+from msmq.spark.alike import Alike, Numbers, look_alike
 from msmq.spark.bodies import BODY_READERS
 from msmq.spark.headers import nservicebus_headers
+from msmq.wire.declare import text_of
 from msmq.wire.delivery import format_name
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE, MessagePropertiesHeader, UserHeader
@@ -31,12 +34,9 @@ SCHEMA_VERSION: Final = 1
 """Written into archives; rises when a column changes its meaning or type, not when one is added."""
 
 _TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-_FEW: Final = 16
-"""Messages that look alike, of which there are so few that columns of their own cost more than they save."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadMessage:
+class ReadMessage(NamedTuple):
     """One message of a queue: its packet, and what only the queue knows."""
 
     queue: str
@@ -66,6 +66,11 @@ class Messages(NamedTuple):
 
     def part(self, start: int, end: int) -> Messages:
         columns: list[Any] = [column[start:end] for column in self[1:]]
+        return Messages(self.queue, *columns)
+
+    def at(self, places: Sequence[int]) -> Messages:
+        """Those at some places."""
+        columns: list[Any] = [[column[place] for place in places] for column in self[1:]]
         return Messages(self.queue, *columns)
 
     def chosen(self, wanted: Sequence[bool]) -> Messages:
@@ -113,7 +118,7 @@ class Column(NamedTuple):
     arrow: pa.DataType
     value: Callable[[_Source], Any]
     meaning: str
-    values: Callable[[_Part], Sequence[Any]] | None = None
+    values: Callable[[_Part], pa.Array] | None = None
 
 
 def _time(seconds: int | None) -> int | None:
@@ -142,31 +147,46 @@ def _message_id(user: UserHeader) -> str | None:
     return f"{{{_guid_text(user.source_queue_manager)}}}\\{user.message_id}"
 
 
-def _message_ids(part: _Part) -> Sequence[str | None]:
-    sender = part.alike.sample.user.source_queue_manager
-    prefix, named = f"{{{_guid_text(sender)}}}\\", any(sender)
-    return [f"{prefix}{number}" if number or named else None for number in part.alike.message_ids]
+def _message_ids(part: _Part) -> pa.Array:
+    sender, numbers = part.alike.sample.user.source_queue_manager, pa.array(part.alike.numbers("message_id"))
+    texts = pc.binary_join_element_wise(f"{{{_guid_text(sender)}}}\\", numbers.cast(pa.string()), "")
+    return texts if any(sender) else pc.if_else(pc.equal(numbers, 0), None, texts)
 
 
-def _classes(part: _Part) -> Sequence[int]:
-    dead = part.given.dead_letter_classes
-    if not any(dead):
-        return part.alike.classes
-    return [why or own for why, own in zip(dead, part.alike.classes, strict=True)]
+def _classes(part: _Part) -> pa.Array:
+    own, dead = part.alike.numbers("message_class"), part.given.dead_letter_classes
+    if any(dead):
+        why = np.fromiter(dead, np.int64, len(own))
+        own = np.where(why, why, own)
+    return pa.array(own.astype(np.int32))
 
 
-def _transactions(part: _Part, read: Callable[[int], Any], otherwise: Any) -> Sequence[Any]:
+def _labels(part: _Part) -> pa.Array:
+    return _each(part.alike.labels, lambda label: text_of(label).partition("\0")[0], pa.string())
+
+
+def _authenticated(part: _Part) -> pa.Array:
+    levels, count = part.given.authentication_levels, len(part.alike)
+    return pa.array(np.fromiter(levels, np.int64, count) != 0) if any(levels) else pa.repeat(False, count)
+
+
+def _times(seconds: pa.Array) -> pa.Array:
+    known = pc.if_else(pc.equal(seconds, 0), None, seconds)
+    return pc.multiply(known, 1_000_000).cast(_TIMESTAMP)
+
+
+def _transactions(part: _Part, read: Callable[[Numbers], npt.NDArray[Any]], otherwise: pa.Scalar) -> pa.Array:
     """What TransactionHeader.Flags say, of messages that have them."""
     alike = part.alike
     if not alike.sample.transactional:
-        return [otherwise] * len(alike.packets)
-    return _each(alike.transaction_flags, read)
+        return pa.repeat(otherwise, len(alike))
+    return pa.array(read(alike.numbers("flags")))
 
 
-def _each(values: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
+def _each(values: pa.Array, read: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
     """What is read from each value, of which many are the same."""
-    known = {value: read(value) for value in set(values)}
-    return [known[value] for value in values]
+    known = values.dictionary_encode()
+    return _array([read(value) for value in known.dictionary.to_pylist()], kind).take(known.indices)
 
 
 def _destination(user: UserHeader) -> str | None:
@@ -203,7 +223,7 @@ COLUMNS: Final = (
     Column(
         "lookup_id", "BIGINT", pa.int64(), lambda s: s.read.lookup_id,
         "Place in the queue; the top byte is 7 minus the priority.",
-        lambda p: p.given.lookup_ids,
+        lambda p: pa.array(p.given.lookup_ids, pa.int64()),
     ),
     Column(
         "message_id", "STRING", pa.string(), lambda s: _message_id(s.user),
@@ -214,7 +234,7 @@ COLUMNS: Final = (
         "correlation_id", "STRING", pa.string(),
         lambda s: object_identifier(s.properties.correlation_id),
         "Identifier the application gave to match it with another message.",
-        lambda p: _each(p.alike.correlation_ids, object_identifier),
+        lambda p: _each(p.alike.correlation_ids, object_identifier, pa.string()),
     ),
     Column(
         "class", "INT", pa.int32(),
@@ -225,7 +245,7 @@ COLUMNS: Final = (
     Column("priority", "INT", pa.int32(), lambda s: s.packet.priority, "0 to 7, 7 first."),
     Column(
         "label", "STRING", pa.string(), lambda s: s.packet.label, "Label.",
-        lambda p: p.alike.labels,
+        _labels,
     ),
     Column(
         "body", "BINARY", pa.binary(), lambda s: s.packet.body, "Body; a string when it is decoded.",
@@ -233,20 +253,20 @@ COLUMNS: Final = (
     ),
     Column(
         "body_type", "BIGINT", pa.int64(), lambda s: s.properties.body_type, "Type of the body as its sender says.",
-        lambda p: p.alike.body_types,
+        lambda p: pa.array(p.alike.numbers("body_type")),
     ),
     Column(
         "app_specific", "BIGINT", pa.int64(), lambda s: s.properties.application_tag, "Number the application gave.",
-        lambda p: p.alike.application_tags,
+        lambda p: pa.array(p.alike.numbers("application_tag")),
     ),
     Column(
         "sent_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.user.sent_time), "When it was sent.",
-        lambda p: _each(p.alike.sent_times, _time),
+        lambda p: _times(pa.array(p.alike.numbers("sent_time"))),
     ),
     Column(
         "arrived_time", "TIMESTAMP", _TIMESTAMP, lambda s: _time(s.read.arrived_time),
         "When it reached its queue; null when that is not known.",
-        lambda p: _each(p.given.arrived_times, _time),
+        lambda p: _times(pa.array(p.given.arrived_times, pa.int64())),
     ),
     Column(
         "source_machine", "STRING", pa.string(),
@@ -257,7 +277,7 @@ COLUMNS: Final = (
     Column(
         "authenticated", "BOOLEAN", pa.bool_(), lambda s: bool(s.read.authentication_level),
         "Whether the queue manager verified its signature.",
-        lambda p: _each(p.given.authentication_levels, bool),
+        _authenticated,
     ),
     Column(
         "encrypted", "BOOLEAN", pa.bool_(), lambda s: bool(s.properties.privacy_level),
@@ -283,19 +303,19 @@ COLUMNS: Final = (
     Column(
         "transaction_id", "BIGINT", pa.int64(), lambda s: s.transaction.transaction_id if s.transaction else None,
         "Number that messages of one transaction share; null outside of one.",
-        lambda p: _transactions(p, lambda flags: flags >> 4 & 0xFFFFF, None),
+        lambda p: _transactions(p, lambda flags: flags >> 4 & 0xFFFFF, pa.scalar(None, pa.int64())),
     ),
     Column(
         "first_in_transaction", "BOOLEAN", pa.bool_(),
         lambda s: s.transaction is not None and s.transaction.first_message == 1,
         "Whether its transaction begins with it.",
-        lambda p: _transactions(p, lambda flags: bool(flags & 4), False),
+        lambda p: _transactions(p, lambda flags: flags & 4 != 0, pa.scalar(False)),
     ),
     Column(
         "last_in_transaction", "BOOLEAN", pa.bool_(),
         lambda s: s.transaction is not None and s.transaction.last_message == 1,
         "Whether its transaction ends with it.",
-        lambda p: _transactions(p, lambda flags: bool(flags & 8), False),
+        lambda p: _transactions(p, lambda flags: flags & 8 != 0, pa.scalar(False)),
     ),
     Column(
         "extension", "BINARY", pa.binary(), lambda s: s.packet.extension, "What the application added.",
@@ -310,11 +330,12 @@ COLUMNS: Final = (
         "Seconds it may wait to be received; null for ever.",
     ),
 )  # fmt: skip
+_MAP: Final = pa.map_(pa.string(), pa.string())
 HEADERS: Final = Column(
-    "headers", "MAP<STRING, STRING>", pa.map_(pa.string(), pa.string()),
+    "headers", "MAP<STRING, STRING>", _MAP,
     lambda s: nservicebus_headers(s.packet.extension),
     "Headers of NServiceBus, from the extension; null when there are none.",
-    lambda p: _each(p.alike.extensions, nservicebus_headers),
+    lambda p: _each(p.alike.extensions, nservicebus_headers, _MAP),
 )  # fmt: skip
 NAMES: Final = tuple(column.name for column in COLUMNS)
 
@@ -354,35 +375,37 @@ class Table:
 
     def rows(self, messages: Messages) -> pa.RecordBatch:
         """The same of messages as they come from a queue: those that look alike together."""
-        made: list[pa.RecordBatch] = []
-        packets, count = messages.packets, len(messages.packets)
-        done = start = 0  # what lies between is made one by one
-        while start < count:
-            shape = Shape.of(packets[start])
-            rows = shape.rows(packets, start) if shape is not None else []
-            end = start + len(rows)
-            if shape is None or len(rows) < min(_FEW, count):
-                start = max(end, start + 1)
-                continue
-            if done < start:
-                made.append(self.batch(list(messages.part(done, start).each())))
-            made.append(self._alike(messages.part(start, end), Alike(shape, packets[start:end], rows)))
-            done = start = end
-        if done < count:
-            made.append(self.batch(list(messages.part(done, count).each())))
-        return made[0] if len(made) == 1 else pa.concat_batches(made)
+        count = len(messages.packets)
+        found, others = look_alike(messages.packets)
+        if len(found) == 1 and not others:
+            return self.alike(messages, found[0])
+        parts = [(each.places.tolist(), each) for each in found]
+        made = [self.alike(messages.at(places), each) for places, each in parts]
+        made.append(self.batch(list(messages.at(others).each())))
+        return in_order(made, [*(places for places, _ in parts), others], count)
 
-    def _alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
-        part, count = _Part(given, alike), len(alike.packets)
-        first = ReadMessage(given.queue, given.lookup_ids[0], alike.sample)
-        source = _source(first)
+    def alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
+        """The same of messages that look alike."""
+        part, count = _Part(given, alike), len(alike)
+        source = _source(ReadMessage(given.queue, given.lookup_ids[0], alike.sample))
         arrays = [
-            _array(column.values(part), column.arrow)
-            if column.values is not None
-            else pa.repeat(_array([column.value(source)], column.arrow)[0], count)
+            pa.repeat(_array([column.value(source)], column.arrow)[0], count)
+            if column.values is None
+            else column.values(part)
             for column in self._columns
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+
+
+def in_order(made: Sequence[pa.RecordBatch], places: Sequence[Sequence[int]], count: int) -> pa.RecordBatch:
+    """Rows at their places among ``count``; where there is none, everything is null."""
+    rows = pa.concat_batches(made)
+    standing = np.concatenate([np.array(part, np.int64) for part in places])
+    if len(standing) == count and (np.diff(standing) > 0).all():
+        return rows
+    numbers = np.full(count, -1, np.int64)
+    numbers[standing] = np.arange(len(standing))
+    return rows.take(pa.array(numbers, mask=numbers < 0))
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -412,7 +435,7 @@ def _decoded(column: Column, body: str) -> Column:
         spark="STRING",
         arrow=pa.string(),
         value=lambda s: read(s.properties.body_type, s.packet.body),
-        values=lambda p: [
-            read(kind, body) for kind, body in zip(p.alike.body_types, p.alike.bodies, strict=True)
-        ],
+        values=lambda p: _array(
+            list(map(read, p.alike.numbers("body_type").tolist(), p.alike.bodies.to_pylist())), pa.string()
+        ),
     )

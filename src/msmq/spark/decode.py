@@ -17,6 +17,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from msmq.capture.cutter import Damage
@@ -25,7 +26,8 @@ from msmq.capture.inputs import Found, Origin, Source, Tally, find_packets
 from msmq.capture.problems import UnreadableError
 from msmq.capture.streams import Endpoint
 from msmq.errors import DecodeError
-from msmq.spark.schema import NAMES, ReadMessage, Table
+from msmq.spark.alike import look_alike
+from msmq.spark.schema import NAMES, Messages, ReadMessage, Table, in_order
 from msmq.wire.framing import decode_packet
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import Ping
@@ -155,7 +157,8 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
 
 
 class _Rows:
-    """Rows on their way into a batch: where each packet was found, what it is, and the messages among them."""
+    """Rows on their way into a batch: where each packet was found, what it is, and the messages among them. Packets
+    are read when the batch is full, so that those that look alike are read together."""
 
     def __init__(self, task: Task, table: Table) -> None:
         self._task = task
@@ -168,8 +171,8 @@ class _Rows:
         self._kinds: list[str] = []
         self._sizes: list[int | None] = []
         self._errors: dict[int, str] = {}
-        self._messages: list[ReadMessage] = []
-        self._others: list[int] = []  # the rows without a message
+        self._rows: list[int] = []  # of the packets that were not read yet
+        self._packets: list[bytes] = []
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -188,39 +191,61 @@ class _Rows:
             self._odd(origin, cut.packet, cut.size, cut.reason)
             return
         data = cut.data
-        try:
-            packet = Ping.parse(data) if is_ping else decode_packet(data)
-        except DecodeError as error:
-            self._odd(origin, "Malformed", len(data), str(error))
+        if is_ping:
+            self._add_ping(origin, data)
             return
-        if not isinstance(packet, UserMessage):
-            self._odd(origin, type(packet).__name__, len(data))
-            return
+        self._rows.append(len(self._kinds))
+        self._packets.append(data)
         self._origins.append(origin)
         self._kinds.append("UserMessage")
         self._sizes.append(len(data))
-        self._messages.append(ReadMessage("", 0, packet))
         self._bytes += len(data)
+
+    def _add_ping(self, origin: Origin | None, data: bytes) -> None:
+        try:
+            packet = Ping.parse(data)
+        except DecodeError as error:
+            self._odd(origin, "Malformed", len(data), str(error))
+        else:
+            self._odd(origin, type(packet).__name__, len(data))
 
     def _odd(self, origin: Origin | None, kind: str, size: int | None, error: str | None = None) -> None:
         """A row without a message."""
-        row = len(self._kinds)
-        self._others.append(row)
         if error is not None:
-            self._errors[row] = error
+            self._errors[len(self._kinds)] = error
         self._origins.append(origin)
         self._kinds.append(kind)
         self._sizes.append(size)
 
     def batch(self) -> pa.RecordBatch:
         """Everything so far; begins anew."""
+        messages = self._read()
         frames = [pa.array(column, field.type) for column, field in zip(self._frames(), _FRAME, strict=True)]
-        columns = self._table.batch(self._messages).columns
-        if self._others:
-            places = pa.array(_places(len(self), self._others), pa.int64())
-            columns = [column.take(places) for column in columns]
         self._begin()
-        return pa.RecordBatch.from_arrays([*frames, *columns], schema=self._schema)
+        return pa.RecordBatch.from_arrays([*frames, *messages.columns], schema=self._schema)
+
+    def _read(self) -> pa.RecordBatch:
+        """The columns of messages; finds out what each packet is."""
+        table, packets = self._table, self._packets
+        alike, others = look_alike(packets)
+        made = [table.alike(_nowhere(len(each)), each) for each in alike]
+        rows = np.array(self._rows, np.int64)
+        places = [rows[each.places] for each in alike]
+        messages: list[ReadMessage] = []
+        standing: list[int] = []
+        for place in others:
+            row = self._rows[place]
+            try:
+                packet = decode_packet(packets[place])
+            except DecodeError as error:
+                self._kinds[row], self._errors[row] = "Malformed", str(error)
+                continue
+            if isinstance(packet, UserMessage):
+                messages.append(ReadMessage("", 0, packet))
+                standing.append(row)
+            else:
+                self._kinds[row] = type(packet).__name__
+        return in_order([*made, table.batch(messages)], [*places, standing], len(self))
 
     def _frames(self) -> Iterator[Iterable[Any]]:
         """The columns of :data:`_FRAME`."""
@@ -238,13 +263,10 @@ class _Rows:
         yield map(self._errors.get, range(count))
 
 
-def _places(count: int, without: list[int]) -> list[int | None]:
-    """For each row which message it has, None for those without one."""
-    places: list[int | None] = []
-    for number, row in enumerate((*without, count)):
-        places += range(len(places) - number, row - number)
-        places.append(None)
-    return places[:count]
+def _nowhere(count: int) -> Messages:
+    """What a queue would say of messages that are in none."""
+    nothing = bytes(count)
+    return Messages("", nothing, nothing, (), nothing, nothing)
 
 
 @lru_cache(maxsize=1 << 14)

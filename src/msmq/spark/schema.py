@@ -397,7 +397,9 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
 
-def in_order(made: Sequence[pa.RecordBatch], places: Sequence[Sequence[int]], count: int) -> pa.RecordBatch:
+def in_order(
+    made: Sequence[pa.RecordBatch], places: Sequence[Sequence[int] | Numbers], count: int
+) -> pa.RecordBatch:
     """Rows at their places among ``count``; where there is none, everything is null."""
     rows = pa.concat_batches(made)
     standing = np.concatenate([np.array(part, np.int64) for part in places])

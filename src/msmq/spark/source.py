@@ -12,6 +12,7 @@ import operator
 import os
 import time
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,7 @@ from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
 from msmq.spark.offsets import LANES, Offset, Span, lane_of
-from msmq.spark.options import EARLIEST, OptionError, SourceOptions
+from msmq.spark.options import EARLIEST, LATEST, OptionError, SourceOptions
 from msmq.spark.schema import Messages, Table, joined
 from msmq.spark.telling import PlainError, plainly
 
@@ -171,6 +172,11 @@ class _Planner:
             waiting = full
         return position
 
+    def now(self, start: Offset) -> dict[str, array[int]]:
+        """The messages behind a position that may be read now."""
+        found = {queue: self._survey(queue, start, None, 0, 0) for queue in self.queues()}
+        return {queue: survey.lookup_ids for queue, survey in found.items() if survey and survey.lookup_ids}
+
     def _survey(
         self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
     ) -> Survey | None:
@@ -271,8 +277,7 @@ def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, in
 
 def _ends(ids: array[int]) -> array[int]:
     """The last of each lane."""
-    last = {lane_of(lookup_id): lookup_id for lookup_id in ids}
-    return array("Q", last.values())
+    return array("Q", (last for _, last in _runs(ids)))
 
 
 def _read(
@@ -313,13 +318,11 @@ def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
 
 def _runs(ids: array[int]) -> Iterator[tuple[int, int]]:
     """First and last of each lane among ascending identifiers: what lies between lanes is another's."""
-    first = previous = ids[0]
-    for lookup_id in ids:
-        if lane_of(lookup_id) != lane_of(previous):
-            yield first, previous
-            first = lookup_id
-        previous = lookup_id
-    yield first, previous
+    start = 0
+    while start < len(ids):
+        end = bisect_left(ids, lane_of(ids[start]) + 1, start, key=lane_of)
+        yield ids[start], ids[end - 1]
+        start = end
 
 
 class MsmqReader(DataSourceReader):
@@ -338,13 +341,18 @@ class MsmqReader(DataSourceReader):
         options = self._options
         with plainly(options.access), open_door(options.access) as door:
             planner = _Planner(options, door, self._wants_queue)
-            end = planner.latest(Offset()) if not isinstance(options.ending, Offset) else options.ending
-            if isinstance(options.starting, Offset):
-                start = options.starting
-            else:
-                start = Offset() if options.starting == EARLIEST else end
-            found = planner.partitions(start, end, exact=False)
+            found = self._found(planner)
             return planner.divide({queue: self._wanted_of(ids) for queue, ids in found.items()}) or [_NOTHING]
+
+    def _found(self, planner: _Planner) -> dict[str, array[int]]:
+        starting, ending = self._options.starting, self._options.ending
+        start = starting if isinstance(starting, Offset) else Offset()
+        found = (
+            planner.partitions(start, ending, exact=False)
+            if isinstance(ending, Offset)
+            else planner.now(start)
+        )
+        return {} if starting == LATEST else found  # a queue that is not there is an error nevertheless
 
     def _wants_queue(self, queue: str) -> bool:
         return True

@@ -87,11 +87,17 @@ def compare(
     for label, time_s in seconds.items():
         text = f"{kind + ': ' + label:32} {rows / time_s:10,.0f} rows/s {bare / time_s:6.2f} of one process"
         if label in SPARK.values():
-            rest = time_s - job
-            text += f"; without the job itself {rows / rest:10,.0f} rows/s {bare / rest:6.2f}"
-            text += " (goal 0.7)" if label == SPARK[1] else ""
+            goal = " (goal 0.7)" if label == SPARK[1] else ""
+            text += f"{goal}; without the job itself {_without(job, time_s, bare, rows)}"
         print(text, flush=True)
     print(f"{kind + ': ' + JOB:32} {job:10.2f} s", flush=True)
+
+
+def _without(job: float, time_s: float, bare: float, rows: int) -> str:
+    """What is left of a time. A difference of two that are about the same would say nothing."""
+    if job > time_s / 2:
+        return "it cannot be told: these are too few messages"
+    return f"{rows / (time_s - job):10,.0f} rows/s {bare / (time_s - job):6.2f}"
 
 
 def look(frame: DataFrame) -> None:

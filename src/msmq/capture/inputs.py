@@ -39,9 +39,8 @@ class Source:
     def open(cls, path: str) -> Iterator[Source]:
         """The file of that name, or standard input for ``-``."""
         if path == "-":
-            yield cls(
-                cast("Readable", sys.stdin.buffer)
-            )  # which is buffered, though its type does not say so
+            # It is buffered, though its type does not say so.
+            yield cls(cast("Readable", sys.stdin.buffer))
             return
         try:
             file = Path(path).open("rb")  # noqa: SIM115  # closed below, where its own errors end

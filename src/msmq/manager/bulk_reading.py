@@ -94,14 +94,10 @@ class BulkReading:
         records = [(address, ENVELOPE_SIZE + size) for address, size in zip(addresses, sizes, strict=True)]
         try:
             payloads = store.read_many(records)
-        except (
-            MessageStorageFailedError
-        ):  # one is damaged, or has local attributes, which make its record longer
-            return None
-        times, packets = (
-            list(map(arrival_time_of, payloads)),
-            [payload[ENVELOPE_SIZE:] for payload in payloads],
-        )
+        except MessageStorageFailedError:
+            return None  # one is damaged, or has local attributes, which make its record longer
+        times = list(map(arrival_time_of, payloads))
+        packets = [payload[ENVELOPE_SIZE:] for payload in payloads]
         return Packets(ids, times, packets, store.is_durable(min(addresses), max(addresses)))
 
     def keep(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> bool:

@@ -106,6 +106,7 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "journal": ("journal", bool),
     "dead_letter": ("dead_letter", bool),
 }
+"""Columns, the fields of the channel they become, and what they may hold."""
 _EACH: Final = {
     "label": "labels", "extension": "extensions", "app_specific": "application_tags",
     "correlation_id": "correlation_ids",
@@ -114,7 +115,6 @@ _EACH: Final = {
 _PARCEL_ROWS: Final = 256
 _PARCEL_BYTES: Final = 384 << 10
 """What a parcel has at most, or one row more: the queue manager takes it as a whole."""
-"""Columns, the fields of the channel they become, and what they may hold."""
 _OWN: Final = {"queue", "body", "body_type"}
 _IGNORED: Final = {*NAMES, HEADERS.name} - _FIELDS.keys() - _OWN
 _OPTIONS: Final = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from msmq.manager.batch import Batch
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.cursor import Cursor
 from msmq.manager.model import EnqueueStatus, MessageSeekAction, QueueAccessType, QueueShareMode
@@ -61,11 +63,13 @@ class Spy(Subscriber):
         self.available: list[bytes] = []
         self.deleted: list[tuple[bytes, int]] = []
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        self.available.append(self.host.body_at(position))
+    every_message = True
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        self.deleted.append((bytes(message.packet.body), reason))
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        self.available += [self.host.body_at(queue.position(lookup_id)) for lookup_id in lookup_ids]
+
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        self.deleted += [(bytes(message.packet.body), reason) for message in messages]
 
 
 class Host:
@@ -133,10 +137,17 @@ class Host:
     ) -> MessagePosition:
         attributes.setdefault("sent_time", int(self.now))
         attributes.setdefault("transactional", queue.transactional)
-        status, position = self.manager.sending.enqueue(queue, message(body, **attributes), transaction)
-        assert status is EnqueueStatus.OK
-        assert position is not None
-        return position
+        statuses, lookup_ids = self.enqueue(queue, message(body, **attributes), transaction)
+        assert statuses == [EnqueueStatus.OK]
+        return queue.position(lookup_ids[0])
+
+    def batch(self, *messages: StoredMessage) -> Batch:
+        return Batch.of(messages, self.manager.core.record.identifier)
+
+    def enqueue(
+        self, queue: Queue, one: StoredMessage, transaction: Transaction | None = None
+    ) -> tuple[list[EnqueueStatus], list[int]]:
+        return self.manager.sending.enqueue(queue, self.batch(one), transaction)
 
     def fill(self, queue: Queue, *bodies: bytes, **attributes: Any) -> list[MessagePosition]:
         return [self.send(queue, body, **attributes) for body in bodies]
@@ -148,9 +159,7 @@ class Host:
         return [self.body_at(queue.position(entry.lookup_id)) for entry in queue.positions]
 
     def body_at(self, position: MessagePosition) -> bytes:
-        entry = position.queue.positions.get(position.lookup_id)
-        assert entry is not None
-        return bytes(self.manager.core.load(position.queue, entry).packet.body)
+        return bytes(self.manager.mailbox.load(position.queue, position.lookup_id).packet.body)
 
 
 class Reader:

@@ -1,4 +1,4 @@
-"""Records of one size in one block: to the store they are records like all others."""
+"""Many records in one block: to the store they are records like all others."""
 
 from __future__ import annotations
 
@@ -21,25 +21,23 @@ def fronts_of(first: int, count: int, in_front: int = 8) -> bytes:
     return b"".join(head(number) + bytes([number % 256]) * in_front for number in range(first, first + count))
 
 
-@pytest.mark.parametrize("size", [1, 7, 8, 300])
-def test_a_block_has_its_records_side_by_side(size: int) -> None:
-    fronts = fronts_of(0, 5)
-    tails = [payload(number, size) for number in range(5)]
-    block = build_block(3, 0x1234, 48, fronts, tails)
-    length = footprint(8 + size)
-    assert len(block) == 5 * length
-    rows = block_rows(3, fronts, 5, 8 + size, 7 << 32 | 48)
-    for number, (kind, flags, of, address, payload_size) in enumerate(ROW.iter_unpack(rows)):
-        assert (kind, flags, of, address, payload_size) == (
-            3,
-            0,
-            head(number),
-            7 << 32 | 48 + number * length,
-            8 + size,
-        )
-        record = block[number * length : (number + 1) * length]
-        assert record[RECORD_SIZE : RECORD_SIZE + 8 + size] == bytes([number]) * 8 + tails[number]
-        assert not any(record[RECORD_SIZE + 8 + size :])
+@pytest.mark.parametrize("sizes", [[1], [8] * 5, [0, 1, 7, 8, 300], [300, 0, 9]])
+def test_a_block_has_its_records_side_by_side(sizes: list[int]) -> None:
+    count = len(sizes)
+    fronts = fronts_of(0, count)
+    tails = [payload(number, size) for number, size in enumerate(sizes)]
+    whole = [8 + size for size in sizes]
+    offsets = [48 + sum(map(footprint, whole[:number])) for number in range(count)]
+    block = build_block(3, 0x1234, offsets, fronts, tails, whole)
+    assert len(block) == sum(map(footprint, whole))
+    rows = block_rows(3, fronts, whole, [7 << 32 | offset for offset in offsets])
+    assert list(ROW.iter_unpack(rows)) == [
+        (3, 0, head(number), 7 << 32 | offsets[number], whole[number]) for number in range(count)
+    ]
+    for number, (offset, size) in enumerate(zip(offsets, whole, strict=True)):
+        record = block[offset - 48 : offset - 48 + footprint(size)]
+        assert record[RECORD_SIZE : RECORD_SIZE + size] == bytes([number]) * 8 + tails[number]
+        assert not any(record[RECORD_SIZE + size :])
     assert list(pieces(b"aabbcc", 2)) == [b"aa", b"bb", b"cc"]
 
 
@@ -48,9 +46,9 @@ def test_what_a_scan_finds_is_what_the_index_says() -> None:
     disk = SimulatedDisk()
     store = new_store(disk, ROOMY)
     store.append(2, head(1_000), b"before")
-    store.append_run(1, fronts_of(0, 30), [payload(number, 400) for number in range(30)])
+    store.append_all(1, fronts_of(0, 30), [payload(number, 400) for number in range(30)])
     store.append(2, head(2_000), b"behind")
-    store.append_run(1, fronts_of(30, 9), [payload(number, 16) for number in range(9)])
+    store.append_all(1, fronts_of(30, 9), [payload(number, 16) for number in range(9)])
     store.commit()
     (segment,) = [each for each in store._space.segments.values() if each.end]
     found = scan(disk.durable_content(segment.name)[: segment.end], store._store_id, segment.number, None)
@@ -68,9 +66,9 @@ def test_a_crash_keeps_a_block_whole_or_loses_it_whole(seed: int) -> None:
     rng = Random(seed)
     disk = SimulatedDisk()
     store = new_store(disk, ROOMY)
-    store.append_run(1, fronts_of(0, 20), [payload(number, 100) for number in range(20)])
+    store.append_all(1, fronts_of(0, 20), [payload(number, 100) for number in range(20)])
     store.commit()
-    store.append_run(1, fronts_of(20, 40), [payload(number, 333) for number in range(40)])
+    store.append_all(1, fronts_of(20, 40), [payload(number, 333) for number in range(40)])
     batch = store.take()
     assert batch is not None
     done = rng.random() < 0.5
@@ -94,7 +92,7 @@ def test_a_crash_keeps_a_block_whole_or_loses_it_whole(seed: int) -> None:
 def test_damage_in_a_block_costs_the_record_it_hits() -> None:
     disk = SimulatedDisk()
     store = new_store(disk, ROOMY)
-    addresses = store.append_run(1, fronts_of(0, 30), [payload(number, 400) for number in range(30)])
+    addresses = store.append_all(1, fronts_of(0, 30), [payload(number, 400) for number in range(30)])
     store.append(2, head(99), b"later")
     store.commit()
     number, offset = place(addresses[11])
@@ -111,7 +109,7 @@ def test_damage_in_a_block_costs_the_record_it_hits() -> None:
 def test_what_waits_for_the_disk_is_read_from_the_block() -> None:
     store = new_store(None, ROOMY)
     store.append(2, head(5), b"single")
-    addresses = store.append_run(1, fronts_of(0, 10), [payload(number, 64) for number in range(10)])
+    addresses = store.append_all(1, fronts_of(0, 10), [payload(number, 64) for number in range(10)])
     last = store.append(2, head(6), b"another")
     wanted = [bytes([number]) * 8 + payload(number, 64) for number in range(10)]
     assert [store.read(address) for address in addresses] == wanted

@@ -80,7 +80,7 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
         payloads = [payload(each, size) for each, size in enumerate(sizes)]
         expected = [one_by_one.append(1, *record) for record in zip(heads, payloads, strict=True)]
         fronts = b"".join(one + other[:in_front] for one, other in zip(heads, payloads, strict=True))
-        assert together.append_run(1, fronts, [each[in_front:] for each in payloads]) == expected
+        assert together.append_all(1, fronts, [each[in_front:] for each in payloads]) == expected
         assert together.appended == one_by_one.appended
         assert (together.pending, together.pending_bytes) == (one_by_one.pending, one_by_one.pending_bytes)
         assert [together.read(address) for address in expected] == payloads
@@ -102,7 +102,7 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
         first, second = (disk.open(name) for disk in disks)
         assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
     with pytest.raises(EncodeError, match="40 bytes"):
-        together.append_run(1, head(1)[:10], [b""])
+        together.append_all(1, head(1)[:10], [b""])
 
 
 def test_durable_follows_appended() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msmq.manager.core import Core
 from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, LostRecord, TransactionOutcome
-from msmq.manager.placing import Placing
+from msmq.manager.mailbox import Mailbox
 from msmq.manager.queue import Queue
 from msmq.manager.recovered import MARKS_MASK, MARKS_SHIFT
 from msmq.manager.transactions import TransactionalOperation, Transactions
@@ -18,9 +18,9 @@ from msmq.manager.transactions import TransactionalOperation, Transactions
 class Cleaning:
     """Owner of the store's records."""
 
-    def __init__(self, core: Core, placing: Placing, transactions: Transactions) -> None:
+    def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions) -> None:
         self.core = core
-        self.placing = placing
+        self.mailbox = mailbox
         self.transactions = transactions
 
     @property
@@ -64,7 +64,7 @@ class Cleaning:
         fields = Head.decode(head)
         operation = self._operation(fields, old)
         if operation is not None:
-            operation.address = new
+            operation.addresses[operation.addresses.index(old)] = new
         if kind == Kind.MESSAGE:
             queue = self._standing_in(fields)
             if queue is None:
@@ -86,7 +86,7 @@ class Cleaning:
         queue = self._standing_in(fields) if kind == Kind.MESSAGE else None
         if queue is not None:
             self.transactions.forget_message(queue, fields.lookup_id)
-            self.placing.take_out(queue, fields.lookup_id)
+            self.mailbox.forget_damaged(queue, fields.lookup_id)
         where = queue.pathname if queue else ""
         self.lost_records.append(LostRecord(Kind(kind), fields.lookup_id, where, str(error)))
 
@@ -100,4 +100,4 @@ class Cleaning:
         transaction = self.transactions.collection.get(head.transaction)
         if transaction is None:
             return None
-        return next((member for member in transaction.operations if member.address == address), None)
+        return next((member for member in transaction.operations if address in member.addresses), None)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from msmq.errors import InsufficientResourcesError, MQError
 from msmq.manager.answers import Answers
+from msmq.manager.chores import Chores
 from msmq.manager.event import Event
 from msmq.manager.ledger import Ledger, LostRecord
 from msmq.manager.model import (
@@ -27,18 +28,15 @@ from msmq.manager.model import (
     QueueManagerState,
     Site,
 )
-from msmq.manager.positions import Entry, PositionMark
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.recovered import NUMBER_MASK
-from msmq.manager.stored import StoredMessage, from_record
+from msmq.manager.stored import StoredMessage
 
 KILOBYTE: Final = 1024
 _RESERVED_NUMBERS: Final = 1 << 16
 _UNCERTAIN_NUMBERS: Final = 1 << 24
 _SMALLEST_SWEEP: Final = 1024
 RETRY_S: Final = 1.0
-_EDGES: Final = PositionMark.FIRST | PositionMark.LAST
-_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +51,26 @@ class Environment:
 
 
 class Subscriber:
-    """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous."""
+    """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous, and each
+    is told of all messages of one event together."""
 
     only_outgoing: ClassVar[bool] = False
-    only_asked: ClassVar[bool] = False
     """Whether only messages that wait to be sent on are of interest when they become available."""
-    only_owing: ClassVar[bool] = False
-    """Whether a message that leaves a queue of this host is of interest only if an acknowledgment may be due."""
+    every_message: ClassVar[bool] = False
+    """Whether every message that arrives or leaves is of interest, and not only those whose senders may have to be
+    told of it and those that leave an outgoing queue: then all of them have to be read."""
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        """A message can be read, or sent on when ``queue`` is outgoing."""
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        """Message Position Available: messages can be read, or sent on when ``queue`` is outgoing."""
 
-    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
-        """A message reached its destination queue, or was refused there: ``fate`` is a message class."""
+    def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
+        """Messages reached their destination queue, or were refused there: ``fate`` is a message class."""
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        """A message left its queue for ``reason``, a message class.
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        """Message Position Deleted: messages left their queue for ``reason``, a message class."""
 
-        What a purge or the deletion of a queue takes away is read from the store only if somebody looks at it; ask
-        ``message.owes_nothing`` first.
-        """
-
-    def messages_received(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
-        """The same for many messages together that a reader has received from a queue of this host, and for which no
-        acknowledgment can be due. As long as somebody wants to hear of such messages and does not override this, all
-        are told of one by one."""
+    def messages_removed(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        """Messages left their queue, whoever they are of interest to."""
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Sending from ``queue`` is to stop."""
@@ -148,16 +141,27 @@ class Timers:
         return self._heap[0].deadline if self._heap else None
 
     def run(self, now: float) -> int:
-        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later."""
-        done = 0
+        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later. What is
+        started meanwhile waits for the next call, so that others have their turn."""
+        due = []
         while (deadline := self.next_deadline) is not None and deadline <= now:
-            timer = heapq.heappop(self._heap)
-            try:
-                timer.action()
-                done += 1
-            except MQError:
-                self.failures += 1
-                timer.deadline = now + RETRY_S
+            due.append(heapq.heappop(self._heap))
+        done = 0
+        due.reverse()
+        try:
+            while due:
+                timer = due.pop()
+                if timer.cancelled:
+                    continue
+                try:
+                    timer.action()
+                    done += 1
+                except MQError:
+                    self.failures += 1
+                    timer.deadline = now + RETRY_S
+                    heapq.heappush(self._heap, timer)
+        finally:
+            for timer in due:  # one of them failed for good, and the others are not to suffer for it
                 heapq.heappush(self._heap, timer)
         return done
 
@@ -172,21 +176,22 @@ class Core:
         self.environment = environment
         self.express_limit_bytes = express_limit_bytes
         self.timers = Timers()
+        self.chores = Chores()
         self.answers = Answers()
         event = Event(ledger.store, self.answers)
         self.event = event.begin
-        self.event_alone = event.begin_alone
+        self.event_with_room = event.begin_with_room
         self.reserve = event.reserve
         self._now = environment.now
         self.subscribers: list[Subscriber] = []
-        self.told_available: list[Callable[[Queue, MessagePosition], None]] = []
-        self.told_available_here: list[Callable[[Queue, MessagePosition], None]] = []
-        self.told_arrived: list[Callable[[Queue, StoredMessage, int], None]] = []
-        self.told_arrived_unasked: list[Callable[[Queue, StoredMessage, int], None]] = []
-        self.told_deleted: list[Callable[[Queue, StoredMessage, int], None]] = []
-        self.told_received: list[Callable[[Queue, Sequence[int]], None]] = []
-        self.tells_each_received = False
-        """What subscribers want to hear of each message: most of them do not care for most of it."""
+        # What subscribers want to hear of messages: most of them do not care for most of it.
+        self.told_available: list[Callable[[Queue, Sequence[int]], None]] = []
+        self.told_available_here: list[Callable[[Queue, Sequence[int]], None]] = []
+        self.told_arrived: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
+        self.told_deleted: list[Callable[[Queue, Sequence[StoredMessage], int], None]] = []
+        self.told_removed: list[Callable[[Queue, Sequence[int]], None]] = []
+        self.tells_each = False
+        """Whether somebody wants to hear of every message that arrives or leaves."""
 
         # Directory attributes
         self.record = QueueManagerRecord()
@@ -246,24 +251,18 @@ class Core:
         self.subscribers.remove(subscriber)
         self._note_who_listens()
 
-    def told_of(self, queue: Queue) -> list[Callable[[Queue, MessagePosition], None]]:
-        """Who wants to hear that a message of a queue is available."""
+    def told_of(self, queue: Queue) -> list[Callable[[Queue, Sequence[int]], None]]:
+        """Who wants to hear that messages of a queue are available."""
         return self.told_available if isinstance(queue, OutgoingQueue) else self.told_available_here
 
     def _note_who_listens(self) -> None:
-        self.told_available[:] = overriding(self.subscribers, "message_position_available")
+        self.told_available[:] = overriding(self.subscribers, "messages_available")
         here = [each for each in self.subscribers if not each.only_outgoing]
-        self.told_available_here[:] = overriding(here, "message_position_available")
-        self.told_arrived[:] = overriding(self.subscribers, "message_arrived")
-        unasked = [each for each in self.subscribers if not each.only_asked]
-        self.told_arrived_unasked[:] = overriding(unasked, "message_arrived")
-        self.told_deleted[:] = overriding(self.subscribers, "message_position_deleted")
-        curious = [each for each in self.subscribers if not each.only_owing]
-        self.told_received[:] = overriding(curious, "messages_received")
-        self.tells_each_received = any(
-            overriding([each], "message_position_deleted") and not overriding([each], "messages_received")
-            for each in curious
-        )
+        self.told_available_here[:] = overriding(here, "messages_available")
+        self.told_arrived[:] = overriding(self.subscribers, "messages_arrived")
+        self.told_deleted[:] = overriding(self.subscribers, "messages_deleted")
+        self.told_removed[:] = overriding(self.subscribers, "messages_removed")
+        self.tells_each = any(each.every_message for each in self.subscribers)
 
     # --- time and numbers ---------------------------------------------------------------------------------------
 
@@ -309,16 +308,14 @@ class Core:
         if number > self._sequential_id:
             self._sequential_id = self._sequential_limit = number
 
-    def next_sequential_id(self) -> int:
-        """SequentialID: rises with each message and never repeats, because numbers are reserved ahead on disk."""
-        number = self._sequential_id
-        if number >= self._sequential_limit:
-            self._write_limits(number + _RESERVED_NUMBERS, self._ordinal_limit)
-        self._sequential_id = number = number + 1
-        return number & NUMBER_MASK
+    @property
+    def last_sequential_id(self) -> int:
+        """The number of the newest message."""
+        return self._sequential_id & NUMBER_MASK
 
     def next_sequential_ids(self, messages: int) -> range:
-        """The numbers of so many messages, one behind the other."""
+        """SequentialIDs of so many messages: they rise with each message and never repeat, because numbers are reserved
+        ahead on disk."""
         first = self._sequential_id + 1
         if first + messages > self._sequential_limit:
             self._write_limits(first + messages + _RESERVED_NUMBERS, self._ordinal_limit)
@@ -345,24 +342,6 @@ class Core:
                 "memory they may; receive some, send recoverable messages, or raise express_limit_bytes."
             )
 
-    def load(self, queue: Queue, entry: Entry) -> StoredMessage:
-        """The message at a place, from memory or from the store. Raises MessageStorageFailedError when the disk has
-        damaged it; see :meth:`msmq.manager.placing.Placing.fetch`."""
-        if not entry.address:
-            return queue.express(entry.lookup_id)
-        return self.unpack(entry, self.ledger.store.read(entry.address))
-
-    def unpack(self, entry: Entry, payload: bytes) -> StoredMessage:
-        """The message at a place whose record was read."""
-        marks = entry.marks
-        message = from_record(payload, entry.lookup_id)
-        message.owes_nothing = bool(marks & _OWES_NOTHING)
-        if marks & _EDGES:
-            message.packet = message.packet.with_transaction_edges(
-                first=bool(marks & PositionMark.FIRST), last=bool(marks & PositionMark.LAST)
-            )
-        return message
-
     # --- collections --------------------------------------------------------------------------------------------
 
     def register(self, queue: Queue) -> None:
@@ -380,8 +359,9 @@ class Core:
             self.by_identifier[queue.identifier] = queue
 
     def unregister(self, queue: Queue) -> None:
-        del self.queues[queue.number]
+        """Let nobody find a queue by any of its names; as long as messages are left in it, it goes by its number."""
         if isinstance(queue, OutgoingQueue):
+            del self.queues[queue.number]
             del self.outgoing[queue.destination_format_name.lower()]
             return
         del self.by_path[queue.pathname.lower()]

@@ -36,15 +36,14 @@ class Event:
             self._reserved = True
         return self
 
-    def begin_alone(self, size: int, records: int) -> Event | None:
-        """The same for what can be done in another way too: None inside another event, which has reserved nothing for
-        it, and where there is no room."""
-        if self._reserved:
-            return None
+    def begin_with_room(self, size: int, records: int) -> Event | None:
+        """Begin an event for what can be done in another way too: None where there is no room for it."""
         try:
-            return self.begin(size, records)
+            self.reserve(size, records)
         except MessageStorageFailedError:
             return None
+        self._reserved = True
+        return self
 
     def reserve(self, size: int, records: int, freeing: bool = False) -> None:
         """Make room for records that are written at once, and that nobody is told of before they are: that needs no

@@ -9,7 +9,7 @@ messages come and go.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,12 +17,14 @@ from msmq.manager.core import Timer, Timers
 from msmq.manager.queue import Queue
 
 _SMALLEST_SWEEP: Final = 1024
+_AT_ONCE: Final = 512
+"""How many messages expire in one event."""
 
 
 class Expiries:
-    """The buckets of all queues. ``expire`` is called for each message whose time has come."""
+    """The buckets of all queues. ``expire`` is called with messages of a queue whose time has come."""
 
-    def __init__(self, timers: Timers, expire: Callable[[Queue, int], None]) -> None:
+    def __init__(self, timers: Timers, expire: Callable[[Queue, Sequence[int]], None]) -> None:
         self._timers = timers
         self._expire = expire
         self._buckets: dict[Queue, dict[int, tuple[array[int], Timer]]] = {}
@@ -40,7 +42,7 @@ class Expiries:
         buckets[second][0].append(lookup_id)
         count = self._counts[queue] = self._counts.get(queue, 0) + 1
         if count > _SMALLEST_SWEEP and count > 2 * len(queue.positions):
-            self._sweep(queue, lookup_id)
+            self._sweep(queue)
 
     def forget(self, queue: Queue) -> None:
         """The queue is gone."""
@@ -48,11 +50,11 @@ class Expiries:
             timer.cancelled = True
         self._counts.pop(queue, None)
 
-    def _sweep(self, queue: Queue, newest: int) -> None:
-        """Forget the messages that left; the newest is about to come."""
-        buckets, get = self._buckets[queue], queue.positions.get
+    def _sweep(self, queue: Queue) -> None:
+        """Forget the messages that left."""
+        buckets = self._buckets[queue]
         for second, (ids, timer) in list(buckets.items()):
-            kept = array("Q", (one for one in ids if one == newest or get(one) is not None))
+            kept = queue.positions.find(ids).ids
             if kept:
                 buckets[second] = kept, timer
             else:
@@ -61,17 +63,18 @@ class Expiries:
         self._counts[queue] = sum(len(ids) for ids, _ in buckets.values())
 
     def _run(self, queue: Queue, second: int) -> None:
-        """A second has come. What cannot be done now, for want of space, is done when the timer tries again."""
+        """A second has come. Very many messages expire a part at a time, so that others have their turn. What cannot be
+        done now, for want of space, is done when the timer tries again."""
         buckets = self._buckets[queue]
         ids, _ = buckets[second]
-        done = 0
-        try:
-            for lookup_id in ids:
-                self._expire(queue, lookup_id)
-                done += 1
-        finally:
-            del ids[:done]
-            self._counts[queue] -= done
+        part = ids[:_AT_ONCE]
+        self._expire(queue, part)
+        del ids[: len(part)]
+        self._counts[queue] -= len(part)
+        if ids:
+            timer = self._timers.start(second, partial(self._run, queue, second))
+            buckets[second] = ids, timer
+            return
         del buckets[second]
         if not buckets:
             self.forget(queue)

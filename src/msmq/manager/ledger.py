@@ -28,9 +28,10 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 from msmq.errors import MessageStorageFailedError
@@ -39,7 +40,6 @@ from msmq.manager.recovered import (
     LOCAL_SIZE_SHIFT,
     MARKS_SHIFT,
     MOST_DEAD,
-    NEVER,
     NUMBER_MASK,
     PEEKABLE_WHEN_LOCKED,
     ROW_SIZE,
@@ -50,7 +50,7 @@ from msmq.manager.recovered import (
     from_bytes,
     to_bytes,
 )
-from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage
+from msmq.manager.stored import LocalAttributes, local_bytes
 
 FIRST, LAST = PositionMark.FIRST, PositionMark.LAST
 HEAD_SIZE: Final = 40
@@ -92,9 +92,9 @@ class RecordStore(Protocol):
         self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
     ) -> int: ...
 
-    def append_run(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> list[int]: ...
+    def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]: ...
 
-    def release(self, address: int, payload_size: int) -> None: ...
+    def release(self, address: int, payload_size: int | None) -> None: ...
 
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None: ...
 
@@ -130,6 +130,9 @@ class TransactionOutcome(IntEnum):
 
 
 _HEAD: Final = struct.Struct("<IQIII16s")
+_pack_front: Final = struct.Struct("<IQIII16sII").pack
+"""The head of a MESSAGE, and the eight bytes in front of its packet and of local attributes: how long those are, and
+the arrival time."""
 _OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
 assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
 _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
@@ -138,8 +141,6 @@ _pack_head: Final = _HEAD.pack
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
-_ID_OFFSET: Final = 4
-"""Where a head has the lookup identifier."""
 
 
 class Head(NamedTuple):
@@ -223,48 +224,42 @@ class Ledger:
         anything has changed. What is written before and after may come into two batches."""
         self.store.reserve(size, records=records, freeing=freeing)
 
-    def put_message(
-        self,
-        queue: int,
-        stored: StoredMessage,
-        envelope: bytes,
-        expiry: int | None,
-        transaction: bytes = NO_TRANSACTION,
-        marks: int = 0,
-    ) -> int:
-        """Write a message; gives its address. ``envelope`` and ``expiry`` are the message's own, which the caller has
-        at hand. A message that was written before is written anew: from now on this record counts."""
-        flags = len(envelope) - ENVELOPE_SIZE << LOCAL_SIZE_SHIFT | marks << MARKS_SHIFT
-        if stored.local.allow_peek_when_locked:
-            flags |= PEEKABLE_WHEN_LOCKED
-        until = NEVER if expiry is None or expiry > NEVER else expiry
-        head = _pack_head(queue, stored.lookup_id, stored.arrival_time, until, flags, transaction)
-        return self.store.append(_MESSAGE, head, envelope + stored.packet.data)
-
-    def put_packets(
+    def put_messages(
         self,
         queue: int,
         lookup_ids: Sequence[int],
         arrival_time: int,
-        envelope: bytes,
         packets: Sequence[bytes],
-        marks: int,
+        expiries: Sequence[int],
+        marks: Sequence[int],
+        local: Mapping[int, LocalAttributes],
         transaction: bytes = NO_TRANSACTION,
-    ) -> list[int]:
-        """Write many messages that never expire, without local attributes; gives their addresses."""
-        head = _pack_head(queue, 0, arrival_time, NEVER, marks << MARKS_SHIFT, transaction)
-        fronts = bytearray((head + envelope) * len(packets))
-        ids = to_bytes(array("Q", lookup_ids))
-        for byte in range(8):  # of each identifier, into each front
-            fronts[_ID_OFFSET + byte :: HEAD_SIZE + len(envelope)] = ids[byte::8]
-        return self.store.append_run(_MESSAGE, bytes(fronts), packets)
+    ) -> Sequence[int]:
+        """Write messages; gives their addresses. ``local`` has by index the attributes of those that have any. A
+        message that was written before is written anew: from now on this record counts."""
+        flags = [mark << MARKS_SHIFT for mark in marks]
+        local_sizes: Iterable[int] = repeat(0)
+        if local:
+            packets, local_sizes = list(packets), [0] * len(packets)
+            for index, attributes in local.items():
+                text = local_bytes(attributes)
+                packets[index] = text + packets[index]
+                local_sizes[index] = len(text)
+                flags[index] |= len(text) << LOCAL_SIZE_SHIFT
+                if attributes.allow_peek_when_locked:
+                    flags[index] |= PEEKABLE_WHEN_LOCKED
+        fronts = map(
+            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), expiries, flags, repeat(transaction),
+            local_sizes, repeat(arrival_time),
+        )  # fmt: skip
+        return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
         head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
 
     def delete_messages(self, lookup_ids: Sequence[int], reason: int) -> None:
-        """Many deletions that take effect at once. See :func:`deletion_bytes` for what they take."""
+        """Deletions that take effect at once. See :func:`deletion_bytes` for what they take."""
         if len(lookup_ids) <= 1:
             for lookup_id in lookup_ids:
                 self.delete_message(lookup_id, reason)

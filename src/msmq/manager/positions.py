@@ -39,21 +39,24 @@ class PositionState(IntEnum):
 
 
 class PositionMark(IntEnum):
-    """Bits of ``marks``: FirstInTransaction and LastInTransaction of the message, which its packet does not say,
-    because it is written before anybody knows; that no acknowledgment can be due for it, whatever becomes of it;
-    and that it wants to be kept if nobody reads it."""
+    """Bits of ``marks``: what has to be known of a message without reading it.
+
+    FIRST and LAST are FirstInTransaction and LastInTransaction, which a packet does not say when it is written before
+    anybody knows. OWES_NOTHING says that no acknowledgment can be due for the message once it has arrived, whatever
+    becomes of it; KEPT_UNREAD that its sender wants it kept if nobody reads it; HAS_LOCAL that its record has local
+    attributes beside the packet and so is longer than that.
+    """
 
     FIRST = 1
     LAST = 2
     OWES_NOTHING = 4
     KEPT_UNREAD = 8
+    HAS_LOCAL = 16
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
 _FREE, _GONE = int(_AVAILABLE), int(_DELETED)  # members of an enumeration are slow to compare
-_HELD: Final = int(PositionState.LOCKED)
-_PLAIN: Final = bytes((PositionMark.OWES_NOTHING, PositionMark.OWES_NOTHING | PositionMark.KEPT_UNREAD))
-_FREE_BYTE, _GONE_BYTE = bytes((_FREE,)), bytes((_GONE,))
+_FREE_BYTE = bytes((_FREE,))
 
 
 class Entry(NamedTuple):
@@ -66,23 +69,19 @@ class Entry(NamedTuple):
     marks: int = 0
 
 
-class Run(NamedTuple):
-    """Plain places: their messages are on disk, and no acknowledgment can be due for them. Columns, not entries, so
-    that many of them cost little."""
-
-    lookup_ids: array[int]
-    addresses: array[int]
-    sizes: array[int]
-    spans: list[tuple[_Chunk, int, int]]
-
-
-class Stretch(NamedTuple):
-    """Places that stand one behind the other, as columns."""
+class Positions(NamedTuple):
+    """Places of a queue in columns of equal length."""
 
     ids: array[int]
     addresses: array[int]
+    """Where the store keeps each message; 0 for those in memory."""
     sizes: array[int]
+    """Bytes of each packet."""
+    states: bytearray
     marks: bytearray
+
+    def part(self, start: int, stop: int) -> Positions:
+        return Positions(*(column[start:stop] for column in self))  # type: ignore[arg-type]
 
 
 _STATES: Final = tuple(PositionState)
@@ -113,15 +112,6 @@ class _Chunk:
         for name in _COLUMNS:
             del getattr(self, name)[index]
 
-    def plain_places(self, start: int, most: int) -> int:
-        """How many places from ``start`` on, up to ``most``, are plain and in the state that the first one is in."""
-        states = self.states[start : start + most]
-        states = states[: len(states) - len(states.lstrip(states[:1]))]
-        marks = self.marks[start : start + len(states)]
-        count = len(marks) - len(marks.lstrip(_PLAIN))
-        addresses = self.addresses[start : start + count]
-        return addresses.index(0) if 0 in addresses else count
-
     def set_states(self, start: int, end: int, state: int) -> None:
         before = self.states.count(_FREE, start, end)
         self.states[start:end] = bytes((state,)) * (end - start)
@@ -136,8 +126,8 @@ class _Chunk:
             setattr(upper, name, column[half:])
             del column[half:]
         for chunk in (self, upper):
-            chunk.live = len(chunk.states) - chunk.states.count(_DELETED)
-            chunk.available = chunk.states.count(_AVAILABLE)
+            chunk.live = len(chunk.states) - chunk.states.count(_GONE)
+            chunk.available = chunk.states.count(_FREE)
         return upper
 
 
@@ -151,25 +141,14 @@ class _Lane:
         self.chunks: list[_Chunk] = []
         self.firsts: list[int] = []  # ids[0] of each chunk, to find a chunk by bisection
 
-    def add(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
-        """Where the last chunk does not simply go on."""
-        if not self.chunks or lookup_id > self.chunks[-1].ids[-1]:
-            chunk = self.extend(lookup_id)
-            chunk.insert(0, lookup_id, address, size, state, marks)
-        else:
-            chunk = self._insert(lookup_id, address, size, state, marks)
-        chunk.live += 1
-        if not state:
-            chunk.available += 1
-
     def extend(self, lookup_id: int) -> _Chunk:
         chunk = _Chunk()
         self.chunks.append(chunk)
         self.firsts.append(lookup_id)
         return chunk
 
-    def _insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> _Chunk:
-        """A message that comes back among older ones: after a move, or at recovery."""
+    def insert(self, lookup_id: int, address: int, size: int, state: int, marks: int) -> None:
+        """Enter a message that comes back among others: after a move, or at recovery."""
         place = max(bisect_right(self.firsts, lookup_id) - 1, 0)
         chunk = self.chunks[place]
         if len(chunk.ids) >= CHUNK:
@@ -180,11 +159,13 @@ class _Lane:
                 place, chunk = place + 1, upper
         index = bisect_left(chunk.ids, lookup_id)
         if index < len(chunk.ids) and chunk.ids[index] == lookup_id:
-            assert chunk.states[index] == _DELETED, f"{lookup_id:#x} is in the list already"
+            assert chunk.states[index] == _GONE, f"{lookup_id:#x} is in the list already"
             chunk.delete(index)
         chunk.insert(index, lookup_id, address, size, state, marks)
         self.firsts[place] = chunk.ids[0]
-        return chunk
+        chunk.live += 1
+        if not state:
+            chunk.available += 1
 
     def find(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         place = bisect_right(self.firsts, lookup_id) - 1
@@ -217,14 +198,14 @@ class _Lane:
         """Live places behind ``lookup_id``, ascending. Do not change the lane while going on."""
         for chunk, start in self._chunks_after(lookup_id):
             for index in range(start, len(chunk.ids)):
-                if chunk.states[index] != _DELETED:
+                if chunk.states[index] != _GONE:
                     yield chunk, index
 
     def before(self, lookup_id: int) -> Iterator[tuple[_Chunk, int]]:
         """Live places in front of ``lookup_id``, descending."""
         for chunk, end in self._chunks_before(lookup_id):
             for index in range(end - 1, -1, -1):
-                if chunk.states[index] != _DELETED:
+                if chunk.states[index] != _GONE:
                     yield chunk, index
 
     def next_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
@@ -243,51 +224,53 @@ class _Lane:
                 return chunk, chunk.states.find(_FREE)
         return None
 
-    def available_run(self, lookup_id: int, most: int) -> list[Entry]:
-        """Up to ``most`` available places behind ``lookup_id``, ascending."""
-        found: list[Entry] = []
-        for chunk, start in self._chunks_after(lookup_id):
+    def available(self, found: Positions, behind: int, upto: int, most: int, most_bytes: int) -> int:
+        """Extend ``found`` by available places behind one identifier up to and with another; gives how many of
+        ``most_bytes`` are left."""
+        for chunk, start in self._chunks_after(behind):
             if not chunk.available:
                 continue
-            find, index = chunk.states.find, start - 1
-            ids, addresses, sizes, marks = chunk.ids, chunk.addresses, chunk.sizes, chunk.marks
-            while (index := find(_FREE, index + 1)) >= 0:
-                entry = (ids[index], addresses[index], sizes[index], _AVAILABLE, marks[index])
-                found.append(_new_entry(entry))
-                if len(found) == most:
-                    return found
-        return found
-
-    def available_stretch(self, lookup_id: int, most: int) -> Stretch | None:
-        """Up to ``most`` neighbours, the first of them the first available one behind ``lookup_id``."""
-        found = self.next_available(lookup_id)
-        if found is None:
-            return None
-        chunk, start = found
-        states = chunk.states[start : start + most]
-        stop = start + len(states) - len(states.lstrip(_FREE_BYTE))
-        part = slice(start, stop)
-        return Stretch(chunk.ids[part], chunk.addresses[part], chunk.sizes[part], chunk.marks[part])
+            start = chunk.states.find(_FREE, start)
+            while start >= 0:
+                states = chunk.states[start : start + most - len(found.ids)]
+                stop = start + len(states) - len(states.lstrip(_FREE_BYTE))
+                if chunk.ids[stop - 1] > upto:
+                    stop = bisect_right(chunk.ids, upto, start, stop)
+                sums = list(accumulate(chunk.sizes[start:stop]))
+                enough = bisect_left(sums, most_bytes) + 1
+                stop = min(stop, start + enough)
+                if stop > start:
+                    _extend(found, chunk, start, stop)
+                    most_bytes -= sums[stop - start - 1]
+                if (
+                    most_bytes <= 0
+                    or len(found.ids) >= most
+                    or (stop < len(chunk.ids) and chunk.ids[stop] > upto)
+                ):
+                    return most_bytes
+                start = chunk.states.find(_FREE, stop)
+        return most_bytes
 
     def neighbours(self, ids: array[int], start: int) -> tuple[_Chunk, int, int] | None:
         """The chunk of the place ``ids[start]``, where it stands there, and how many of those that follow in ``ids``
-        stand right behind it; None when they are not the next ones there, or one of them is gone."""
-        place = bisect_right(self.firsts, ids[start]) - 1
-        if place < 0:
+        stand right behind it, itself included; None when it is gone."""
+        found = self.find(ids[start])
+        if found is None:
             return None
-        chunk = self.chunks[place]
-        there = chunk.ids
-        index = bisect_left(there, ids[start])
-        last = there[-1]
-        count = bisect_right(ids, last, start) - start
-        part = slice(index, index + count)
-        if not count or there[part] != ids[start : start + count] or _GONE in chunk.states[part]:
-            return None
-        return chunk, index, count
+        chunk, index = found
+        wanted, there = (
+            ids[start : start + len(chunk.ids) - index],
+            chunk.ids[index : index + len(ids) - start],
+        )
+        count = len(there)
+        if wanted != there:
+            count = next(at for at in range(count) if wanted[at] != there[at])
+        gone = chunk.states.find(_GONE, index, index + count)
+        return chunk, index, count if gone < 0 else gone - index
 
     def previous_available(self, lookup_id: int) -> tuple[_Chunk, int] | None:
         for chunk, end in self._chunks_before(lookup_id):
-            if chunk.available and (index := chunk.states.rfind(_AVAILABLE, 0, end)) >= 0:
+            if chunk.available and (index := chunk.states.rfind(_FREE, 0, end)) >= 0:
                 return chunk, index
         return None
 
@@ -314,71 +297,30 @@ class PositionList:
 
     def add(
         self,
-        lookup_id: int,
-        address: int,
-        size: int,
+        ids: Sequence[int],
+        addresses: Sequence[int],
+        sizes: Sequence[int],
+        marks: bytes | bytearray,
         state: PositionState = PositionState.AVAILABLE,
-        marks: int = 0,
     ) -> None:
-        lane = self._lanes.get(lookup_id >> 56)
-        if lane is None:
-            lane = self._lane(lookup_id >> 56)
-        chunk = lane.chunks[-1] if lane.chunks else None
-        if chunk is not None and len(ids := chunk.ids) < CHUNK and lookup_id > ids[-1]:  # the usual case
-            ids.append(lookup_id)
-            chunk.addresses.append(address)
-            chunk.sizes.append(size)
-            chunk.states.append(state)
-            chunk.marks.append(marks)
-            chunk.live += 1
-            if not state:
-                chunk.available += 1
-        else:
-            lane.add(lookup_id, address, size, state, marks)
-        self.count += 1
-        self.total_bytes += size
-
-    def add_run(self, ids: Sequence[int], addresses: Sequence[int], sizes: Sequence[int], marks: int) -> None:
-        """Enter available places of one priority behind all that are there, in ascending order."""
-        top = ids[0] >> 56
-        lane = self._lanes.get(top) or self._lane(top)
-        done, count = 0, len(ids)
-        while done < count:
-            chunk = lane.chunks[-1] if lane.chunks else None
-            if chunk is None or len(chunk.ids) >= CHUNK:
-                chunk = lane.extend(ids[done])
-            upto = min(done + CHUNK - len(chunk.ids), count)
-            chunk.ids.extend(ids[done:upto])
-            chunk.addresses.extend(addresses[done:upto])
-            chunk.sizes.extend(sizes[done:upto])
-            chunk.states.extend(bytes(upto - done))
-            chunk.marks.extend(bytes((marks,)) * (upto - done))
-            chunk.live += upto - done
-            chunk.available += upto - done
-            done = upto
-        self.count += count
-        self.total_bytes += sum(sizes)
-
-    def load(self, ids: array[int], addresses: array[int], sizes: array[int], marks: bytearray) -> int:
-        """Enter available places of one priority, which had none yet, in ascending order. Gives the bytes they
-        hold."""
-        top = ids[0] >> 56
-        assert top not in self._lanes, "this priority has places already"
-        lane = self._lane(top)
-        for start in range(0, len(ids), CHUNK):
-            chunk = _Chunk()
-            chunk.ids = ids[start : start + CHUNK]
-            chunk.addresses = addresses[start : start + CHUNK]
-            chunk.sizes = sizes[start : start + CHUNK]
-            chunk.marks = marks[start : start + CHUNK]
-            chunk.live = chunk.available = len(chunk.ids)
-            chunk.states = bytearray(chunk.live)
-            lane.chunks.append(chunk)
-            lane.firsts.append(chunk.ids[0])
-        size = sum(sizes)
+        """Enter places. Those of one priority are given in ascending order; as a rule they stand behind all others."""
+        tops = {lookup_id >> 56 for lookup_id in ids}
+        for top in tops:
+            lane = self._lanes.get(top) or self._lane(top)
+            if len(tops) == 1:
+                _add(lane, ids, addresses, sizes, marks, state)
+            else:
+                own = [index for index, lookup_id in enumerate(ids) if lookup_id >> 56 == top]
+                _add(
+                    lane,
+                    [ids[index] for index in own],
+                    [addresses[index] for index in own],
+                    [sizes[index] for index in own],
+                    bytes(marks[index] for index in own),
+                    state,
+                )
         self.count += len(ids)
-        self.total_bytes += size
-        return size
+        self.total_bytes += sum(sizes)
 
     def _find(self, lookup_id: int) -> tuple[_Lane, _Chunk, int] | None:
         lane = self._lanes.get(lookup_id >> 56)
@@ -395,8 +337,12 @@ class PositionList:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"
         _, chunk, index = found
-        chunk.available += (not state) - (not chunk.states[index])
-        chunk.states[index] = state
+        chunk.set_states(index, index + 1, state)
+
+    def set_states(self, ids: Sequence[int], state: PositionState) -> None:
+        """Change the state of messages, whatever of them is there."""
+        for _, chunk, index, count in self._neighbours(ids):
+            chunk.set_states(index, index + count, state)
 
     def mark(self, lookup_id: int, mark: PositionMark) -> None:
         found = self._find(lookup_id)
@@ -409,19 +355,58 @@ class PositionList:
         assert found is not None, f"{lookup_id:#x} is not in the list"
         found[1].addresses[found[2]] = address
 
-    def remove(self, lookup_id: int) -> Entry:
-        found = self._find(lookup_id)
-        assert found is not None, f"{lookup_id:#x} is not in the list"
-        lane, chunk, index = found
-        entry = _entry(chunk, index)
-        chunk.available -= not chunk.states[index]
-        chunk.states[index] = _GONE
-        chunk.live -= 1
-        if not chunk.live:
-            lane.discard(chunk)
-        self.count -= 1
-        self.total_bytes -= entry.size
-        return entry
+    def change_states(self, old: PositionState, new: PositionState) -> None:
+        """Change the state of all messages that are in another one; neither is AVAILABLE or DELETED."""
+        for lane in self._ordered:
+            for chunk in lane.chunks:
+                if chunk.live > chunk.available:
+                    chunk.states = bytearray(chunk.states.replace(bytes((old,)), bytes((new,))))
+
+    def find(self, ids: Sequence[int]) -> Positions:
+        """The places of messages, whatever of them is there. Those that are neighbours are found together."""
+        found = no_positions()
+        for _, chunk, index, count in self._neighbours(ids):
+            _extend(found, chunk, index, index + count)
+        return found
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Take places away, whatever of them is there; gives the bytes they held."""
+        size = 0
+        for lane, chunk, index, count in self._neighbours(ids):
+            chunk.set_states(index, index + count, _GONE)
+            chunk.live -= count
+            size += sum(chunk.sizes[index : index + count])
+            if not chunk.live:
+                lane.discard(chunk)
+            self.count -= count
+        self.total_bytes -= size
+        return size
+
+    def available(self, behind: int, most: int, most_bytes: int = END, upto: int = END) -> Positions:
+        """Up to ``most`` available places behind one identifier up to and with another, in order, and no more when
+        their messages have ``most_bytes`` together; one in any case, if there is any."""
+        found, top = no_positions(), behind >> 56
+        for lane in self._ordered:
+            if lane.top >= top and lane.chunks:
+                most_bytes = lane.available(found, behind, upto, most, most_bytes)
+                if most_bytes <= 0 or len(found.ids) >= most or lane.top >= upto >> 56:
+                    break
+        return found
+
+    def _neighbours(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
+        """The places of messages, whatever of them is there, as chunk, index and count of neighbours. In the order of
+        the list they are found many at a time. What was given last may be removed before going on."""
+        if not isinstance(ids, array):
+            ids = array("Q", ids)
+        start = 0
+        while start < len(ids):
+            lane = self._lanes.get(ids[start] >> 56)
+            many = None if lane is None else lane.neighbours(ids, start)
+            if lane is None or many is None:
+                start += 1
+                continue
+            yield (lane, *many)
+            start += many[2]
 
     def next_available(self, lookup_id: int) -> Entry | None:
         """The first available place behind ``lookup_id``, which may be START or a place that is empty now."""
@@ -430,129 +415,6 @@ class PositionList:
             if lane.top >= top and lane.chunks and (found := lane.next_available(lookup_id)) is not None:
                 return _entry(*found)
         return None
-
-    def available_run(self, lookup_id: int, most: int) -> list[Entry]:
-        """Up to ``most`` available places behind ``lookup_id``, in order."""
-        top, found = lookup_id >> 56, list[Entry]()
-        for lane in self._ordered:
-            if len(found) >= most:
-                break
-            if lane.top >= top and lane.chunks:
-                found += lane.available_run(lookup_id, most - len(found))
-        return found
-
-    def plain_run(self, most: int, most_bytes: int) -> Run:
-        """Up to ``most`` available places from the front, as long as they are plain, and no more when they have
-        ``most_bytes``; none when the first one is not plain."""
-        run = _no_places()
-        for lane in self._ordered:
-            for chunk in lane.chunks:
-                start = chunk.states.find(_FREE) if chunk.available else -1
-                while start >= 0:
-                    count = chunk.plain_places(start, most - len(run.lookup_ids))
-                    if not count:
-                        return run
-                    sums = list(accumulate(chunk.sizes[start : start + count]))
-                    enough = bisect_left(sums, most_bytes) + 1
-                    _extend(run, chunk, start, start + min(count, enough))
-                    if enough <= count:
-                        return run
-                    most_bytes -= sums[-1]
-                    start = chunk.states.find(_FREE, start + count)
-        return run
-
-    def locked_run(self, lookup_ids: array[int]) -> Run | None:
-        """The places of these messages, if all of them are there, locked and plain."""
-        run, done = _no_places(), 0
-        while done < len(lookup_ids):
-            found = self._find(lookup_ids[done])
-            if found is None:
-                return None
-            _, chunk, start = found
-            count = chunk.plain_places(start, len(lookup_ids) - done)
-            if not count or chunk.states[start] != _HELD:
-                return None
-            wanted, there = lookup_ids[done : done + count], chunk.ids[start : start + count]
-            if wanted != there:  # some of those between are not meant
-                count = next(index for index in range(count) if wanted[index] != there[index])
-            _extend(run, chunk, start, start + count)
-            done += count
-        return run
-
-    def lock_run(self, run: Run) -> None:
-        for chunk, start, end in run.spans:
-            chunk.set_states(start, end, _HELD)
-
-    def remove_run(self, run: Run) -> int:
-        """Take places away; gives the bytes they held."""
-        for chunk, start, end in run.spans:
-            chunk.set_states(start, end, _GONE)
-            chunk.live -= end - start
-            if not chunk.live:
-                self._lanes[chunk.ids[0] >> 56].discard(chunk)
-        size = sum(run.sizes)
-        self.count -= len(run.lookup_ids)
-        self.total_bytes -= size
-        return size
-
-    def available_stretch(self, lookup_id: int, most: int) -> Stretch | None:
-        """Up to ``most`` neighbours that are available, from the first one behind ``lookup_id`` on, if there is one."""
-        top = lookup_id >> 56
-        for lane in self._ordered:
-            if lane.top >= top and lane.chunks:
-                found = lane.available_stretch(lookup_id, most)
-                if found is not None:
-                    return found
-        return None
-
-    def _neighbours(self, ids: array[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
-        """The places of messages, whatever of them is there, as chunk, index and count of neighbours. In the order of
-        the list they are found many at a time. What was given last may be removed before going on."""
-        start = 0
-        while start < len(ids):
-            lane = self._lanes.get(ids[start] >> 56)
-            many = None if lane is None else lane.neighbours(ids, start)
-            if lane is not None and many is not None:
-                yield (lane, *many)
-                start += many[2]
-                continue
-            one = self._find(ids[start])
-            if one is not None:
-                yield (*one, 1)
-            start += 1
-
-    def standing(self, ids: array[int]) -> Stretch:
-        """What there is of these messages."""
-        found = Stretch(array("Q"), array("Q"), array("I"), bytearray())
-        for _, chunk, index, count in self._neighbours(ids):
-            part = slice(index, index + count)
-            found.ids.extend(chunk.ids[part])
-            found.addresses.extend(chunk.addresses[part])
-            found.sizes.extend(chunk.sizes[part])
-            found.marks.extend(chunk.marks[part])
-        return found
-
-    def set_states(self, ids: array[int], state: PositionState) -> None:
-        """As :meth:`set_state`, for many."""
-        for _, chunk, index, count in self._neighbours(ids):
-            part = slice(index, index + count)
-            chunk.available += (not state) * count - chunk.states.count(_FREE, index, index + count)
-            chunk.states[part] = bytes((state,)) * count
-
-    def remove_all(self, ids: array[int]) -> int:
-        """As :meth:`remove`, for many messages, whatever of them is there; gives the bytes they held."""
-        size = 0
-        for lane, chunk, index, count in self._neighbours(ids):
-            part = slice(index, index + count)
-            chunk.available -= chunk.states.count(_FREE, index, index + count)
-            chunk.states[part] = _GONE_BYTE * count
-            chunk.live -= count
-            size += sum(chunk.sizes[part])
-            if not chunk.live:
-                lane.discard(chunk)
-            self.count -= count
-        self.total_bytes -= size
-        return size
 
     def previous_available(self, lookup_id: int) -> Entry | None:
         """The nearest available place in front of ``lookup_id``, which may be END."""
@@ -589,12 +451,42 @@ def _entry(chunk: _Chunk, index: int) -> Entry:
     )
 
 
-def _no_places() -> Run:
-    return Run(array("Q"), array("Q"), array("I"), [])
+def _add(
+    lane: _Lane,
+    ids: Sequence[int],
+    addresses: Sequence[int],
+    sizes: Sequence[int],
+    marks: bytes | bytearray,
+    state: int,
+) -> None:
+    count, done = len(ids), 0
+    while done < count:
+        chunk = lane.chunks[-1] if lane.chunks else None
+        if chunk is not None and ids[done] <= chunk.ids[-1]:  # it comes back among older ones
+            lane.insert(ids[done], addresses[done], sizes[done], state, marks[done])
+            done += 1
+            continue
+        if chunk is None or len(chunk.ids) >= CHUNK:
+            chunk = lane.extend(ids[done])
+        upto = min(done + CHUNK - len(chunk.ids), count)
+        chunk.ids.extend(ids[done:upto])
+        chunk.addresses.extend(addresses[done:upto])
+        chunk.sizes.extend(sizes[done:upto])
+        chunk.states.extend(bytes((state,)) * (upto - done))
+        chunk.marks.extend(marks[done:upto])
+        chunk.live += upto - done
+        if not state:
+            chunk.available += upto - done
+        done = upto
 
 
-def _extend(run: Run, chunk: _Chunk, start: int, end: int) -> None:
-    run.lookup_ids.extend(chunk.ids[start:end])
-    run.addresses.extend(chunk.addresses[start:end])
-    run.sizes.extend(chunk.sizes[start:end])
-    run.spans.append((chunk, start, end))
+def no_positions() -> Positions:
+    return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray())
+
+
+def _extend(found: Positions, chunk: _Chunk, start: int, stop: int) -> None:
+    found.ids.extend(chunk.ids[start:stop])
+    found.addresses.extend(chunk.addresses[start:stop])
+    found.sizes.extend(chunk.sizes[start:stop])
+    found.states.extend(chunk.states[start:stop])
+    found.marks.extend(chunk.marks[start:stop])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msmq.manager.model import (
     UNLIMITED,
@@ -23,9 +22,8 @@ from msmq.manager.model import (
     RemoteReadState,
 )
 from msmq.manager.positions import PositionList, PositionState
-from msmq.manager.stored import NO_ATTRIBUTES, StoredMessage
+from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.wire.guid import NULL_GUID
-from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
     from msmq.manager.core import Timer
@@ -63,8 +61,8 @@ class Queue(DirectoryElement):
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
     positions: PositionList = field(default_factory=PositionList)
-    volatile: dict[int, StoredMessage | tuple[int, bytes]] = field(default_factory=dict)
-    """Express messages; of those that nobody has looked at, second of arrival and packet."""
+    volatile: dict[int, tuple[int, bytes, LocalAttributes]] = field(default_factory=dict)
+    """Express messages: second of arrival, packet, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
     aborts: dict[int, int] = field(default_factory=dict)
@@ -84,15 +82,6 @@ class Queue(DirectoryElement):
     @property
     def total_bytes(self) -> int:
         return self.positions.total_bytes
-
-    def express(self, lookup_id: int) -> StoredMessage:
-        """The express message at a place."""
-        kept = self.volatile[lookup_id]
-        if isinstance(kept, tuple):
-            arrival_time, packet = kept
-            kept = StoredMessage(UserMessage.route(packet), NO_ATTRIBUTES, lookup_id, arrival_time)
-            self.volatile[lookup_id] = kept
-        return kept
 
     @property
     def active(self) -> bool:
@@ -147,10 +136,6 @@ class MessagePosition(NamedTuple):
     def state(self) -> PositionState:
         entry = self.queue.positions.get(self.lookup_id)
         return PositionState.DELETED if entry is None else entry.state
-
-
-position_of: Final[Callable[[tuple[Queue, int]], MessagePosition]] = partial(tuple.__new__, MessagePosition)
-"""Makes a MessagePosition of the pair, at a third of the time."""
 
 
 class ReadResult(NamedTuple):

@@ -7,7 +7,7 @@ store in the same breath; the owner of this object commits the store (many event
 leave the process (no acknowledgment, no message to a reader, no answer) before the records made so far are durable.
 ``store.appended`` is the mark to wait for.
 
-The rooms inside: :class:`Core` is the state, :class:`Placing` puts messages into queues and takes them out,
+The rooms inside: :class:`Core` is the state, :class:`Mailbox` puts messages into queues and takes them out,
 :class:`Reading` reads and waits, :class:`Transactions` groups operations, :class:`Queues` opens and closes,
 :class:`Sending` judges and delivers, :class:`Credentials` verifies, decrypts, signs and encrypts,
 :class:`Acknowledging` tells senders, :class:`Administration` shows and changes
@@ -16,6 +16,7 @@ properties, :class:`DirectoryEvents` publishes, :class:`Naming` finds.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable
 
@@ -23,8 +24,6 @@ from msmq.errors import IllegalOperationError, MessageNotFoundError
 from msmq.manager import attributes
 from msmq.manager.acknowledging import Acknowledging
 from msmq.manager.administration import Administration
-from msmq.manager.bulk import Bulk
-from msmq.manager.bulk_reading import BulkReading
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Core, Environment, Subscriber
 from msmq.manager.credentials import Credentials
@@ -46,21 +45,22 @@ from msmq.manager.ledger import (
     RecordStore,
     RecoveredOperation,
 )
+from msmq.manager.mailbox import Mailbox, is_destination
 from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
 from msmq.manager.naming import Naming
-from msmq.manager.placing import Placing, is_destination
 from msmq.manager.positions import PositionState
 from msmq.manager.posting import Posting
 from msmq.manager.provisioning import KeyRing
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
-from msmq.manager.queues import Queues
+from msmq.manager.queues import DELETING, Queues
 from msmq.manager.reading import Reading
 from msmq.manager.records import queue_from_record
-from msmq.manager.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, packet_size
+from msmq.manager.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, marks_in, packet_size
 from msmq.manager.sending import Sending
 from msmq.manager.stored import LARGEST_ENVELOPE
 from msmq.manager.transactions import Transaction, TransactionalOperation, Transactions
-from msmq.manager.transit import Transit
+
+_DELETING = DELETING.rstrip("/")
 
 
 class QueueManager:
@@ -82,15 +82,14 @@ class QueueManager:
         self.directory = DirectoryEvents(core, directory, notify)
         self.naming = Naming(core, self.directory)
         self.naming.local_addresses.update(self.settings.local_addresses)
-        self.placing = Placing(core)
-        self.transit = Transit(core, self.placing)
-        self.transactions = Transactions(core, self.placing)
-        self.reading = Reading(core, self.placing, self.transactions)
+        self.mailbox = Mailbox(core)
+        self.transactions = Transactions(core, self.mailbox)
+        self.reading = Reading(core, self.mailbox, self.transactions)
         self.guard = Guard(core)
-        self.cleaning = Cleaning(core, self.placing, self.transactions)
+        self.cleaning = Cleaning(core, self.mailbox, self.transactions)
         self.queues = Queues(
             core,
-            self.placing,
+            self.mailbox,
             self.reading,
             self.naming,
             self.directory,
@@ -99,17 +98,17 @@ class QueueManager:
             computer_sid=self.settings.computer_sid,
         )
         self.administration = Administration(core, self.queues, self.directory, self.guard)
-        self.sending = Sending(core, self.placing, self.transactions, self.guard)
+        self.sending = Sending(core, self.mailbox, self.transactions, self.guard)
         self.credentials = Credentials(core, self.directory, self.settings.crypto)
         self.posting = Posting(core, self.sending, self.credentials)
-        self.bulk = Bulk(core, self.sending)
-        self.bulk_reading = BulkReading(core)
         self.acknowledging = Acknowledging(
             core, self.queues, self.sending, send_insecure_nacks=self.settings.send_insecure_nacks
         )
         self.subscribe(self.acknowledging)
         self.dispatch = Dispatch()
         self.keys = KeyRing()
+        self._unfinished: list[Queue] = []
+        """Queues that were deleted before the queue manager stopped, with messages left in them."""
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self.core.subscribe(subscriber)
@@ -171,17 +170,23 @@ class QueueManager:
         set_outgoing_states(core)
         self._restore_transactions(found)
         initialization.end()
+        for queue in self._unfinished:
+            core.chores.start(self.queues.finish_deleting(queue))
+        self._unfinished.clear()
 
     def _restore_queues(self, found: Recovered) -> None:
         core = self.core
         for key, record in found.values.items():
-            if not key.startswith("queue/"):
+            kind, _, number = key.partition("/")
+            if kind not in ("queue", _DELETING):
                 continue
-            queue = queue_from_record(int(key[6:]), record)
-            core.register(queue)
-            for member in (queue.journal, *queue.subqueue_collection.values()):
-                if member is not None:
-                    core.queues[member.number] = member
+            queue = queue_from_record(int(number), record)
+            if kind == "queue":
+                core.register(queue)
+            for member in queue.family:
+                core.queues[member.number] = member
+            if kind == _DELETING:
+                self._unfinished.append(queue)
         self.queues.restore_number(max(core.queues, default=0))
 
     def _restore_messages(self, found: Recovered) -> None:
@@ -195,7 +200,8 @@ class QueueManager:
                 places = zip(lane.ids, lane.addresses, strict=True)
                 core.orphans.update((lookup_id, (number, address)) for lookup_id, address in places)
             else:
-                core.total_bytes += queue.positions.load(lane.ids, lane.addresses, lane.sizes, lane.marks)
+                queue.positions.add(lane.ids, lane.addresses, lane.sizes, lane.marks)
+                core.total_bytes += sum(lane.sizes)
             core.skip_sequential_ids(lane.ids[-1])
         for number, lookup_id, expiry, flags in found.details():
             if number in core.queues:
@@ -213,7 +219,7 @@ class QueueManager:
         if flags & PEEKABLE_WHEN_LOCKED:
             queue.peekable_when_locked.add(lookup_id)
         if expiry != NEVER:
-            self.placing.watch_expiry(queue, lookup_id, expiry)
+            self.mailbox.watch_expiry(queue, lookup_id, expiry)
 
     def _restore_transactions(self, found: Recovered) -> None:
         """Prepared transactions hold what they held; those nobody was promised are undone."""
@@ -236,7 +242,8 @@ class QueueManager:
             kind = OperationType.ENQUEUE
             if queue is not None:
                 size = packet_size(operation.payload_size, head.flags)
-                queue.positions.add(head.lookup_id, operation.address, size)
+                marks = bytes((marks_in(head.flags),))
+                queue.positions.add((head.lookup_id,), (operation.address,), (size,), marks)
                 core.total_bytes += size
                 self._restore_details(queue, head.lookup_id, head.expiry, head.flags)
                 taken = operation.payload_size if is_destination(queue) else 0
@@ -248,15 +255,15 @@ class QueueManager:
         if queue is None:
             return None
         queue.positions.set_state(head.lookup_id, PositionState.LOCKED)
-        target = core.queues.get(head.queue) if kind is OperationType.MOVE else None
         return TransactionalOperation(
             kind,
             queue,
-            head.lookup_id,
-            operation.address,
-            operation.payload_size,
-            target,
-            message_bytes=taken,
+            array("Q", (head.lookup_id,)),
+            array("Q", (operation.address,)),
+            (operation.payload_size,),
+            core.queues.get(head.queue) if kind is OperationType.MOVE else None,
+            taken,
+            [head.lookup_id] if kind is OperationType.ENQUEUE else [],
         )
 
     # --- administration -----------------------------------------------------------------------------------------
@@ -313,8 +320,8 @@ class QueueManager:
         elif target.root is not queue.root:
             raise IllegalOperationError("Messages are moved between a queue and its subqueues.")
         elif transaction is not None:
-            self.transactions.record_move(transaction, queue, lookup_id, target)
-        elif not self.placing.relocate(queue, lookup_id, target):
+            self.transactions.move(transaction, queue, lookup_id, target)
+        elif not self.mailbox.move(queue, (lookup_id,), target):
             raise MessageNotFoundError("The disk has damaged this message; it was set aside.")
 
     # --- space --------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ everything else sent after the purge.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import islice
 from typing import Any, Final
 
 from msmq.errors import (
@@ -31,6 +31,7 @@ from msmq.errors import (
     UnsupportedAccessModeError,
     UnsupportedFormatnameOperationError,
 )
+from msmq.manager.chores import SLICE, Chore
 from msmq.manager.core import Core
 from msmq.manager.default_security import (
     Circumstances,
@@ -46,6 +47,7 @@ from msmq.manager.directory import (
     queue_object,
 )
 from msmq.manager.guard import Guard
+from msmq.manager.mailbox import Mailbox, finish_wait
 from msmq.manager.model import (
     ORDER_QUEUE_NUMBER,
     UNLIMITED,
@@ -56,11 +58,11 @@ from msmq.manager.model import (
 )
 from msmq.manager.naming import Naming
 from msmq.manager.outgoing_queues import OutgoingQueues, Purpose, is_http
-from msmq.manager.placing import Placing, finish_wait
-from msmq.manager.positions import PositionState
+from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
 from msmq.manager.reading import Reading
 from msmq.manager.records import queue_record
+from msmq.manager.recovered import NUMBER_MASK
 from msmq.security.access import Privilege, QueueManagerOperation, QueueOperation, Token
 from msmq.security.sid import Sid
 from msmq.wire.classes import MessageClass
@@ -85,6 +87,10 @@ from msmq.wire.names import (
 
 FIRST_QUEUE_NUMBER: Final = 16
 """Smaller numbers are the queue manager's own queues."""
+DELETING: Final = "deleting/"
+"""Beginning of the names of values that say which queues were deleted and still have messages to remove."""
+_QUEUE_BYTES: Final = 16_384
+"""What the attributes of a queue may take in the ledger, generously."""
 
 _ADMIN_ACCESS: Final = (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
 _RECEIVING: Final = (QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN)
@@ -115,7 +121,7 @@ class Queues:
     def __init__(
         self,
         core: Core,
-        placing: Placing,
+        mailbox: Mailbox,
         reading: Reading,
         naming: Naming,
         directory: DirectoryEvents,
@@ -126,7 +132,7 @@ class Queues:
     ) -> None:
         """``computer_sid`` asks the directory for the account of a computer (MS-MQDSSM 3.1.6.14)."""
         self.core = core
-        self.placing = placing
+        self.mailbox = mailbox
         self.reading = reading
         self.naming = naming
         self.directory = directory
@@ -299,9 +305,9 @@ class Queues:
 
     # --- delete and purge -----------------------------------------------------------------------------------
 
-    def delete(self, queue: Queue, caller: Token | None = None, *, skip_directory: bool = False) -> None:
-        """Delete Queue, with its journal and its subqueues and every message in them: one event. A disk too full to
-        write down so many deletions refuses it and nothing has changed; a purge goes on as far as it can."""
+    def delete(self, queue: Queue, caller: Token | None = None, *, skip_directory: bool = False) -> Chore:
+        """Delete Queue, with its journal and its subqueues and every message in them. From the first event on nobody
+        finds it any more, crash or not; very many messages go a slice at a time, also after a restart."""
         if queue.parent is not None:
             raise UnsupportedFormatnameOperationError(
                 "Subqueues and journals go with their queue and not alone."
@@ -309,27 +315,45 @@ class Queues:
         if queue.number < FIRST_QUEUE_NUMBER:
             raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
         self.guard.check_queue(caller, queue, QueueOperation.DELETE)
+        return self.core.chores.start(self._deleting(queue, caller, skip_directory))
+
+    def _deleting(self, queue: Queue, caller: Token | None, skip_directory: bool) -> Iterator[int]:
         family, core = queue.family, self.core
         count = sum(len(member.positions) for member in family)
-        with core.event(0, count + 1, freeing=True):
+        record = queue_record(queue)
+        with core.event(_QUEUE_BYTES, 2 + min(count, SLICE), freeing=True):
             if queue.queue_type is QueueType.PUBLIC and not skip_directory:
                 result = self.directory.delete(queue_object(queue), caller=caller)
                 if result is not DirectoryResult.SUCCESS:
                     raise directory_error(result, f"{queue.pathname} could not be removed from the directory")
-            # All of it is written before anything follows from it that wants room too: acknowledgments.
+            if count > SLICE:
+                core.ledger.put_value(f"{DELETING}{queue.number}", record)
             core.ledger.drop_value(f"queue/{queue.number}")
-            for entry in chain.from_iterable(member.positions for member in family):
-                if entry.address:
-                    core.ledger.delete_message(entry.lookup_id, MessageClass.NACK_Q_DELETED)
             self.reading.transactions.forget_queues(family)
-            for member in family:
-                for entry in list(member.positions):
-                    self.placing.discard(member, entry, MessageClass.NACK_Q_DELETED, recorded=True)
-                self.placing.expiries.forget(member)
             core.unregister(queue)
-            for member in family[1:]:
-                core.queues.pop(member.number, None)
+            while count <= SLICE and self._remove_some(family):
+                pass
             self._abandon(family)
+        yield min(count, SLICE) if count <= SLICE else 0
+        yield from self.finish_deleting(queue)
+
+    def _remove_some(self, family: list[Queue]) -> int:
+        """Remove a slice of the messages of queues that are no more; gives how many it was."""
+        for member in family:
+            ids = [entry.lookup_id for entry in islice(member.positions, SLICE)]
+            if ids:
+                return self.mailbox.remove(member, ids, MessageClass.NACK_Q_DELETED)
+        return 0
+
+    def finish_deleting(self, queue: Queue) -> Iterator[int]:
+        """Remove what is left in a queue that was deleted, a slice at a time."""
+        family, core = queue.family, self.core
+        while count := self._remove_some(family):
+            yield count
+        core.ledger.drop_value(f"{DELETING}{queue.number}")
+        for member in family:
+            core.queues.pop(member.number, None)
+            self.mailbox.expiries.forget(member)
 
     def delete_named(self, format_name: str, caller: Token | None = None) -> None:
         """Delete the queue of a public or private format name; other names only lead to a queue."""
@@ -354,23 +378,27 @@ class Queues:
         for reader in readers:
             finish_wait(reader, QueueNotAvailableError.code)
 
-    def purge(self, queue: Queue, caller: Token | None = None) -> None:
-        """Purge Queue: what can be read goes now, what somebody holds goes when it is let go."""
+    def purge(self, queue: Queue, caller: Token | None = None) -> Chore:
+        """Purge Queue: what can be read now goes, what somebody holds goes when it is let go, and what comes later
+        stays. Very many messages go a slice at a time."""
         self.guard.check_open(caller, queue, _RECEIVING[isinstance(queue, OutgoingQueue)])
-        with self.core.answers.held():
-            for entry in list(queue.positions):
-                if entry.state is PositionState.AVAILABLE:
-                    self.placing.discard(queue, entry, MessageClass.NACK_Q_PURGED)
-                else:
-                    queue.positions.set_state(entry.lookup_id, PositionState.PURGE_PENDING)
+        return self.core.chores.start(self._purging(queue))
 
-    def purge_opened(self, descriptor: OpenQueueDescriptor) -> None:
+    def _purging(self, queue: Queue) -> Iterator[int]:
+        queue.positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING)
+        last, behind = self.core.last_sequential_id, START
+        while (found := queue.positions.available(behind, SLICE).ids) and queue.number in self.core.queues:
+            behind = found[-1]
+            ids = [lookup_id for lookup_id in found if lookup_id & NUMBER_MASK <= last]
+            yield self.mailbox.remove(queue, ids, MessageClass.NACK_Q_PURGED)
+
+    def purge_opened(self, descriptor: OpenQueueDescriptor) -> Chore:
         """Purge the queue behind an open descriptor, if it was opened for taking messages out."""
         if descriptor.access_type not in _RECEIVING:
             raise AccessDeniedError("A queue is purged through a descriptor that may receive from it.")
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted.")
-        self.purge(descriptor.queue)
+        return self.purge(descriptor.queue)
 
     # --- open -----------------------------------------------------------------------------------------------
 
@@ -498,7 +526,7 @@ class Queues:
             parent.subqueue_collection[name] = queue  # a full disk: the next close tries again
         else:
             del self.core.queues[queue.number]
-            self.placing.expiries.forget(queue)
+            self.mailbox.expiries.forget(queue)
 
 
 def check_operation(name: FormatName, access: QueueAccessType) -> None:

@@ -9,7 +9,7 @@ two readers get the same message, and nobody waits beside one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from msmq.errors import (
@@ -26,9 +26,9 @@ from msmq.errors import (
 )
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, Get, Outcome
+from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait
 from msmq.manager.model import MessageSeekAction, QueueAccessType
-from msmq.manager.placing import MQ_OK, Placing, finish_wait
-from msmq.manager.positions import START, Entry, PositionState
+from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import (
     MessagePosition,
     OpenQueueDescriptor,
@@ -36,7 +36,6 @@ from msmq.manager.queue import (
     ReadDone,
     ReadResult,
     WaitingRead,
-    position_of,
 )
 from msmq.manager.seek import next_readable, previous_readable, seek_by_id
 from msmq.manager.stored import StoredMessage
@@ -73,9 +72,9 @@ class _Read(NamedTuple):
 class Reading:
     """The read events."""
 
-    def __init__(self, core: Core, placing: Placing, transactions: Transactions) -> None:
+    def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions) -> None:
         self.core = core
-        self.placing = placing
+        self.mailbox = mailbox
         self.transactions = transactions
 
     # --- cursors and handles --------------------------------------------------------------------------------
@@ -102,11 +101,9 @@ class Reading:
             for reader in list(descriptor.waiting):
                 finish_wait(reader, OperationCancelledError.code)
             descriptor.cursors.clear()
-            if descriptor.queue is not None:
-                for lookup_id in sorted(descriptor.begun):
-                    position = descriptor.queue.position(lookup_id)
-                    if position.state is not PositionState.DELETED:  # by damage
-                        self.dequeue_end(descriptor, position, delete_message=False)
+            queue = descriptor.queue
+            if queue is not None and descriptor.begun:
+                self._give_back(descriptor, queue, queue.positions.find(sorted(descriptor.begun)).ids)
 
     # --- receive --------------------------------------------------------------------------------------------
 
@@ -126,7 +123,7 @@ class Reading:
         read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read)
         self._start(read, Get.DEQUEUE)
 
-    def dequeue_many(
+    def take(
         self,
         descriptor: OpenQueueDescriptor,
         most: int,
@@ -134,36 +131,33 @@ class Reading:
         *,
         transaction: Transaction | None = None,
         two_phase_read: bool = False,
-    ) -> list[ReadResult]:
+    ) -> Found:
         """Dequeue Message for the first messages that are there, in one event: up to ``most``, and no more when they
-        have ``most_bytes``. None when there are none: this never waits. A refusal is the only result."""
+        have ``most_bytes``. This never waits, and finds nothing when there are none.
+
+        Raises:
+            MQError: the read is refused, or the store has no room for it; then nothing has happened.
+        """
         read = _Read(descriptor, _nobody, True, 0, None, None, real(transaction), two_phase_read)
         refusal = self._refusal(read)
         if refusal is not None:
-            return [ReadResult(refusal.code)]
+            raise refusal
         queue = descriptor.queue
         assert queue is not None
-        found: list[tuple[Entry, StoredMessage]] = []
-        while not found and (entries := _first_available(queue, most, most_bytes)):
-            try:
-                found = self.placing.fetch_all(queue, entries)  # what is damaged leaves the queue
-                self._take(read, queue, found)
-            except MQError as error:
-                return [ReadResult(error.code)]
-        return [ReadResult(MQ_OK, message, position_of((queue, entry.lookup_id))) for entry, message in found]
+        found = self.mailbox.look(queue, START, most, most_bytes)
+        if len(found):
+            self._take(read, queue, found)
+        return found
 
-    def _take(self, read: _Read, queue: Queue, found: list[tuple[Entry, StoredMessage]]) -> None:
+    def _take(self, read: _Read, queue: Queue, found: Found) -> None:
         """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
         if read.transaction is not None:
-            with self.core.event(0, len(found), freeing=True):
-                for _, message in found:
-                    self.transactions.record_dequeue(read.transaction, queue, message)
+            self.transactions.dequeue(read.transaction, queue, found.positions)
         elif read.two_phase_read:
-            for entry, _ in found:
-                queue.positions.set_state(entry.lookup_id, PositionState.LOCKED)
-                read.descriptor.begun.add(entry.lookup_id)
+            queue.positions.set_states(found.ids, PositionState.LOCKED)
+            read.descriptor.begun.update(found.ids)
         else:
-            self.placing.delete_all(queue, found, MessageClass.ACK_RECEIVE)
+            self.mailbox.remove(queue, found.ids, _ACK_RECEIVE, known=_Shown(found))
 
     def dequeue_begin(
         self,
@@ -193,24 +187,74 @@ class Reading:
         can end it, and only once. Who still has the ``message`` saves reading it again."""
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
-        queue, lookup_id = position
-        state = position.state
-        held = state in (PositionState.LOCKED, PositionState.PURGE_PENDING)
+        _, lookup_id = position
+        held = position.state in (PositionState.LOCKED, PositionState.PURGE_PENDING)
         if not held or not (transactional or lookup_id in descriptor.begun):
             raise TransactionSequenceError("This read was not begun here, or has ended already.")
         if transactional:
             return
-        descriptor.begun.remove(lookup_id)
-        try:
-            if state is PositionState.PURGE_PENDING:
-                self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
-            elif delete_message:
-                self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE, message)
-            else:
-                self.placing.give_back(queue, lookup_id)
-        except MQError:
-            descriptor.begun.add(lookup_id)  # nothing has happened
-            raise
+        known = {} if message is None else {lookup_id: message}
+        end = self.keep if delete_message else self.give_back
+        end(descriptor, (lookup_id,), known)
+
+    def keep(
+        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+    ) -> int:
+        """Dequeue Message End for messages that the reader keeps, in one event; gives how many there were. Those that a
+        purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
+        reader still has, the ``known`` ones, need not be read again."""
+        queue = self._queue_of(descriptor)
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
+            self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
+            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            descriptor.begun.difference_update(ids, purged)
+        return len(ids) + len(purged)
+
+    def give_back(
+        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+    ) -> int:
+        """Dequeue Message End for messages that the reader does not keep, as :meth:`keep` for the others."""
+        return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
+
+    def _give_back(
+        self,
+        descriptor: OpenQueueDescriptor,
+        queue: Queue,
+        lookup_ids: Sequence[int],
+        known: Known | None = None,
+    ) -> int:
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self.core.answers.held():
+            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            descriptor.begun.difference_update(purged)
+            if ids:
+                self.mailbox.give_back(queue, ids)
+                descriptor.begun.difference_update(ids)
+        return len(ids) + len(purged)
+
+    @staticmethod
+    def _queue_of(descriptor: OpenQueueDescriptor) -> Queue:
+        if descriptor.queue is None:
+            raise QueueNotAvailableError(
+                "The queue was deleted or closed while the messages were being read."
+            )
+        return descriptor.queue
+
+    @staticmethod
+    def _begun(
+        descriptor: OpenQueueDescriptor, queue: Queue, lookup_ids: Sequence[int]
+    ) -> tuple[Sequence[int], list[int]]:
+        """Which of some messages this descriptor still holds, those first that a purge does not want."""
+        named = dict.fromkeys(lookup_ids) if len(lookup_ids) > 1 else lookup_ids
+        positions = queue.positions.find([one for one in named if one in descriptor.begun])
+        if PositionState.PURGE_PENDING not in positions.states:
+            return positions.ids, []
+        pairs = list(zip(positions.ids, positions.states, strict=True))
+        return (
+            [one for one, state in pairs if state != PositionState.PURGE_PENDING],
+            [one for one, state in pairs if state == PositionState.PURGE_PENDING],
+        )
 
     def join_transaction(
         self, descriptor: OpenQueueDescriptor, position: MessagePosition, transaction: Transaction
@@ -218,35 +262,13 @@ class Reading:
         """Another end of a read in two phases: the message becomes one that a transaction has received, and is kept or
         given back with it. A purge meanwhile still has the last word."""
         queue, lookup_id = position
-        entry = queue.positions.get(lookup_id)
-        if entry is None or lookup_id not in descriptor.begun:
+        positions = queue.positions.find((lookup_id,))
+        if not positions.ids or lookup_id not in descriptor.begun:
             raise TransactionSequenceError("This read was not begun here, or has ended already.")
-        state = entry.state
-        message = self.core.load(queue, entry)
-        self.transactions.record_dequeue(transaction, queue, message)
-        if state is PositionState.PURGE_PENDING:
-            queue.positions.set_state(lookup_id, state)
+        self.transactions.dequeue(transaction, queue, positions)
+        if positions.states[0] == PositionState.PURGE_PENDING:
+            queue.positions.set_state(lookup_id, PositionState.PURGE_PENDING)
         descriptor.begun.remove(lookup_id)
-
-    def end_all(self, descriptor: OpenQueueDescriptor, messages: Iterable[StoredMessage]) -> int:
-        """Dequeue Message End for many messages that the reader keeps, in one event; gives how many there were. Those
-        that a purge was to take meanwhile go for that reason, and those that were not begun here stay."""
-        queue = descriptor.queue
-        if queue is None:
-            raise QueueNotAvailableError(
-                "The queue was deleted or closed while the messages were being read."
-            )
-        found: list[tuple[Entry, StoredMessage]] = []
-        purged: list[tuple[Entry, StoredMessage]] = []
-        for message in messages:
-            entry = queue.positions.get(message.lookup_id)
-            if entry is not None and entry.lookup_id in descriptor.begun:
-                (purged if entry.state is PositionState.PURGE_PENDING else found).append((entry, message))
-        with self.core.event(0, 2 * (len(found) + len(purged)), freeing=True):
-            descriptor.begun.difference_update(entry.lookup_id for entry, _ in found + purged)
-            self.placing.delete_all(queue, found, MessageClass.ACK_RECEIVE)
-            self.placing.delete_all(queue, purged, MessageClass.NACK_Q_PURGED)
-        return len(found) + len(purged)
 
     def read_by_lookup_id(
         self,
@@ -358,24 +380,17 @@ class Reading:
         """Let a reader have a message: shown, locked, or gone from the queue. If the store refuses, nothing
         has happened and the reader is told; None when the disk has damaged the message, which is gone now."""
         queue, lookup_id = position
-        entry = queue.positions.get(lookup_id)
-        assert entry is not None
+        positions = queue.positions.find((lookup_id,))
         try:
-            if entry.state is _AVAILABLE:
-                message = self.placing.fetch(queue, entry)
-                if message is None:
+            if positions.states[0] == _AVAILABLE:
+                found = self.mailbox.read(queue, positions)
+                if not len(found):
                     return None
+                message = found.message(0)
+                if read.destructive:
+                    self._take(read, queue, found)
             else:
-                message = self.core.load(queue, entry)  # somebody holds it, and it is theirs to lose
-            if not read.destructive:
-                pass
-            elif read.transaction is not None:
-                self.transactions.record_dequeue(read.transaction, queue, message)
-            elif read.two_phase_read:
-                queue.positions.set_state(lookup_id, PositionState.LOCKED)
-                read.descriptor.begun.add(lookup_id)
-            else:
-                self.placing.delete(queue, lookup_id, _ACK_RECEIVE, message, entry=entry)
+                message = self.mailbox.load(queue, lookup_id)  # somebody holds it, and it is theirs to lose
         except MQError as error:
             return ReadResult(error.code)
         return ReadResult(MQ_OK, message, position)
@@ -415,6 +430,16 @@ class Reading:
         if read.timeout_s != INFINITE:
             reader.timer = self.core.timers.start(deadline, lambda: finish_wait(reader, IoTimeoutError.code))
 
+    def wait(
+        self, descriptor: OpenQueueDescriptor, tag: int, ready: Callable[[int, MessagePosition | None], None]
+    ) -> None:
+        """Wait For New Message for a reader that takes by itself what is there then: ``ready`` is called within the event
+        that makes a message available, or with the status that ends the wait."""
+        queue = self._queue_of(descriptor)
+        reader = WaitingRead(descriptor, True, tag, None, ready)
+        queue.waiting.append(reader)
+        descriptor.waiting.append(reader)
+
     def cancel(
         self, descriptor: OpenQueueDescriptor, tag: int, status: int = OperationCancelledError.code
     ) -> int:
@@ -440,22 +465,6 @@ def _look(read: _Read, event: Get, queue: Queue) -> CursorAnswer:
     return cursor.get(event, queue, no_wait=read.timeout_s <= 0)
 
 
-def _first_available(queue: Queue, most: int, most_bytes: int) -> list[Entry]:
-    """Places from the front whose messages have about so many bytes together; one in any case."""
-    entries = queue.positions.available_run(START, most)
-    size = 0
-    for count, entry in enumerate(entries, 1):
-        size += entry.size
-        if size >= most_bytes:
-            return entries[:count]
-    return entries
-
-
-def may_receive(descriptor: OpenQueueDescriptor) -> bool:
-    """Whether a queue was opened for taking messages out of it."""
-    return descriptor.access_type in _RECEIVING
-
-
 def real(transaction: Transaction | None) -> Transaction | None:
     """A transaction without identifier is none (3.1.7.1.11-c)."""
     return transaction if transaction is not None and any(transaction.identifier) else None
@@ -463,3 +472,28 @@ def real(transaction: Transaction | None) -> Transaction | None:
 
 def _nobody(_: ReadResult) -> None:
     """For reads whose result is returned."""
+
+
+class _Shown(Mapping[int, StoredMessage]):
+    """Messages that were just found, as those who have to hear of them want them; most are never asked for."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._index: dict[int, int] | None = None
+
+    def _places(self) -> dict[int, int]:
+        if self._index is None:
+            self._index = {lookup_id: index for index, lookup_id in enumerate(self._found.ids)}
+        return self._index
+
+    def __getitem__(self, lookup_id: int) -> StoredMessage:
+        return self._found.message(self._places()[lookup_id])
+
+    def __contains__(self, lookup_id: object) -> bool:
+        return lookup_id in self._places()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places())
+
+    def __len__(self) -> int:
+        return len(self._found)

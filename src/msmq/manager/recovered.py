@@ -22,6 +22,7 @@ from operator import add, ge, lt, ne
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
+from msmq.manager.positions import PositionMark
 from msmq.manager.stored import ENVELOPE_SIZE
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
 """Where the flags of a MESSAGE have the marks of its position."""
-MARKS_MASK: Final = 15
+MARKS_MASK: Final = 31
 LOCAL_SIZE_SHIFT: Final = 8
 
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
@@ -198,10 +199,10 @@ class Lane:
         if _uniform(flags):
             front = packet_size(0, flags[0])
             self.sizes.extend(map(add, sizes, repeat(front)))
-            self.marks.extend(bytes([flags[0] >> MARKS_SHIFT & MARKS_MASK]) * len(flags))
+            self.marks.extend(bytes([marks_in(flags[0])]) * len(flags))
         else:
             self.sizes.extend(map(packet_size, sizes, flags))
-            self.marks.extend(flag >> MARKS_SHIFT & MARKS_MASK for flag in flags)
+            self.marks.extend(map(marks_in, flags))
 
     def put_in_order(self) -> None:
         """Usually they are. Cleaning writes old messages again, behind younger ones."""
@@ -364,6 +365,12 @@ def _ascending(column: array[int]) -> bool:
 def packet_size(payload_size: int, flags: int) -> int:
     """The size of a packet whose record has such a payload and such flags; recovery looks at no payload."""
     return payload_size - ENVELOPE_SIZE - (flags >> LOCAL_SIZE_SHIFT)
+
+
+def marks_in(flags: int) -> int:
+    """The marks of a message by the flags of its record. Older programs did not write that it has local attributes."""
+    marks = flags >> MARKS_SHIFT & MARKS_MASK
+    return marks | PositionMark.HAS_LOCAL if flags >> LOCAL_SIZE_SHIFT else marks
 
 
 def digest_of(key: str) -> bytes:

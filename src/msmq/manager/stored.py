@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from msmq.manager.positions import Entry
     from msmq.manager.queue import Queue
 
-_PREFIX: Final = struct.Struct("<II")  # length of the local attributes, arrival time
+_PREFIX: Final = struct.Struct("<II")
 ENVELOPE_SIZE: Final = _PREFIX.size
-"""Bytes in front of the packet of a message without local attributes."""
+"""Bytes in front of the packet of a message without local attributes: how long those are, and the arrival time."""
 LARGEST_ENVELOPE: Final = 4096
 """More than local attributes ever take: each is a name of a queue or a number."""
 
@@ -75,7 +74,6 @@ class _NoAttributes(LocalAttributes):
 
 
 NO_ATTRIBUTES: Final[LocalAttributes] = _NoAttributes()
-_pack_prefix: Final = _PREFIX.pack
 
 
 @dataclass(eq=False, slots=True)
@@ -88,8 +86,6 @@ class StoredMessage:
     arrival_time: int = 0
     transaction: bytes | None = None
     """Identifier of the local transaction that enqueued it and has not ended yet."""
-    owes_nothing: bool = False
-    """No acknowledgment can be due for it; False says only that this is not known without reading it."""
 
     @property
     def size(self) -> int:
@@ -115,37 +111,11 @@ class StoredMessage:
         return None if limit_s == INFINITE else user.sent_time + limit_s
 
 
-class UnreadMessage(StoredMessage):
-    """A message that leaves its queue and that nobody may want to look at: it is read when somebody does."""
-
-    __slots__ = ("_message", "_read")
-
-    def __init__(self, lookup_id: int, read: Callable[[], StoredMessage]) -> None:
-        self.lookup_id = lookup_id
-        self.owes_nothing = True
-        self._read = read
-        self._message: StoredMessage | None = None
-
-    def __getattribute__(self, name: str) -> Any:
-        if name not in ("packet", "local", "arrival_time", "transaction"):
-            return super().__getattribute__(name)
-        if self._message is None:
-            self._message = self._read()
-        return getattr(self._message, name)
-
-
-def envelope(message: StoredMessage) -> bytes:
-    """What stands in front of the packet in a record: eight bytes, and local attributes when there are any."""
-    local = message.local
+def local_bytes(local: LocalAttributes) -> bytes:
+    """Local attributes as they stand in front of a packet in its record; nothing when there are none."""
     if local is NO_ATTRIBUTES or not local.has_any:
-        return _pack_prefix(0, message.arrival_time)
-    text = json.dumps({name: value for name, value in asdict(local).items() if value}).encode()
-    return _PREFIX.pack(len(text), message.arrival_time) + text
-
-
-def envelope_at(arrival_time: int) -> bytes:
-    """That of all messages without local attributes that arrive in one second."""
-    return _pack_prefix(0, arrival_time)
+        return b""
+    return json.dumps({name: value for name, value in asdict(local).items() if value}).encode()
 
 
 def arrival_time_of(payload: bytes) -> int:
@@ -153,19 +123,12 @@ def arrival_time_of(payload: bytes) -> int:
     return int.from_bytes(payload[4:8], "little")
 
 
-def record_size(message: StoredMessage) -> int:
-    """Bytes of the payload that keeps a message."""
-    local = message.local
-    front = ENVELOPE_SIZE if local is NO_ATTRIBUTES or not local.has_any else len(envelope(message))
-    return front + len(message.packet.data)
-
-
-def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
-    """The message of a record this program wrote; the store has checked its checksum."""
+def unpacked(payload: bytes) -> tuple[int, bytes, LocalAttributes]:
+    """Arrival time, packet and local attributes in the payload of a record; the store has checked its checksum."""
     length, arrival_time = _PREFIX.unpack_from(payload)
-    start = _PREFIX.size + length
-    local = LocalAttributes(**json.loads(payload[_PREFIX.size : start])) if length else NO_ATTRIBUTES
-    return StoredMessage(UserMessage.route(payload[start:]), local, lookup_id, arrival_time)
+    start = ENVELOPE_SIZE + length
+    local = LocalAttributes(**json.loads(payload[ENVELOPE_SIZE:start])) if length else NO_ATTRIBUTES
+    return arrival_time, payload[start:], local
 
 
 def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:

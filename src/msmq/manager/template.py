@@ -2,14 +2,14 @@
 
 Whoever sends many messages to a queue says the same about nearly all of them. Everything in front of
 MessagePropertiesHeader follows from what is the same. A :class:`Template` keeps it, and each message brings its own
-number, time, transaction and properties. :func:`kind_of` says which messages are alike in that sense.
+number, time, transaction and properties. :func:`kind_of` says which messages share a template.
 """
 
 from __future__ import annotations
 
 import struct
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 from msmq.errors import (
     IllegalPropertySizeError,
@@ -19,15 +19,17 @@ from msmq.errors import (
 )
 from msmq.manager.message import MAX_LABEL_CHARACTERS, AuthenticationLevel, Message
 from msmq.manager.serialize import serialize
-from msmq.manager.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
+from msmq.manager.stored import LocalAttributes
 from msmq.wire.classes import is_application_class
 from msmq.wire.declare import bytes_of
-from msmq.wire.headers import MAX_PACKET_SIZE
+from msmq.wire.headers import MAX_PACKET_SIZE, MessagePropertiesHeader
+from msmq.wire.layout import BASE, USER, properties_struct
 from msmq.wire.message import UserMessage
 
-_PROPERTIES: Final = struct.Struct("<BBH20s8I")  # MessagePropertiesHeader (MS-MQMQ 2.2.19.3)
-_PACKET_SIZE_OFFSET: Final = 8
-_SENT_TIME_OFFSET: Final = 52
+_pack_properties: Final = properties_struct.pack
+_PACKET_SIZE: Final = BASE["packet_size"]
+_SENT_TIME: Final = USER["sent_time"]
+assert USER["message_id"] == _SENT_TIME + 4  # both are filled in together
 _U32: Final = struct.Struct("<I")
 _TWO_U32: Final = struct.Struct("<II")
 _CORRELATION_SIZE: Final = 20
@@ -60,10 +62,32 @@ kind_of: Final = attrgetter(*(name for name in Message.__dataclass_fields__ if n
 """What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
 
 
+class Kind(NamedTuple):
+    """What the queue manager has to know of a message without looking into its packet again."""
+
+    user_flags: int
+    base_flags: int
+    time_to_be_received_s: int
+    time_to_reach_queue_s: int
+    local: LocalAttributes | None
+    """None for the many that have none."""
+
+    @classmethod
+    def of(cls, packet: UserMessage, local: LocalAttributes) -> Kind:
+        base, user = packet.base, packet.user
+        return cls(
+            user.flags,
+            base.flags,
+            user.time_to_be_received_s,
+            base.time_to_reach_queue_s,
+            local if local.has_any else None,
+        )
+
+
 class Template:
     """The beginning of packets that differ in number, time, transaction and properties only."""
 
-    __slots__ = ("_algorithms", "_head", "_transaction", "_transaction_offset", "local", "sample")
+    __slots__ = ("_algorithms", "_head", "_transaction", "_transaction_offset", "kind")
 
     def __init__(self, complete: Message, local: LocalAttributes) -> None:
         """``complete`` is a message to the last attribute, one that :func:`suits`."""
@@ -73,30 +97,7 @@ class Template:
         self._transaction_offset = packet.user_end if packet.transaction is not None else 0
         flags = 0 if packet.transaction is None else packet.transaction.flags
         self._transaction = flags & ~_TRANSACTION_BITS
-        self.local = local if local.has_any else NO_ATTRIBUTES
-        self.sample = StoredMessage(packet, self.local)
-        """The message it was made of."""
-
-    def fill(
-        self,
-        ordinal: int,
-        sent_time: int,
-        body: bytes,
-        body_type: int,
-        label: str,
-        extension: bytes,
-        application_tag: int,
-        correlation: bytes,
-        message_class: int,
-        acknowledgements: int,
-        transaction: int = 0,
-    ) -> StoredMessage:
-        """The message in its packet, as :meth:`packet` makes it."""
-        data = self.packet(
-            ordinal, sent_time, body, body_type, label, extension, application_tag, correlation, message_class,
-            acknowledgements, transaction,
-        )  # fmt: skip
-        return StoredMessage(UserMessage.route(data), self.local)
+        self.kind = Kind.of(packet, local)
 
     def packet(
         self,
@@ -124,20 +125,20 @@ class Template:
             raise IllegalPropertyValueError(f"The class {message_class:#06x} uses bits outside 0xe1ff.")
         if len(correlation) != _CORRELATION_SIZE:
             raise IllegalPropertySizeError("correlation_identifier is 20 bytes long.")
-        size = len(self._head) + _PROPERTIES.size + len(text) + len(extension) + len(body)
+        size = len(self._head) + MessagePropertiesHeader.SIZE + len(text) + len(extension) + len(body)
         padding = -size % 4
         if size + padding > MAX_PACKET_SIZE:
             raise InsufficientResourcesError(
                 f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
             )
         head = bytearray(self._head)
-        _U32.pack_into(head, _PACKET_SIZE_OFFSET, size + padding)
-        _TWO_U32.pack_into(head, _SENT_TIME_OFFSET, sent_time, ordinal)
+        _U32.pack_into(head, _PACKET_SIZE, size + padding)
+        _TWO_U32.pack_into(head, _SENT_TIME, sent_time, ordinal)
         if self._transaction_offset:
             flags = self._transaction | transaction << _TRANSACTION_SHIFT
             _U32.pack_into(head, self._transaction_offset, flags)
         try:
-            properties = _PROPERTIES.pack(
+            properties = _pack_properties(
                 acknowledgements, len(text) // 2, message_class, correlation, body_type,
                 application_tag, len(body), len(body), *self._algorithms, len(extension),
             )  # fmt: skip

@@ -13,39 +13,48 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
-from msmq.errors import MessageStorageFailedError, TransactionSequenceError
+from msmq.errors import TransactionSequenceError
+from msmq.manager.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, Batch
 from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
+from msmq.manager.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination
 from msmq.manager.model import OperationType
-from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait, is_destination
-from msmq.manager.positions import PositionMark, PositionState
+from msmq.manager.positions import PositionMark, Positions, PositionState
 from msmq.manager.queue import Queue, WaitingRead
 from msmq.manager.recovered import NUMBER_MASK
-from msmq.manager.stored import ENVELOPE_SIZE, StoredMessage, record_size
+from msmq.manager.stored import ENVELOPE_SIZE, LARGEST_ENVELOPE, StoredMessage
 from msmq.wire.classes import MessageClass
 
 _LARGEST_NUMBER: Final = (1 << 20) - 1
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class TransactionalOperation:
-    """One operation of a transaction; ``address`` is where the ledger keeps it."""
+    """What a transaction does to messages of one queue in one go, in columns: it sends them, takes them or moves them
+    elsewhere."""
 
     operation_type: OperationType
     queue: Queue
-    lookup_id: int
-    address: int
-    payload_size: int = 0
+    ids: array[int]
+    addresses: array[int]
+    """Where the ledger keeps the operation on each; that of a message that is sent is the message."""
+    payload_sizes: Sequence[int]
+    """Of these records."""
     target_queue: Queue | None = None
-    dequeue_reason: int = MessageClass.ACK_RECEIVE
-    message_bytes: int = 0
-    """What a copy of the message that is taken would take."""
-    tells: bool = True
-    """Whether the message that is sent names an administration queue or wants a copy, as far as is known."""
+    copied_bytes: int = 0
+    """What copies for journals may take when the transaction is committed."""
+    asking: list[int] = field(default_factory=list)
+    """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
+
+    def drop(self, index: int) -> None:
+        """Leave out one of the messages."""
+        self.asking = [lookup_id for lookup_id in self.asking if lookup_id != self.ids[index]]
+        self.payload_sizes = [*self.payload_sizes[:index], *self.payload_sizes[index + 1 :]]
+        del self.ids[index], self.addresses[index]
 
 
 @dataclass(eq=False, slots=True)
@@ -66,9 +75,9 @@ class Transaction:
 class Transactions:
     """TransactionCollection and the events that end its members."""
 
-    def __init__(self, core: Core, placing: Placing) -> None:
+    def __init__(self, core: Core, mailbox: Mailbox) -> None:
         self.core = core
-        self.placing = placing
+        self.mailbox = mailbox
         self.collection: dict[bytes, Transaction] = {}
         self.journal: Callable[[StoredMessage], None] = lambda message: None
         """Keeps a copy of a message that was sent (positive source journaling)."""
@@ -77,10 +86,17 @@ class Transactions:
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
         """Create Transaction. Without an identifier a fresh one is made: it is an internal transaction."""
         identifier = identifier or self.core.environment.random_bytes(16)
-        self._number = self._number % _LARGEST_NUMBER + 1
-        transaction = Transaction(identifier, single_phase, self._number)
+        transaction = Transaction(identifier, single_phase, self.number_of(None))
         self.collection[identifier] = transaction
         return transaction
+
+    def number_of(self, transaction: Transaction | None) -> int:
+        """What the messages of a transaction carry on the wire; None is one that is over as soon as it has begun, and
+        needs no record of its own."""
+        if transaction is not None:
+            return transaction.number
+        self._number = self._number % _LARGEST_NUMBER + 1
+        return self._number
 
     def find(self, identifier: bytes) -> Transaction:
         transaction = self.collection.get(identifier)
@@ -109,30 +125,30 @@ class Transactions:
         the messages that go, so even a full disk lets what was received go.
         """
         transaction = self.find(identifier)
-        copies = sum(map(self._journal_bytes, transaction.operations))
+        copies = sum(map(self._copied_bytes, transaction.operations))
         with self._ending(transaction, copies):
             sent = [
-                member for member in transaction.operations if member.operation_type is OperationType.ENQUEUE
+                (lookup_id & NUMBER_MASK, lookup_id, member.queue)
+                for member in transaction.operations
+                if member.operation_type is OperationType.ENQUEUE
+                for lookup_id in (min(member.ids, key=_number), max(member.ids, key=_number))
             ]
-            first = min(sent, key=_order, default=None)
-            last = max(sent, key=_order, default=None)
-            self._end(
-                transaction,
-                TransactionOutcome.COMMITTED,
-                first.lookup_id if first else 0,
-                last.lookup_id if last else 0,
-            )
-            if first is not None and last is not None:
-                first.queue.positions.mark(first.lookup_id, PositionMark.FIRST)
-                last.queue.positions.mark(last.lookup_id, PositionMark.LAST)
+            # Operations found again after a restart need not be in order.
+            first = min(sent, key=itemgetter(0), default=(0, 0, None))
+            last = max(sent, key=itemgetter(0), default=(0, 0, None))
+            self._end(transaction, TransactionOutcome.COMMITTED, first[1], last[1])
+            for (_, lookup_id, queue), mark in ((first, PositionMark.FIRST), (last, PositionMark.LAST)):
+                if queue is not None:
+                    queue.positions.mark(lookup_id, mark)
             self._end_waiting(transaction)
-            self._carry_out(transaction.operations)
+            for operation in transaction.operations:
+                self._commit(operation)
 
     def _ending(self, transaction: Transaction, size: int = 0) -> Event:
-        """The event that ends a transaction: a record for the outcome, a range of numbers, and for each operation what
+        """The event that ends a transaction: a record for the outcome, a range of numbers, and for each message what
         follows from it and from whoever waits for it."""
-        records = 2 + 2 * len(transaction.operations)
-        return self.core.event(size + NUMBERS_BYTES, records, freeing=True)
+        messages = sum(len(member.ids) for member in transaction.operations)
+        return self.core.event(size + NUMBERS_BYTES, 2 + 2 * messages, freeing=True)
 
     def _end(
         self, transaction: Transaction, outcome: TransactionOutcome, first: int = 0, last: int = 0
@@ -151,61 +167,42 @@ class Transactions:
             finish_wait(reader, TransactionSequenceError.code)
 
     @staticmethod
-    def _journal_bytes(operation: TransactionalOperation) -> int:
-        copied = operation.operation_type is OperationType.ENQUEUE or operation.queue.journaling
-        return operation.message_bytes if copied else 0
-
-    def _carry_out(self, operations: list[TransactionalOperation]) -> None:
-        """Make operations true in their order; neighbours that nobody has to hear of together."""
-        for queue, members in groupby(operations, self._quiet_queue):
-            if queue is None:
-                for operation in members:
-                    self._commit(operation)
-            else:
-                ids = array("Q", (member.lookup_id for member in members))
-                queue.positions.set_states(ids, PositionState.AVAILABLE)
-
-    def _quiet_queue(self, operation: TransactionalOperation) -> Queue | None:
-        """The queue that a message is sent to, if nothing comes of that but that it stands there."""
-        queue = operation.queue
-        if (
-            operation.operation_type is not OperationType.ENQUEUE
-            or operation.tells
-            or queue.waiting
-            or queue.overdue
-            or self.core.told_of(queue)
-        ):
-            return None
-        return queue
+    def _copied_bytes(operation: TransactionalOperation) -> int:
+        """Bytes of journal copies, and of dead letters of messages whose time is over already."""
+        size, queue = operation.copied_bytes, operation.queue
+        if operation.operation_type is OperationType.ENQUEUE:
+            if queue.overdue and not queue.overdue.isdisjoint(operation.ids):
+                size += sum(queue.positions.find(operation.ids).sizes) + LARGEST_ENVELOPE * len(operation.ids)
+            return size
+        return size if queue.journaling else 0
 
     def _commit(self, operation: TransactionalOperation) -> None:
-        queue, lookup_id = operation.queue, operation.lookup_id
+        queue, ids = operation.queue, operation.ids
         if operation.operation_type is OperationType.ENQUEUE:
-            message = self._arriving(operation)
-            self.placing.make_available(queue, lookup_id)
-            if message is not None:
+            messages = self._asking(operation)
+            self.mailbox.release(queue, ids)
+            if messages:
                 for tell in self.core.told_arrived:
-                    tell(queue, message, MessageClass.ACK_REACH_QUEUE)
-                if message.packet.user.positive_journaling:
-                    self.journal(message)
+                    tell(queue, messages, MessageClass.ACK_REACH_QUEUE)
+                for message in messages:
+                    if message.packet.user.positive_journaling:
+                        self.journal(message)
             return
-        self.core.ledger.store.release(operation.address, operation.payload_size)
+        self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
-            self.placing.delete(queue, lookup_id, operation.dequeue_reason, recorded=True)
+            self.mailbox.remove(queue, ids, MessageClass.ACK_RECEIVE, recorded=True)
         else:
             assert operation.target_queue is not None
-            self.placing.relocate(queue, lookup_id, operation.target_queue, recorded=True)
+            self.mailbox.move(queue, ids, operation.target_queue, recorded=True)
 
-    def _arriving(self, operation: TransactionalOperation) -> StoredMessage | None:
-        """The message that reaches its destination with the commit, if its sender may want to hear of that."""
+    def _asking(self, operation: TransactionalOperation) -> list[StoredMessage]:
+        """The messages that reach their destination with the commit and whose senders want to hear of that. One that is
+        damaged is left out; whoever reads it is told."""
         queue = operation.queue
-        entry = queue.positions.get(operation.lookup_id)
-        if entry is None or not operation.tells or not is_destination(queue):
-            return None
-        try:
-            return self.core.load(queue, entry)
-        except MessageStorageFailedError:
-            return None  # whoever reads it is told
+        asking: Sequence[int] = operation.ids if self.core.tells_each else operation.asking
+        if not asking or not is_destination(queue):
+            return []
+        return list(self.mailbox.read(queue, queue.positions.find(asking), ours=False).messages)
 
     def is_target(self, queue: Queue) -> bool:
         """Whether an open transaction moves a message there."""
@@ -222,85 +219,92 @@ class Transactions:
                 self._abort(operation)
 
     def _abort(self, operation: TransactionalOperation) -> None:
-        queue, lookup_id = operation.queue, operation.lookup_id
-        self.core.ledger.store.release(operation.address, operation.payload_size)
+        queue, ids = operation.queue, operation.ids
         if operation.operation_type is OperationType.ENQUEUE:
-            self.placing.take_out(queue, lookup_id)
-        elif queue.position(lookup_id).state is PositionState.PURGE_PENDING:
-            self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
-        else:
-            self.placing.give_back(queue, lookup_id)
+            self.mailbox.forget(queue, ids)  # its record is the message's
+            return
+        self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
+        positions = queue.positions.find(ids)
+        purged = [
+            lookup_id
+            for lookup_id, state in zip(positions.ids, positions.states, strict=True)
+            if state == PositionState.PURGE_PENDING
+        ]
+        self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED)
+        self.mailbox.give_back(queue, queue.positions.find(ids).ids)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
         """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
         for transaction in self.collection.values():
             for operation in [member for member in transaction.operations if member.queue in queues]:
                 transaction.operations.remove(operation)
-                if (
-                    operation.operation_type is not OperationType.ENQUEUE
-                ):  # that one's record is the message's
-                    self.core.ledger.store.release(operation.address, operation.payload_size)
+                if operation.operation_type is not OperationType.ENQUEUE:
+                    self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
 
     def forget_message(self, queue: Queue, lookup_id: int) -> None:
         """The disk has damaged a message: the operation on it has nothing left to do."""
         for transaction in self.collection.values():
             for operation in list(transaction.operations):
-                if operation.lookup_id == lookup_id and operation.queue is queue:
+                if operation.queue is not queue or lookup_id not in operation.ids:
+                    continue
+                index = operation.ids.index(lookup_id)
+                if operation.operation_type is not OperationType.ENQUEUE:
+                    store = self.core.ledger.store
+                    store.release(operation.addresses[index], operation.payload_sizes[index])
+                operation.drop(index)
+                if not operation.ids:
                     transaction.operations.remove(operation)
-                    if operation.operation_type is not OperationType.ENQUEUE:
-                        self.core.ledger.store.release(operation.address, operation.payload_size)
 
     # --- operations ---------------------------------------------------------------------------------------------
 
-    def record_enqueue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:
-        """A message was inserted, locked; its own record is the operation's."""
-        entry = queue.positions.get(message.lookup_id)
-        assert entry is not None
+    def enqueue(self, transaction: Transaction, queue: Queue, batch: Batch) -> Sequence[int]:
+        """Put messages into a queue, locked until the transaction ends; their own records are the operation's."""
+        ids = self.mailbox.put(queue, batch, transaction.identifier)
+        positions = queue.positions.find(ids)
+        local = any(map(PositionMark.HAS_LOCAL.__and__, positions.marks))
+        sizes = [ENVELOPE_SIZE + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
         operation = TransactionalOperation(
-            OperationType.ENQUEUE, queue, message.lookup_id, entry.address, record_size(message)
+            OperationType.ENQUEUE, queue, positions.ids, positions.addresses, sizes
         )
-        user = message.packet.user
-        if user.positive_journaling and is_destination(queue):
-            operation.message_bytes = operation.payload_size
-        operation.tells = bool(user.admin_reference or user.positive_journaling)
+        if is_destination(queue):
+            for lookup_id, flags, asks, size in zip(ids, batch.user_flags, batch.asks, sizes, strict=True):
+                journaled = flags & POSITIVE_JOURNALING
+                if journaled or (asks & ASKS_ARRIVAL and flags & ADMIN_QUEUE):
+                    operation.asking.append(lookup_id)
+                    operation.copied_bytes += size if journaled else 0
         transaction.operations.append(operation)
+        return ids
 
-    def record_enqueues(
+    def dequeue(self, transaction: Transaction, queue: Queue, positions: Positions) -> None:
+        """Lock messages until the transaction ends, which takes them."""
+        self._lock(transaction, queue, positions, OperationType.DEQUEUE, None)
+
+    def move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
+        """Lock a message until the transaction ends, which moves it to another queue."""
+        self._lock(transaction, queue, queue.positions.find((lookup_id,)), OperationType.MOVE, target)
+
+    def _lock(
         self,
         transaction: Transaction,
         queue: Queue,
-        lookup_ids: Sequence[int],
-        addresses: Sequence[int],
-        sizes: Sequence[int],
+        positions: Positions,
+        kind: OperationType,
+        target: Queue | None,
     ) -> None:
-        """The same for many plain messages, whose packets have these sizes."""
-        transaction.operations += [
-            TransactionalOperation(
-                OperationType.ENQUEUE, queue, lookup_id, address, ENVELOPE_SIZE + size, tells=False
-            )
-            for lookup_id, address, size in zip(lookup_ids, addresses, sizes, strict=True)
-        ]
-
-    def record_dequeue(self, transaction: Transaction, queue: Queue, message: StoredMessage) -> None:
-        """Lock a message until the transaction ends."""
-        lookup_id, reason = message.lookup_id, MessageClass.ACK_RECEIVE
-        with self.core.event(0, 1, freeing=True):
-            address = self.core.ledger.delete_message(lookup_id, reason, transaction.identifier)
-            queue.positions.set_state(lookup_id, PositionState.LOCKED)
+        ledger, ids, name = self.core.ledger, positions.ids, transaction.identifier
+        with self.core.event(0, len(ids), freeing=True):
+            if target is None:
+                addresses = [ledger.delete_message(one, MessageClass.ACK_RECEIVE, name) for one in ids]
+            else:
+                addresses = [ledger.move_message(one, target.number, name) for one in ids]
+            queue.positions.set_states(ids, PositionState.LOCKED)
+        copied = sum(positions.sizes) + LARGEST_ENVELOPE * len(ids) if target is None else 0
         operation = TransactionalOperation(
-            OperationType.DEQUEUE, queue, lookup_id, address, message_bytes=record_size(message)
+            kind, queue, ids, array("Q", addresses), [0] * len(ids), target, copied
         )
         transaction.operations.append(operation)
 
-    def record_move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
-        """The same, with another queue as the aim."""
-        with self.core.event(0, 1, freeing=True):
-            address = self.core.ledger.move_message(lookup_id, target.number, transaction.identifier)
-            queue.positions.set_state(lookup_id, PositionState.LOCKED)
-        operation = TransactionalOperation(OperationType.MOVE, queue, lookup_id, address, target_queue=target)
-        transaction.operations.append(operation)
 
-
-def _order(operation: TransactionalOperation) -> int:
-    """When a message was sent: its arrival number. Operations found again after a restart need not be in order."""
-    return operation.lookup_id & NUMBER_MASK
+def _number(lookup_id: int) -> int:
+    """When a message was sent: its arrival number."""
+    return lookup_id & NUMBER_MASK

@@ -1,7 +1,7 @@
-"""Many records of one size, made in one go.
+"""Many records, made in one go.
 
 What a batch has to hold for each of them is the same as for any other record (:mod:`msmq.store.layout`). They are made
-in columns, checksums included, without a step of Python for each, and lie in one piece of the batch: a block.
+column by column, checksums included, and lie in one piece of the batch: a block.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
+from operator import xor
 from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from msmq.store.layout import HEAD_SIZE, LEAD, RECORD_SIZE, ROW, footprint
+from msmq.store.layout import HEAD_SIZE, LEAD, RECORD_SIZE, ROW
 
-FEW: Final = 4
-"""Records that are too few for a block."""
 _WORD: Final = 4
 _ROW_WORDS: Final = ROW.size // _WORD
 _HEAD_WORDS: Final = HEAD_SIZE // _WORD
+_PADDING: Final = tuple(bytes(length) for length in range(8))
 
 
 @lru_cache(maxsize=64)
@@ -34,41 +34,44 @@ def pieces(data: bytes, size: int) -> Iterator[bytes]:
     return chain.from_iterable(_piece(size).iter_unpack(data))
 
 
-def build_block(kind: int, seed: int, offset: int, fronts: bytes, tails: Sequence[bytes]) -> bytes:
-    """Records of a kind from ``offset`` of a segment on, whose checksums start at ``seed``. ``fronts`` has, for each of
-    them, the head and the beginning of the payload, and ``tails`` the rest of it, all of one size."""
-    count = len(tails)
-    width = len(fronts) // count
-    size = width - HEAD_SIZE + len(tails[0])
-    length = footprint(size)
-    seeds = map((seed ^ kind).__xor__, range(offset, offset + count * length, length))
-    leads = array("I", bytes(LEAD.size * count))
-    leads[0::3] = array("I", (size,)) * count
-    leads[1::3] = array("I", map(crc32, tails, map(crc32, pieces(fronts, width), seeds)))
-    leads[2::3] = array("I", (kind,)) * count
+def build_block(
+    kind: int, seed: int, offsets: Sequence[int], fronts: bytes, tails: Sequence[bytes], sizes: Sequence[int]
+) -> bytes:
+    """Records of a kind, one behind the other at ``offsets`` of a segment whose checksums start at ``seed``.
+
+    ``fronts`` has, for each of them, the head and the beginning of the payload, equally long for all, and ``tails``
+    the rest of it; ``sizes`` are those of the whole payloads.
+    """
+    width = len(fronts) // len(tails)
+    leads = array("I", bytes(LEAD.size * len(tails)))
+    leads[0::3] = array("I", sizes)
+    leads[1::3] = array(
+        "I",
+        map(crc32, tails, map(crc32, pieces(fronts, width), map(xor, offsets, (seed ^ kind,) * len(tails)))),
+    )
+    leads[2::3] = array("I", (kind,)) * len(tails)
     if sys.byteorder == "big":
         leads.byteswap()
-    padding = repeat(bytes(length - size - RECORD_SIZE))
-    parts = zip(pieces(leads.tobytes(), LEAD.size), pieces(fronts, width), tails, padding, strict=False)
+    padding = [_PADDING[-(size + RECORD_SIZE) & 7] for size in sizes]
+    parts = zip(pieces(leads.tobytes(), LEAD.size), pieces(fronts, width), tails, padding, strict=True)
     return b"".join(chain.from_iterable(parts))
 
 
-def block_rows(kind: int, fronts: bytes, count: int, size: int, address: int) -> bytes:
-    """The rows of the index for the records of a block: ``size`` is that of their payloads, ``address`` where the first
-    one stands."""
+def block_rows(kind: int, fronts: bytes, sizes: Sequence[int], addresses: Sequence[int]) -> bytes:
+    """The rows of the index for the records of a block: ``sizes`` are those of their payloads."""
+    count = len(sizes)
     words, step = array("I", fronts), len(fronts) // (count * _WORD)
-    length = footprint(size)
-    addresses = array("Q", range(address, address + count * length, length))
-    marks, sizes = array("I", (kind,)) * count, array("I", (size,)) * count
+    halves_of = array("Q", addresses)
+    marks, lengths = array("I", (kind,)) * count, array("I", sizes)
     if sys.byteorder == "big":
-        for column in (addresses, marks, sizes):
+        for column in (halves_of, marks, lengths):
             column.byteswap()
     rows = array("I", bytes(ROW.size * count))
     rows[0::_ROW_WORDS] = marks
     for word in range(_HEAD_WORDS):
         rows[1 + word :: _ROW_WORDS] = words[word::step]
-    halves = array("I", addresses.tobytes())
+    halves = array("I", halves_of.tobytes())
     rows[_ROW_WORDS - 3 :: _ROW_WORDS] = halves[0::2]
     rows[_ROW_WORDS - 2 :: _ROW_WORDS] = halves[1::2]
-    rows[_ROW_WORDS - 1 :: _ROW_WORDS] = sizes
+    rows[_ROW_WORDS - 1 :: _ROW_WORDS] = lengths
     return rows.tobytes()

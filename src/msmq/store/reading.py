@@ -61,6 +61,9 @@ class Reader:
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
         for index, (address, size) in enumerate(records):
+            if not size:  # not known, as of few records
+                keep(self.read(address, None)[skipped:])
+                continue
             end = address + RECORD_SIZE + size
             if address < window_start or end > window_end:
                 payload = self._waiting(address) if address >= frontier else None

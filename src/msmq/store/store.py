@@ -23,11 +23,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import Final
 from zlib import crc32
 
 from msmq.errors import EncodeError
-from msmq.store.block import FEW, block_rows, build_block
+from msmq.store.block import block_rows, build_block, pieces
 from msmq.store.clean import Cleaner, Owner
 from msmq.store.disk import Disk
 from msmq.store.errors import (
@@ -216,29 +217,32 @@ class Store:
         self._tail = offset + length
         return address
 
-    def append_run(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> list[int]:
+    def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]:
         """Put many records into the open batch, as :meth:`append` does one; gives their addresses. ``fronts`` has, for
         each of them, the head and the beginning of the payload, equally long for all; ``tails`` have the rest."""
         count = len(tails)
         width = len(fronts) // count
-        alike = count > FEW and len(set(map(len, tails))) == 1
-        size = width - HEAD_SIZE + len(tails[0])
+        sizes = list(map((width - HEAD_SIZE).__add__, map(len, tails)))
+        if count == 1:
+            return [self.append(kind, fronts[:HEAD_SIZE], fronts[HEAD_SIZE:] + tails[0])]
+        offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
+        if offsets[-1] <= self._limit:  # as nearly always
+            return self._append_block(kind, fronts, tails, sizes, offsets)
         addresses: list[int] = []
-        while (taken := len(addresses)) < count:
-            room = min((self._limit - self._tail) // footprint(size), count - taken) if alike else 0
-            front = fronts[taken * width : (taken + max(room, 1)) * width]
-            if room > 1:
-                addresses += self._append_block(kind, front, tails[taken : taken + room], size)
-            else:  # which goes on in the next segment, if need be and if there is one
-                addresses.append(self.append(kind, front[:HEAD_SIZE], front[HEAD_SIZE:] + tails[taken]))
+        for index, front in enumerate(
+            pieces(fronts, width)
+        ):  # which go on in the next segment, if there is one
+            addresses.append(self.append(kind, front[:HEAD_SIZE], front[HEAD_SIZE:] + tails[index]))
         return addresses
 
-    def _append_block(self, kind: int, fronts: bytes, tails: Sequence[bytes], size: int) -> range:
-        address = self._base | self._tail
-        block = build_block(kind, self._seed, self._tail, fronts, tails)
-        self._chunk.add_block(block, block_rows(kind, fronts, len(tails), size, address), address)
-        self._tail += len(block)
-        return range(address, address + len(block), footprint(size))
+    def _append_block(
+        self, kind: int, fronts: bytes, tails: Sequence[bytes], sizes: list[int], offsets: list[int]
+    ) -> list[int]:
+        self._tail = offsets.pop()
+        addresses = list(map(self._base.__or__, offsets))
+        block = build_block(kind, self._seed, offsets, fronts, tails, sizes)
+        self._chunk.add_block(block, block_rows(kind, fronts, sizes, addresses), addresses[0])
+        return addresses
 
     def _make_room(self, head: bytes, size: int) -> None:
         if len(head) != HEAD_SIZE:
@@ -401,7 +405,7 @@ class Store:
 
     def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
         """The payloads of several records, given as (address, payload size), without so many bytes at the beginning of
-        each. Neighbours are read together."""
+        each. Neighbours are read together; one whose size is given as 0 is looked up by itself."""
         return self._reader.read_many(records, skipped)
 
     def _waiting(self, address: int) -> bytes | None:

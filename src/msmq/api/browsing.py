@@ -157,10 +157,10 @@ class BrowseCalls:
 
     async def purge(self, request: pb.QueueName, caller: Token) -> pb.PurgeReply:
         queue = self._desk.names.local(request.queue)
-        count = len(queue.positions)
-        self._desk.manager.queues.purge(queue, caller)
-        await self._desk.durable()
-        return pb.PurgeReply(messages=count)
+        held = len(queue.positions)
+        chore = self._desk.manager.queues.purge(queue, caller)
+        await self._desk.finished(chore)
+        return pb.PurgeReply(messages=held)
 
     async def move(self, request: pb.MoveRequest, caller: Token) -> pb.MoveReply:
         desk, manager = self._desk, self._desk.manager

@@ -23,8 +23,9 @@ from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
-from msmq.manager.positions import PositionMark, Positions, PositionState, no_positions
+from msmq.manager.positions import END, PositionMark, Positions, PositionState, no_positions
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
+from msmq.manager.seek import next_readable
 from msmq.manager.stored import (
     ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
@@ -107,8 +108,8 @@ class Mailbox:
     # --- into a queue ---------------------------------------------------------------------------------------
 
     def admit(self, queue: Queue, batch: Batch) -> list[EnqueueStatus] | None:
-        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all of
-        them may."""
+        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all
+        of them may."""
         core, now_s = self.core, self.core.now_s
         machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
         unlimited = machine_kb == UNLIMITED and queue_kb == UNLIMITED and not core.throttled
@@ -153,7 +154,7 @@ class Mailbox:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
         size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
-        records = written + 1 + _RECORDS_EACH * (min(len(queue.waiting), len(batch)) + len(overdue))
+        records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
         with core.event(size + NUMBERS_BYTES, records if written else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
@@ -275,18 +276,30 @@ class Mailbox:
         behind: int,
         most: int,
         most_bytes: int,
-        upto: int = NEVER << 32 | NEVER,
+        upto: int = END,
+        *,
+        peek: bool = False,
     ) -> Found:
         """The available messages behind one place up to and with another, left where they are: up to ``most``, and no
-        more when they have ``most_bytes``. Those that the disk has damaged leave the queue."""
+        more when they have ``most_bytes``. Those that the disk has damaged leave the queue. A ``peek`` also sees
+        messages that somebody holds and that allow it."""
         while True:
-            positions = queue.positions.available(behind, most, most_bytes, upto)
+            if peek and queue.peekable_when_locked:
+                positions = self._peekable(queue, behind, upto)
+            else:
+                positions = queue.positions.available(behind, most, most_bytes, upto)
             if not positions.ids:
                 return Found()
             found = self.read(queue, positions)
             if len(found):
                 return found
             behind = positions.ids[-1]
+
+    @staticmethod
+    def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
+        """The next message that can be looked at, by itself: nearly no queue has messages that are held and can be."""
+        lookup_id = next_readable(queue, behind, peek=True)
+        return no_positions() if lookup_id is None or lookup_id > upto else queue.positions.find((lookup_id,))
 
     def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
@@ -531,8 +544,8 @@ class Mailbox:
         *,
         recorded: bool,
     ) -> None:
-        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the reason
-        beside them. A disk that is too full for that costs the reason, not the messages."""
+        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
+        reason beside them. A disk that is too full for that costs the reason, not the messages."""
         graves: dict[int, Queue] = {}
         used: dict[Queue, int] = {}
         for lookup_id, message in messages.items():

@@ -184,34 +184,36 @@ class QueueName(_message.Message):
     def __init__(self, queue: _Optional[str] = ...) -> None: ...
 
 class SendRequest(_message.Message):
-    __slots__ = ("queue", "messages", "transaction", "alike")
+    __slots__ = ("queue", "messages", "transaction", "columns")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    alike: bytes
-    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
-class Alike(_message.Message):
-    __slots__ = ("common", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids")
-    COMMON_FIELD_NUMBER: _ClassVar[int]
+class Columns(_message.Message):
+    __slots__ = ("kinds", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids", "kind")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     BODIES_FIELD_NUMBER: _ClassVar[int]
     BODY_TYPES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_TAGS_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
-    common: Message
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedCompositeFieldContainer[Message]
     bodies: _containers.RepeatedScalarFieldContainer[bytes]
     body_types: _containers.RepeatedScalarFieldContainer[int]
     labels: _containers.RepeatedScalarFieldContainer[str]
     extensions: _containers.RepeatedScalarFieldContainer[bytes]
     application_tags: _containers.RepeatedScalarFieldContainer[int]
     correlation_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, common: _Optional[_Union[Message, _Mapping]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    kind: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, kinds: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ..., kind: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SendReply(_message.Message):
     __slots__ = ("queue_manager", "ordinals", "lookup_ids", "failures")
@@ -256,16 +258,16 @@ class OpenToSend(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., resume_token: _Optional[bytes] = ...) -> None: ...
 
 class SendBatch(_message.Message):
-    __slots__ = ("number", "messages", "transaction", "alike")
+    __slots__ = ("number", "messages", "transaction", "columns")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     number: int
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    alike: bytes
-    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class SendStreamReply(_message.Message):
     __slots__ = ("opened", "confirmed")
@@ -308,18 +310,16 @@ class ReceiveRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenToReceive, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., acknowledge: _Optional[_Union[Acknowledge, _Mapping]] = ..., reject: _Optional[_Union[Reject, _Mapping]] = ...) -> None: ...
 
 class OpenToReceive(_message.Message):
-    __slots__ = ("queue", "mode", "form", "exclusive", "packets")
+    __slots__ = ("queue", "mode", "form", "exclusive")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
-    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     mode: ReceiveMode
     form: Form
     exclusive: bool
-    packets: bool
-    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ..., packets: _Optional[bool] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("messages", "timeout_ms", "transaction")
@@ -368,14 +368,30 @@ class Deliveries(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Packets(_message.Message):
-    __slots__ = ("lookup_ids", "arrived_times", "packets")
+    __slots__ = ("lookup_ids", "arrived_times", "packets", "remarks")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     ARRIVED_TIMES_FIELD_NUMBER: _ClassVar[int]
     PACKETS_FIELD_NUMBER: _ClassVar[int]
+    REMARKS_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     arrived_times: _containers.RepeatedScalarFieldContainer[int]
     packets: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    remarks: _containers.RepeatedCompositeFieldContainer[Remark]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ..., remarks: _Optional[_Iterable[_Union[Remark, _Mapping]]] = ...) -> None: ...
+
+class Remark(_message.Message):
+    __slots__ = ("index", "returned_count", "authenticated", "dead_letter_class", "dead_letter_reason")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_CLASS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_REASON_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    returned_count: int
+    authenticated: bool
+    dead_letter_class: int
+    dead_letter_reason: str
+    def __init__(self, index: _Optional[int] = ..., returned_count: _Optional[int] = ..., authenticated: _Optional[bool] = ..., dead_letter_class: _Optional[int] = ..., dead_letter_reason: _Optional[str] = ...) -> None: ...
 
 class Settled(_message.Message):
     __slots__ = ("messages", "unknown", "error")
@@ -488,16 +504,14 @@ class SurveyReply(_message.Message):
     def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
-    __slots__ = ("queue", "span", "form", "packets")
+    __slots__ = ("queue", "span", "form")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     SPAN_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
-    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     span: Span
     form: Form
-    packets: bool
-    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ..., packets: _Optional[bool] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
     __slots__ = ("queue", "lookup_ids")

@@ -337,12 +337,14 @@ class Outgoing(Subscriber):
 
     def _timer_expired(self) -> None:
         now = now_ms()
-        for drain in list(self.drains.values()):
-            drain.expire_late(self.core.now_s)
-            if drain.handle_timer(now):
-                self._wake(drain)
-        self.commit.request()
-        self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
+        try:
+            for drain in list(self.drains.values()):
+                drain.expire_late(self.core.now_s)
+                if drain.handle_timer(now):
+                    self._wake(drain)
+        finally:
+            self.commit.request()
+            self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
 
     def refresh(self) -> None:
         """Show management how far the streams have come."""

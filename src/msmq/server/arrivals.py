@@ -43,6 +43,7 @@ from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
 from msmq.server.remembered import RememberedIds
 from msmq.server.runs import JOURNALED, STRANGER, Batch, RunTaking, Way
+from msmq.server.settling import Voice
 from msmq.server.streams import RememberedStreams, stream_of
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
@@ -195,14 +196,18 @@ class Arrivals(Subscriber):
             if not way.order_queue:
                 ordinary.append((run, way))
                 continue
+            connection = batch.connection
             for message in run.messages:
                 acknowledgment = order_acknowledgment(message)
+                voice = Voice(
+                    connection.peer, connection.session.remote_guid, message.user.source_queue_manager
+                )
                 if acknowledgment is None:
                     ordinary.append((Run.of(message), way))
                 elif isinstance(acknowledgment, OrderAckBody):
-                    self._outgoing.order_ack(acknowledgment)
+                    self._outgoing.order_ack(acknowledgment, voice)
                 else:
-                    self._outgoing.final_ack(acknowledgment, message.properties.message_class)
+                    self._outgoing.final_ack(acknowledgment, message.properties.message_class, voice)
         return ordinary
 
     def _take_all(self, batch: Batch, arrivals: list[_Arrival]) -> None:

@@ -1,9 +1,9 @@
 """Administration acknowledgments: senders who asked are told what became of their messages (MS-MQQB
 3.1.7.2, .15).
 
-A message that reaches its destination queue, is refused there, is received, purged, deleted with its queue
-or expires unread may owe its sender a message of the matching class in the administration queue it named.
-That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
+A message that reaches its destination queue, is refused there, is received, purged there or on its way, deleted with
+its queue or expires unread may owe its sender a message of the matching class in the administration queue it named. That
+queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
 nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
 """
 
@@ -48,9 +48,15 @@ class Acknowledging(Subscriber):
             self.acknowledge(message.packet, MessageClass(fate))
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        """Journals and dead letters are history: what happens to them is of no interest to the sender."""
-        if is_destination(queue) and reason != MessageClass.NORMAL and not message.owes_nothing:
-            self.acknowledge(message.packet, MessageClass(reason))
+        """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
+        copy of a transactional message that only passes through: its sender sends it again."""
+        if reason == MessageClass.NORMAL or message.owes_nothing:
+            return
+        packet = message.packet
+        own = packet.user.source_queue_manager == self.core.record.identifier
+        deleted = reason == MessageClass.NACK_DELETED and (own or not packet.transactional)
+        if is_destination(queue) or deleted:
+            self.acknowledge(packet, MessageClass(reason))
 
     def acknowledge(self, packet: UserMessage, fate: MessageClass | SenderMessageClass) -> None:
         """Send Administration Acknowledgment, if one is due."""

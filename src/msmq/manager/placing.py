@@ -42,8 +42,12 @@ _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
 _MAY_OWE: Final = USER_TH | 7 << 13
 """Flags of a UserHeader: the message is transactional, or names an administration queue."""
 _NEGATIVE_JOURNALING: Final = 1 << 8
-UNREAD: Final = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_PURGED)
-"""Why a message leaves its destination that nobody received."""
+UNREAD: Final = (
+    MessageClass.NACK_RECEIVE_TIMEOUT,
+    MessageClass.NACK_Q_PURGED,
+    MessageClass.NACK_DELETED,
+)
+"""Why a message leaves its destination that nobody received, or an outgoing queue without being sent."""
 RECOVERABLE = 1 << 5
 NUMBERS_BYTES = 64
 """A new message may begin a new range of numbers, which is written too."""
@@ -282,7 +286,7 @@ class Placing:
         core = self.core
         entry = entry or queue.positions.get(lookup_id)
         assert entry is not None
-        if reason in UNREAD and not recorded and _may_be_kept(entry) and is_destination(queue):
+        if reason in UNREAD and not recorded and _may_be_kept(entry) and _waits_in(queue):
             message = message or self.fetch(queue, entry)
             if message is None or self._bury(queue, entry, message, reason):
                 return
@@ -504,6 +508,16 @@ def is_destination(queue: Queue) -> bool:
     """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are
     kept."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
+
+
+def _waits_in(queue: Queue) -> bool:
+    """Whether messages of a queue are still on their way to a reader: then they may become dead letters."""
+    return is_destination(queue) or isinstance(queue, OutgoingQueue)
+
+
+def purge_reason(queue: Queue) -> MessageClass:
+    """Why messages leave a queue that is purged. In an outgoing queue they have not reached their destination yet."""
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:

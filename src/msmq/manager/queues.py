@@ -56,7 +56,7 @@ from msmq.manager.model import (
 )
 from msmq.manager.naming import Naming
 from msmq.manager.outgoing_queues import OutgoingQueues, Purpose, is_http
-from msmq.manager.placing import Placing, finish_wait
+from msmq.manager.placing import Placing, finish_wait, purge_reason
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
 from msmq.manager.reading import Reading
@@ -357,10 +357,11 @@ class Queues:
     def purge(self, queue: Queue, caller: Token | None = None) -> None:
         """Purge Queue: what can be read goes now, what somebody holds goes when it is let go."""
         self.guard.check_open(caller, queue, _RECEIVING[isinstance(queue, OutgoingQueue)])
+        reason = purge_reason(queue)
         with self.core.answers.held():
             for entry in list(queue.positions):
                 if entry.state is PositionState.AVAILABLE:
-                    self.placing.discard(queue, entry, MessageClass.NACK_Q_PURGED)
+                    self.placing.discard(queue, entry, reason)
                 else:
                     queue.positions.set_state(entry.lookup_id, PositionState.PURGE_PENDING)
 

@@ -27,7 +27,7 @@ from msmq.errors import (
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, Get, Outcome
 from msmq.manager.model import MessageSeekAction, QueueAccessType
-from msmq.manager.placing import MQ_OK, Placing, finish_wait
+from msmq.manager.placing import MQ_OK, Placing, finish_wait, purge_reason
 from msmq.manager.positions import START, Entry, PositionState
 from msmq.manager.queue import (
     MessagePosition,
@@ -203,7 +203,7 @@ class Reading:
         descriptor.begun.remove(lookup_id)
         try:
             if state is PositionState.PURGE_PENDING:
-                self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
+                self.placing.delete(queue, lookup_id, purge_reason(queue))
             elif delete_message:
                 self.placing.delete(queue, lookup_id, MessageClass.ACK_RECEIVE, message)
             else:
@@ -245,7 +245,7 @@ class Reading:
         with self.core.event(0, 2 * (len(found) + len(purged)), freeing=True):
             descriptor.begun.difference_update(entry.lookup_id for entry, _ in found + purged)
             self.placing.delete_all(queue, found, MessageClass.ACK_RECEIVE)
-            self.placing.delete_all(queue, purged, MessageClass.NACK_Q_PURGED)
+            self.placing.delete_all(queue, purged, purge_reason(queue))
         return len(found) + len(purged)
 
     def read_by_lookup_id(

@@ -21,7 +21,7 @@ from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
 from msmq.manager.model import OperationType
-from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait, is_destination
+from msmq.manager.placing import NUMBERS_BYTES, Placing, finish_wait, is_destination, purge_reason
 from msmq.manager.positions import PositionMark, PositionState
 from msmq.manager.queue import Queue, WaitingRead
 from msmq.manager.recovered import NUMBER_MASK
@@ -227,7 +227,7 @@ class Transactions:
         if operation.operation_type is OperationType.ENQUEUE:
             self.placing.take_out(queue, lookup_id)
         elif queue.position(lookup_id).state is PositionState.PURGE_PENDING:
-            self.placing.delete(queue, lookup_id, MessageClass.NACK_Q_PURGED)
+            self.placing.delete(queue, lookup_id, purge_reason(queue))
         else:
             self.placing.give_back(queue, lookup_id)
 

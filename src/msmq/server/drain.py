@@ -466,7 +466,7 @@ class Drain:
         if entry is None:
             return
         if entry.state is PositionState.PURGE_PENDING:
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NACK_Q_PURGED)
+            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NACK_DELETED)
         elif entry.state is PositionState.LOCKED:
             self.queue.positions.set_state(lookup_id, PositionState.AVAILABLE)
 

@@ -44,9 +44,14 @@ MQ_OK: Final = 0
 NUMBERS_BYTES: Final = 64
 """New messages may begin a new range of numbers, which is written too."""
 UNREAD: Final = frozenset(
-    {MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED}
+    {
+        MessageClass.NACK_RECEIVE_TIMEOUT,
+        MessageClass.NACK_Q_PURGED,
+        MessageClass.NACK_Q_DELETED,
+        MessageClass.NACK_DELETED,
+    }
 )
-"""Why messages leave their destination that nobody received."""
+"""Why messages leave their destination that nobody received, or an outgoing queue without being sent."""
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
@@ -406,7 +411,10 @@ class Mailbox:
             return 0
         telling = self._telling(queue, positions, reason, quiet)
         with_copies = bool(reason == MessageClass.ACK_RECEIVE and queue.journaling and queue.journal)
-        buried = bool(reason in UNREAD and is_destination(queue) and 1 in positions.marks.translate(_IS_KEPT))
+        buried = reason in UNREAD and (
+            isinstance(queue, OutgoingQueue)
+            or (is_destination(queue) and 1 in positions.marks.translate(_IS_KEPT))
+        )
         messages: dict[int, StoredMessage] = {}
         if telling or buried or (with_copies and recorded):
             chosen = telling
@@ -705,6 +713,11 @@ def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:
 def is_destination(queue: Queue) -> bool:
     """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are kept."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
+
+
+def purge_reason(queue: Queue) -> MessageClass:
+    """Why messages leave a queue that is purged. In an outgoing queue they have not reached their destination yet."""
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:

@@ -26,7 +26,7 @@ from msmq.errors import (
 )
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
-from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait
+from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait, purge_reason
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import (
@@ -207,7 +207,7 @@ class Reading:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
             self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
-            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)
 
@@ -226,7 +226,7 @@ class Reading:
     ) -> int:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.answers.held():
-            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
             if ids:
                 self.mailbox.give_back(queue, ids)
@@ -239,7 +239,7 @@ class Reading:
         queue = self._queue_of(descriptor)
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
-            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED)
+            self.mailbox.remove(queue, purged, purge_reason(queue))
             moved = self.mailbox.move(queue, ids, target)
             descriptor.begun.difference_update(ids, purged)
         return moved + len(purged)

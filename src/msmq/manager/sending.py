@@ -8,12 +8,13 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from msmq.errors import AccessDeniedError, MessageStorageFailedError
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
 from msmq.manager.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
 from msmq.manager.core import Core
 from msmq.manager.guard import Guard
@@ -224,13 +225,16 @@ class Sending:
             if self.mailbox.fits_system_queue(target, message.size):
                 copy = message.same_place(0)
                 copy.local = message.local.changed(dead_letter_class=int(fate))
-                self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
+                with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                    self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
 
     def _grave_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
-        """Where a transactional message of ours goes that leaves its destination unread, if its sender wants it kept.
-        Messages without a transaction were delivered when they reached their queue (MS-MQQB 1.3.6)."""
+        """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
+        being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
         user = message.packet.user
         if not user.negative_journaling or user.source_queue_manager != self.core.record.identifier:
+            return None
+        if is_destination(queue) and not message.packet.transactional:
             return None
         target = self._dead_letter_queue_for(message)
         return target if target is not queue and not message.local.dead_letter_class else None
@@ -267,7 +271,9 @@ class Sending:
             core.record.queue_manager_quota_kb, core.total_bytes, message.size
         ):
             copy = Batch.of((message.same_place(0),), core.record.identifier)
-            self.mailbox.put(journal, copy, freeing=freeing)
+            # The message itself is delivered, whatever becomes of its copy.
+            with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                self.mailbox.put(journal, copy, freeing=freeing)
 
 
 def messages_of(

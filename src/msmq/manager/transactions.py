@@ -21,7 +21,7 @@ from msmq.manager.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, B
 from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
-from msmq.manager.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination
+from msmq.manager.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionMark, Positions, PositionState
 from msmq.manager.queue import Queue, WaitingRead
@@ -230,7 +230,7 @@ class Transactions:
             for lookup_id, state in zip(positions.ids, positions.states, strict=True)
             if state == PositionState.PURGE_PENDING
         ]
-        self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED)
+        self.mailbox.remove(queue, purged, purge_reason(queue))
         self.mailbox.give_back(queue, queue.positions.find(ids).ids)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:

@@ -57,7 +57,9 @@ class Acknowledging(Subscriber):
         packets = [message.packet for message in messages]
         if reason == MessageClass.NACK_DELETED:
             own = self.core.record.identifier
-            packets = [each for each in packets if each.user.source_queue_manager == own or not each.transactional]
+            packets = [
+                each for each in packets if each.user.source_queue_manager == own or not each.transactional
+            ]
         elif not is_destination(queue) or reason == MessageClass.NORMAL:
             return
         self.acknowledge(packets, MessageClass(reason))

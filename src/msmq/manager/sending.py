@@ -97,16 +97,24 @@ class Sending:
         *,
         senders: Mapping[int, Token] = {},
         refused: Mapping[int, MessageClass] = {},
+        waits_for_room: bool = False,
     ) -> Delivery:
         """Let messages arrive at their destination queue, or refuse them.
 
         ``sender`` is who sends, None when that was checked already; ``senders`` are others, by index, and ``refused``
         says why some of the messages must not arrive. In a transaction messages arrive with the commit, and who asked
-        to be told of the arrival is told nothing yet.
+        to be told of the arrival is told nothing yet. Messages of a sender that ``waits_for_room`` are not refused
+        when this host is full: from the first of them on, nothing becomes of them.
         """
         fates: dict[int, MessageClass] = dict(refused)
         self._judge(queue, batch, sender, senders, fates)
-        chosen = [index for index in range(len(batch)) if index not in fates] if fates else range(len(batch))
+        chosen: Sequence[int] = range(len(batch))
+        if fates:
+            chosen = [index for index in chosen if index not in fates]
+        if waits_for_room and chosen and (full := self._full_at(queue, batch.only(chosen))) is not None:
+            end = chosen[full]
+            batch, chosen = batch.only(range(end)), chosen[:full]
+            fates = {index: fate for index, fate in fates.items() if index < end}
         lookup_ids = [0] * len(batch)
         if chosen:
             statuses, taken = self.enqueue(queue, batch.only(chosen), transaction)
@@ -117,6 +125,13 @@ class Sending:
         delivery = Delivery([fates.get(index, _REACHED) for index in range(len(batch))], lookup_ids)
         self._tell_arrived(queue, batch, delivery, committed=transaction is None)
         return delivery
+
+    def _full_at(self, queue: Queue, batch: Batch) -> int | None:
+        """The first message for which this host has no room."""
+        statuses = self.mailbox.admit(queue, batch)
+        if statuses is None or EnqueueStatus.QUEUE_MANAGER_QUOTA not in statuses:
+            return None
+        return statuses.index(EnqueueStatus.QUEUE_MANAGER_QUOTA)
 
     def _judge(
         self,

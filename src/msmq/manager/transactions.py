@@ -49,6 +49,8 @@ class TransactionalOperation:
     """What copies for journals may take when the transaction is committed."""
     asking: list[int] = field(default_factory=list)
     """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
+    reasons: dict[int, int] = field(default_factory=dict)
+    """Why messages are taken, where it is not that they are received."""
 
     def drop(self, index: int) -> None:
         """Leave out one of the messages."""
@@ -190,6 +192,9 @@ class Transactions:
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
+            for reason in {*operation.reasons.values()}:
+                others = [one for one, given in operation.reasons.items() if given == reason]
+                self.mailbox.remove(queue, others, reason, recorded=True)
             self.mailbox.remove(queue, ids, MessageClass.ACK_RECEIVE, recorded=True)
         else:
             assert operation.target_queue is not None

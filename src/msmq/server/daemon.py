@@ -223,7 +223,7 @@ class Daemon:
             membership.wake = self.outgoing.wake_everything
             self.outgoing.may_seal = membership.may_seal
             self.addressing.ask = membership.ask
-        self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+        self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
 
     async def _open_doors(self) -> None:
         config = self.config

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msmq.manager.core import Subscriber
 from msmq.manager.model import ConnectionHistoryEntry, ConnectionStatus, OutgoingState
 from msmq.manager.outgoing_queues import is_http
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import StoredMessage
 from msmq.server.addressing import Destination, destination_of
@@ -61,8 +61,7 @@ class Outgoing(Subscriber):
         """``values`` are those of the ledger, as recovery found them."""
         self.manager = manager
         self.core = manager.core
-        self.placing = manager.placing
-        self.transit = manager.transit
+        self.mailbox = manager.mailbox
         self.sending = manager.sending
         self.acknowledging = manager.acknowledging
         self.commit = commit
@@ -111,12 +110,11 @@ class Outgoing(Subscriber):
     # What the queue manager says
 
     only_outgoing = True
-    only_owing = True
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
         drain = self.drains.get(queue.number)
         if drain is not None:
-            drain.arrived(position.lookup_id)
+            drain.arrived(lookup_ids)
             if drain not in self._unwatched:
                 self._unwatched[drain] = None
                 self._watching.set(now_ms() + _UNWATCHED_MS)
@@ -125,11 +123,12 @@ class Outgoing(Subscriber):
         if drain is not None and drain.link is not None:
             self.wake(drain.link)
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
         drain = self.drains.get(queue.number)
         if drain is not None:
             self.deletions += 1
-            drain.gone(message.lookup_id, message)
+            for message in messages:
+                drain.gone(message.lookup_id, message)
 
     def resume_queue(self, queue: OutgoingQueue) -> None:
         drain = self.drains.get(queue.number)

@@ -29,8 +29,8 @@ RABBIT, NATS, REDIS, EPMD, DIST = 15673, 14222, 16379, 14369, 15674
 class Socket:
     """A connection to a broker, and what was read of it and not understood yet."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.data = b""
 
@@ -49,20 +49,37 @@ class Socket:
 
 
 def windowed(
-    connection: Socket, frame: bytes, confirmed: Callable[[], int], count: int, window: int
-) -> float:
-    """Messages per second, with at most ``window`` of them unconfirmed. ``confirmed`` takes what was read and gives how
-    many confirmations were in it."""
+    connection: Socket,
+    frames: Callable[[int, int], bytes],
+    confirmed: Callable[[], int],
+    count: int,
+    window: int,
+    tail: int = 0,
+) -> tuple[float, float]:
+    """Send messages with at most ``window`` of them unconfirmed; gives when the first one left and when ``count`` were
+    confirmed. ``frames`` gives the bytes of so many messages from a number on, ``confirmed`` takes what was read and
+    gives how many confirmations were in it. ``tail`` messages follow that are sent and confirmed, but not timed."""
     began = time.monotonic()
+    ended = 0.0
     sent = done = 0
-    while done < count:
-        group = min(window - (sent - done), count - sent, CHUNK)
+    while done < count + tail:
+        group = min(window - (sent - done), count + tail - sent, CHUNK)
         if group > 0:
-            connection.write(frame * group)
+            connection.write(frames(sent, group))
             sent += group
         connection.read(block=group <= 0)
         done += confirmed()
-    return count / (time.monotonic() - began)
+        if done >= count and not ended:
+            ended = time.monotonic()
+    return began, ended
+
+
+def sending_rate(
+    connection: Socket, frame: bytes, confirmed: Callable[[], int], count: int, window: int
+) -> float:
+    """Messages per second, all of them the same, until all are confirmed."""
+    began, ended = windowed(connection, lambda _, group: frame * group, confirmed, count, window)
+    return count / (ended - began)
 
 
 # --- AMQP 0-9-1 -------------------------------------------------------------------------------------------------------
@@ -141,7 +158,7 @@ class Amqp(Socket):
 def rabbit(kind: bytes, count: int, window: int) -> float:
     client = Amqp(b"bench-%s-%d" % (kind, time.monotonic_ns()), kind)
     try:
-        return windowed(client, client.frame, client.confirmed, count, window)
+        return sending_rate(client, client.frame, client.confirmed, count, window)
     finally:
         client.close()
 
@@ -163,7 +180,7 @@ def redis(count: int, window: int) -> float:
         return answers
 
     try:
-        return windowed(client, frame, confirmed, count, window)
+        return sending_rate(client, frame, confirmed, count, window)
     finally:
         client.close()
 
@@ -200,7 +217,7 @@ def nats(count: int, window: int) -> float:
         return answers
 
     try:
-        return windowed(client, frame, confirmed, count, window)
+        return sending_rate(client, frame, confirmed, count, window)
     finally:
         client.close()
 

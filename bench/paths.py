@@ -1,12 +1,14 @@
 """Every kind of traffic from a producer to a consumer: messages per second, and what a message costs each process.
 
-Run: ``python bench/paths.py [--messages 20480] [--rounds 3] [--only NAME,...] [--alone] [--profile NAME]`` (or ``make
+Run: ``python bench/paths.py [--messages 20480] [--rounds 3] [--only plain,mix] [--alone] [--profile mix]`` (or ``make
 bench``). Queue managers are ``msmq serve`` processes on fresh directories; producer and consumer are processes that
 use the Python client over the unix socket, with at most 256 messages under way; two hosts are linked over loopback
 TCP. Every message must arrive exactly once, or the kind is reported as failed and the program ends with status 1.
 
 * **End to end**: from the first send until the last acknowledgement of the consumer is confirmed. Bodies have 1 KB,
-  except those of ``mix``, where messages differ in everything an application may say of them.
+  except those of ``mix``, where messages differ in everything an application may say of them. ``plain`` messages ask
+  for nothing and are sent by one call (``batch``) or by 256 tasks; each ``transactional`` message is in a transaction of
+  its own; each of ``asks`` wants an acknowledgment of its arrival and has a time to be received.
 * **From the wire**: a raw socket client sends packets made beforehand; the clock stops when the queue manager has
   acknowledged that the last one is stored. Consumed and checked afterwards.
 * **Large bodies** of 3.9 MB: MB per second sent, received and over two hosts, beside the bare disk, to which the same
@@ -35,6 +37,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from clients.actor import Actor, JobFailedError, hear, processor_s
 from clients.applications import (
@@ -49,6 +52,16 @@ from clients.applications import (
     produce,
 )
 from clients.session import TAIL, send_by_wire
+from peers import (
+    BROKERS,
+    consume_rabbit,
+    consume_redis,
+    fetch_brokers,
+    produce_rabbit,
+    produce_redis,
+    rabbit_server,
+    redis_server,
+)
 
 ADDRESSES = ("127.0.0.2", "127.0.0.3")
 WARM_SHARE = 10
@@ -57,6 +70,16 @@ LARGE_WARM = 2
 START_S = 60.0
 TIMEOUT_S = 180.0
 PROFILE_LINES = 40
+PROFILED = """
+import cProfile, sys, msmq.cli, msmq.server.daemon
+profiler = cProfile.Profile()
+file = sys.argv.pop(1)
+try:
+    profiler.runcall(msmq.cli.main)
+finally:
+    profiler.dump_stats(file)
+"""
+"""The command line under a profiler, which does not see the imports."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +106,8 @@ class Host:
         self.api = f"unix:{directory / name}.api"
         self._log = directory / f"{name}.log"
         self._profile = profile
-        profiler = ["-m", "cProfile", "-o", str(profile)] if profile else []
-        command = [sys.executable, *profiler, "-m", "msmq", "serve", "--data", str(directory / name)]
+        program = ["-c", PROFILED, str(profile)] if profile else ["-m", "msmq"]
+        command = [sys.executable, *program, "serve", "--data", str(directory / name)]
         command += ["--name", name, "--listen", address, "--port", str(port), "--ping-port", "0"]
         command += ["--rpc-port", "0", "--api", self.api]
         with self._log.open("wb") as log:
@@ -172,16 +195,16 @@ class Bench:
             return Load(kind, self.large, LARGE_WARM, LARGE_WINDOW)
         return Load(kind, self.messages, self.messages // WARM_SHARE, self.window, **more)
 
-    def do(self, actor: Actor, job: Callable[..., object], *arguments: object) -> object:
+    def do(self, actor: Actor, job: Callable[..., object], *arguments: object) -> None:
         actor.begin(job, *arguments)
-        return self.hear(actor)[0]
+        self.hear(actor)
 
-    def hear(self, *actors: Actor) -> list[object]:
+    def hear(self, *actors: Actor) -> list[Any]:
         return hear(*actors, timeout_s=TIMEOUT_S)
 
-    def used(self, running: list[Host]) -> list[float]:
-        """Processor seconds of producer, consumer and the queue managers."""
-        return [processor_s(each.pid) for each in (self.producer, self.consumer, *running)]
+    def used(self, pids: list[int]) -> list[float]:
+        """Processor seconds of producer, consumer and the processes between them."""
+        return [processor_s(pid) for pid in (self.producer.pid, self.consumer.pid, *pids)]
 
     def stop(self) -> None:
         self.producer.kill()
@@ -208,11 +231,11 @@ def through(
         place = Place(first.api, first.names) if count > 1 else Place(first.api)
         producer.begin(produce, place, last.names if count > 1 else ".\\", load)
         bench.hear(producer, consumer)  # warm
-        before = bench.used(running)
+        before = bench.used([host.pid for host in running])
         producer.say("go")
-        (began, _), (_, ended) = bench.hear(producer, consumer)  # type: ignore[misc]
+        (began, _), (_, ended) = bench.hear(producer, consumer)
         bench.hear(producer)  # settled
-        after = bench.used(running)
+        after = bench.used([host.pid for host in running])
     amount = load.count * LARGE_BYTES / 1e6 if kind == "large" else load.count
     return {"": figures(amount, load.count, ended - began, before, after)}
 
@@ -228,11 +251,11 @@ def from_the_wire(bench: Bench, security: bool = False, asks: bool = False) -> d
         producer.begin(send_by_wire, host.address, host.port, f"{names}{QUEUE}", load, security, admin)
         bench.hear(producer)  # warm
         bench.do(consumer, await_settled, place, load.warm if asks else 0)
-        before = bench.used([host])
+        before = bench.used([host.pid])
         producer.say("go")
-        ((began, ended),) = bench.hear(producer)  # type: ignore[misc]
+        ((began, ended),) = bench.hear(producer)
         bench.do(consumer, await_settled, place, load.total + TAIL if asks else 0)
-        after = bench.used([host])
+        after = bench.used([host.pid])
         consumer.begin(consume, place, Load("plain", load.total + TAIL, 0, load.window))
         for _ in ("open", "warm", "checked"):
             bench.hear(consumer)
@@ -250,20 +273,22 @@ def large_bodies(bench: Bench) -> dict[str, Figures]:
         bench.do(consumer, create, place, False)
         producer.begin(produce, place, ".\\", load)
         bench.hear(producer)  # warm
-        before = bench.used(running)
+        before = bench.used([host.pid for host in running])
         producer.say("go")
-        ((began, ended),) = bench.hear(producer)  # type: ignore[misc]
+        ((began, ended),) = bench.hear(producer)
         bench.hear(producer)  # settled
-        after = bench.used(running)
+        after = bench.used([host.pid for host in running])
         sent = figures(megabytes, load.count, ended - began, before, after)
         # Not warmed: what is fetched ahead must not be there when the clock starts.
         consumer.begin(consume, place, Load("large", load.total, 0, LARGE_WINDOW))
         bench.hear(consumer)  # open
         bench.hear(consumer)  # warm
-        ((began, ended),) = bench.hear(consumer)  # type: ignore[misc]
+        ((began, ended),) = bench.hear(consumer)
         megabytes *= load.total / load.count
-        received = figures(megabytes, load.total, ended - began, after, bench.used(running))
-    return {", sent": sent, ", received": received}
+        received = figures(
+            megabytes, load.total, ended - began, after, bench.used([host.pid for host in running])
+        )
+    return {" sent": sent, " received": received}
 
 
 def bare_disk(bench: Bench) -> dict[str, Figures]:
@@ -284,41 +309,59 @@ def bare_disk(bench: Bench) -> dict[str, Figures]:
     return {"": Figures(bench.large * LARGE_BYTES / 1e6 / seconds)}
 
 
+def through_broker(
+    bench: Bench, pid: int, produce: Callable[..., object], consume: Callable[..., object]
+) -> dict[str, Figures]:
+    """From a raw producer through another broker, whose process has this number, to a raw consumer."""
+    load = bench.load("plain")
+    queue = b"paths-%d" % time.monotonic_ns()
+    producer, consumer = bench.producer, bench.consumer
+    consumer.begin(consume, queue, load)
+    bench.hear(consumer)  # open
+    producer.begin(produce, queue, load)
+    bench.hear(producer, consumer)  # warm
+    before = bench.used([pid])
+    producer.say("go")
+    (began, _), (_, ended) = bench.hear(producer, consumer)
+    after = bench.used([pid])
+    return {"": figures(load.count, load.count, ended - began, before, after)}
+
+
 # --- all of them ------------------------------------------------------------------------------------------------------
 
-PLAIN, PLAIN_TWO, PLAIN_WIRE = "plain, one batch", "two hosts, plain", "wire, plain"
+PLAIN, PLAIN_TWO, PLAIN_WIRE = "plain batch", "two hosts plain", "wire plain"
 RABBITMQ, REDIS, DISK = "RabbitMQ quorum", "Redis always", "bare disk"
-LARGE = "large bodies"
+LARGE = "large"
 
 CASES: dict[str, Callable[[Bench], dict[str, Figures]]] = {
     PLAIN: lambda bench: through(bench, "plain", 1),
-    "plain, 256 tasks": lambda bench: through(bench, "plain", 1, tasks=True),
+    "plain tasks": lambda bench: through(bench, "plain", 1, tasks=True),
     "transactional": lambda bench: through(bench, "plain", 1, transactional=True),
-    "each asks": lambda bench: through(bench, "asks", 1),
-    "each asks, transactional": lambda bench: through(bench, "asks", 1, transactional=True),
+    "asks": lambda bench: through(bench, "asks", 1),
+    "asks transactional": lambda bench: through(bench, "asks", 1, transactional=True),
     "mix": lambda bench: through(bench, "mix", 1),
     PLAIN_TWO: lambda bench: through(bench, "plain", 2),
-    "two hosts, transactional": lambda bench: through(bench, "plain", 2, transactional=True),
-    "two hosts, each asks": lambda bench: through(bench, "asks", 2),
-    "two hosts, mix": lambda bench: through(bench, "mix", 2),
+    "two hosts transactional": lambda bench: through(bench, "plain", 2, transactional=True),
+    "two hosts asks": lambda bench: through(bench, "asks", 2),
+    "two hosts mix": lambda bench: through(bench, "mix", 2),
     PLAIN_WIRE: from_the_wire,
-    "wire, security header": lambda bench: from_the_wire(bench, security=True),
-    "wire, security header, asks": lambda bench: from_the_wire(bench, security=True, asks=True),
+    "wire security": lambda bench: from_the_wire(bench, security=True),
+    "wire security asks": lambda bench: from_the_wire(bench, security=True, asks=True),
     DISK: bare_disk,
     LARGE: large_bodies,
-    f"{LARGE}, two hosts": lambda bench: through(bench, "large", 2),
+    f"{LARGE} two hosts": lambda bench: through(bench, "large", 2),
 }
 RATE_GOALS = {
     PLAIN: 1.3,
-    "plain, 256 tasks": 1.3,
+    "plain tasks": 1.3,
     "transactional": 0.8,
-    "each asks": 0.6,
+    "asks": 0.6,
     PLAIN_TWO: 0.7,
-    "two hosts, transactional": 0.5,
+    "two hosts transactional": 0.5,
 }
 """End to end, as a multiple of RabbitMQ's."""
-COST_GOALS = {"transactional": 2.0, "mix": 2.0, "two hosts, transactional": 2.0, "two hosts, mix": 2.0}
-COST_GOALS["wire, security header"] = 2.0
+COST_GOALS = {"transactional": 2.0, "mix": 2.0, "two hosts transactional": 2.0, "two hosts mix": 2.0}
+COST_GOALS["wire security"] = 2.0
 COST_GOAL = 3.0
 """Processor time of the queue managers, as a multiple of that of plain messages on the same way."""
 LARGE_GOAL = 0.25
@@ -382,8 +425,8 @@ def tell(found: Found) -> None:
         each = middle(measured)
         costs = " + ".join(f"{cost:.0f}" for cost in each.hosts_us)
         wire = row.startswith("wire")  # it is not end to end
-        plain = middle(found[baseline_of(row)]).hosts_us if baseline_of(row) in found else ()
-        multiple = f"{sum(each.hosts_us) / sum(plain):.2f}" if plain and row not in (RABBITMQ, REDIS) else ""
+        cost = cost_ratio(row, found)
+        multiple = "" if cost is None else f"{cost:.2f}"
         print(
             f"{row:28}{each.per_second:>9,.0f}{'' if wire else ratio(each.per_second, RABBITMQ, found):>13}"
             f"{'' if wire else ratio(each.per_second, REDIS, found):>10}{costs:>13}{multiple:>10}"
@@ -402,28 +445,31 @@ def tell(found: Found) -> None:
         )
 
 
+def cost_ratio(row: str, found: Found) -> float | None:
+    """What a message costs the queue managers as a multiple of a plain one on the same way."""
+    plain = sum(middle(found[baseline_of(row)]).hosts_us) if baseline_of(row) in found else 0.0
+    measured = row in CASES and not row.startswith((LARGE, DISK))
+    return sum(middle(found[row]).hosts_us) / plain if measured and plain else None
+
+
 def tell_goals(found: Found) -> None:
     """Which goals the medians reach, as far as both sides were measured."""
-    lines = []
+    lines: list[tuple[str, str, bool]] = []
     for row, measured in found.items():
-        each = middle(measured)
+        rate = middle(measured).per_second
         if row in RATE_GOALS and RABBITMQ in found:
-            value, goal = each.per_second / middle(found[RABBITMQ]).per_second, RATE_GOALS[row]
-            lines.append((row, "of RabbitMQ's rate", value, f">= {goal}", value >= goal))
+            value, least = rate / middle(found[RABBITMQ]).per_second, RATE_GOALS[row]
+            lines.append((row, f"{value:6.2f} of RabbitMQ's rate      >= {least}", value >= least))
         if row.startswith(LARGE) and DISK in found:
-            value = each.per_second / middle(found[DISK]).per_second
-            lines.append((row, "of the disk's rate", value, f">= {LARGE_GOAL}", value >= LARGE_GOAL))
-        base = baseline_of(row)
-        if row in CASES and not row.startswith((LARGE, DISK)) and row != base and base in found:
-            value, goal = (
-                sum(each.hosts_us) / sum(middle(found[base]).hosts_us),
-                COST_GOALS.get(row, COST_GOAL),
-            )
-            lines.append((row, "of the plain one's cost", value, f"<= {goal}", value <= goal))
+            value = rate / middle(found[DISK]).per_second
+            lines.append((row, f"{value:6.2f} of the disk's rate      >= {LARGE_GOAL}", value >= LARGE_GOAL))
+        cost, most = cost_ratio(row, found), COST_GOALS.get(row, COST_GOAL)
+        if cost is not None and row != baseline_of(row):
+            lines.append((row, f"{cost:6.2f} of what plain costs     <= {most}", cost <= most))
     if lines:
         print("\ngoals")
-    for row, what, value, goal, reached in lines:
-        print(f"{row:28}{value:>6.2f} {what:26}{goal:>8}  {'reached' if reached else 'MISSED'}")
+    for row, text, reached in lines:
+        print(f"{row:28}{text:36}  {'reached' if reached else 'MISSED'}")
 
 
 def main() -> int:
@@ -456,6 +502,14 @@ def main() -> int:
         stack.callback(shutil.rmtree, directory)
         bench = Bench(options, directory)
         stack.callback(bench.stop)
+        if not options.alone:
+            fetch_brokers()
+            rabbit = stack.enter_context(rabbit_server(BROKERS, directory))
+            redis = stack.enter_context(redis_server(BROKERS, directory))
+            cases |= {
+                RABBITMQ: lambda bench: through_broker(bench, rabbit, produce_rabbit, consume_rabbit),
+                REDIS: lambda bench: through_broker(bench, redis, produce_redis, consume_redis),
+            }
         print(f"{os.cpu_count()} cores, {options.messages:,} messages a round, window {options.window}")
         print(f"load average {os.getloadavg()[0]:.1f} at the beginning", flush=True)
         found, failed = measure(bench, cases, options.rounds)

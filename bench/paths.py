@@ -7,8 +7,8 @@ TCP. Every message must arrive exactly once, or the kind is reported as failed a
 
 * **End to end**: from the first send until the last acknowledgement of the consumer is confirmed. Bodies have 1 KB,
   except those of ``mix``, where messages differ in everything an application may say of them. ``plain`` messages ask
-  for nothing and are sent by one call (``batch``) or by 256 tasks; each ``transactional`` message is in a transaction of
-  its own; each of ``asks`` wants an acknowledgment of its arrival and has a time to be received.
+  for nothing and are sent by one call (``batch``) or by 256 tasks; each ``transactional`` message is in a transaction
+  of its own; each of ``asks`` wants an acknowledgment of its arrival and has a time to be received.
 * **From the wire**: a raw socket client sends packets made beforehand; the clock stops when the queue manager has
   acknowledged that the last one is stored. Consumed and checked afterwards.
 * **Large bodies** of 3.9 MB: MB per second sent, received and over two hosts, beside the bare disk, to which the same
@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import shutil
 import socket
 import statistics
@@ -70,6 +71,7 @@ LARGE_WARM = 2
 START_S = 60.0
 TIMEOUT_S = 180.0
 PROFILE_LINES = 40
+LOG_CHARACTERS = 2_000
 PROFILED = """
 import cProfile, sys, msmq.cli, msmq.server.daemon
 profiler = cProfile.Profile()
@@ -113,6 +115,7 @@ class Host:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         self.pid = self._process.pid
+        self.descriptor = os.pidfd_open(self.pid)
 
     @property
     def names(self) -> str:
@@ -121,8 +124,13 @@ class Host:
 
     def ready(self) -> None:
         assert self._process.stdout is not None
-        if not self._process.stdout.readline().startswith(b"ready"):
-            raise JobFailedError(f"the queue manager did not start:\n{self._log.read_text()[-2000:]}")
+        told = select.select([self._process.stdout], [], [], START_S)[0]
+        if not told or not self._process.stdout.readline().startswith(b"ready"):
+            raise JobFailedError("a queue manager did not start")
+
+    @property
+    def last_words(self) -> str:
+        return f"\nlog of the queue manager at {self.address}:\n{self._log.read_text()[-LOG_CHARACTERS:]}"
 
     def stop(self) -> None:
         self._process.terminate()
@@ -131,26 +139,9 @@ class Host:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        os.close(self.descriptor)
         if self._profile and self._profile.exists():
             tell_profile(self._profile, self.address)
-
-
-@contextmanager
-def hosts(directory: Path, count: int, profile: bool) -> Iterator[list[Host]]:
-    """So many queue managers that know each other, on directories that go afterwards."""
-    home = Path(tempfile.mkdtemp(dir=directory))
-    port = free_port()
-    started: list[Host] = []
-    try:
-        for address in ADDRESSES[:count]:
-            started.append(Host(home, address, port, home / f"{address}.profile" if profile else None))
-        for host in started:
-            host.ready()
-        yield started
-    finally:
-        for host in started:
-            host.stop()
-        shutil.rmtree(home)
 
 
 def free_port() -> int:
@@ -185,22 +176,43 @@ class Bench:
         self.messages: int = options.messages
         self.window: int = options.window
         self.large: int = options.large
-        self.profile = bool(options.profile)
         self.directory = directory
+        self._profile = bool(options.profile)
+        self._running: list[Host] = []
         self.producer = Actor("producer")
         self.consumer = Actor("consumer")
 
-    def load(self, kind: str, **more: bool) -> Load:
+    def load(self, kind: str, transactional: bool = False, tasks: bool = False) -> Load:
         if kind == "large":
-            return Load(kind, self.large, LARGE_WARM, LARGE_WINDOW)
-        return Load(kind, self.messages, self.messages // WARM_SHARE, self.window, **more)
+            return Load(kind, self.large, LARGE_WARM, LARGE_WINDOW, tasks=True)
+        return Load(kind, self.messages, self.messages // WARM_SHARE, self.window, transactional, tasks)
 
     def do(self, actor: Actor, job: Callable[..., object], *arguments: object) -> None:
         actor.begin(job, *arguments)
         self.hear(actor)
 
     def hear(self, *actors: Actor) -> list[Any]:
-        return hear(*actors, timeout_s=TIMEOUT_S)
+        return hear(*actors, timeout_s=TIMEOUT_S, servers=[host.descriptor for host in self._running])
+
+    @contextmanager
+    def hosts(self, count: int) -> Iterator[list[Host]]:
+        """So many queue managers that know each other, on directories that go afterwards."""
+        home = Path(tempfile.mkdtemp(dir=self.directory))
+        port = free_port()
+        try:
+            for address in ADDRESSES[:count]:
+                profile = home / f"{address}.profile" if self._profile else None
+                self._running.append(Host(home, address, port, profile))
+            for host in self._running:
+                host.ready()
+            yield self._running
+        except JobFailedError as error:
+            raise JobFailedError(f"{error}{''.join(host.last_words for host in self._running)}") from error
+        finally:
+            for host in self._running:
+                host.stop()
+            self._running.clear()
+            shutil.rmtree(home)
 
     def used(self, pids: list[int]) -> list[float]:
         """Processor seconds of producer, consumer and the processes between them."""
@@ -220,9 +232,9 @@ def through(
     bench: Bench, kind: str, count: int, transactional: bool = False, tasks: bool = False
 ) -> dict[str, Figures]:
     """From a producer through one or two queue managers to a consumer."""
-    load = bench.load(kind, transactional=transactional, tasks=tasks) if kind != "large" else bench.load(kind)
+    load = bench.load(kind, transactional, tasks)
     producer, consumer = bench.producer, bench.consumer
-    with hosts(bench.directory, count, bench.profile) as running:
+    with bench.hosts(count) as running:
         first, last = running[0], running[-1]
         for host in running:
             bench.do(consumer, create, Place(host.api), transactional)
@@ -244,7 +256,7 @@ def from_the_wire(bench: Bench, security: bool = False, asks: bool = False) -> d
     """From a raw socket into a queue; consumed afterwards."""
     load = bench.load("plain")
     producer, consumer = bench.producer, bench.consumer
-    with hosts(bench.directory, 1, bench.profile) as (host,):
+    with bench.hosts(1) as (host,):
         place, names = Place(host.api), host.names.removeprefix("DIRECT=")
         bench.do(consumer, create, place, False)
         admin = f"{names}{ADMIN}" if asks else ""
@@ -268,7 +280,7 @@ def large_bodies(bench: Bench) -> dict[str, Figures]:
     load = bench.load("large")
     megabytes = load.count * LARGE_BYTES / 1e6
     producer, consumer = bench.producer, bench.consumer
-    with hosts(bench.directory, 1, bench.profile) as running:
+    with bench.hosts(1) as running:
         place = Place(running[0].api)
         bench.do(consumer, create, place, False)
         producer.begin(produce, place, ".\\", load)
@@ -333,7 +345,12 @@ PLAIN, PLAIN_TWO, PLAIN_WIRE = "plain batch", "two hosts plain", "wire plain"
 RABBITMQ, REDIS, DISK = "RabbitMQ quorum", "Redis always", "bare disk"
 LARGE = "large"
 
-CASES: dict[str, Callable[[Bench], dict[str, Figures]]] = {
+Case = Callable[[Bench], dict[str, Figures]]
+"""Measures once; gives what it found by what is to be put behind the name of the case."""
+Found = dict[str, list[Figures]]
+"""The rounds of each row of the table."""
+
+CASES: dict[str, Case] = {
     PLAIN: lambda bench: through(bench, "plain", 1),
     "plain tasks": lambda bench: through(bench, "plain", 1, tasks=True),
     "transactional": lambda bench: through(bench, "plain", 1, transactional=True),
@@ -367,10 +384,8 @@ COST_GOAL = 3.0
 LARGE_GOAL = 0.25
 """As a multiple of the bare disk's rate."""
 
-Found = dict[str, list[Figures]]
 
-
-def measure(bench: Bench, cases: dict[str, Callable[[Bench], dict[str, Figures]]], rounds: int) -> tuple[Found, dict[str, str]]:  # fmt: skip  # noqa: E501
+def measure(bench: Bench, cases: dict[str, Case], rounds: int) -> tuple[Found, dict[str, str]]:
     """All cases in turns; gives what was measured, and why some failed."""
     found: Found = {}
     failed: dict[str, str] = {}

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.connection import wait
@@ -61,16 +61,19 @@ class Actor:
             self._process = None
 
 
-def hear(*actors: Actor, timeout_s: float) -> list[Any]:
-    """What each of these says next, in their order. The first failure of any of them is raised at once."""
+def hear(*actors: Actor, timeout_s: float, servers: Sequence[int] = ()) -> list[Any]:
+    """What each of these says next, in their order. The first failure of any of them is raised at once, and so is the
+    end of a server; ``servers`` are descriptors of their processes."""
     heard: dict[Actor, Any] = {}
     give_up_s = time.monotonic() + timeout_s
     while len(heard) < len(actors):
         waiting = {actor.pipe: actor for actor in actors if actor not in heard}
-        ready = wait(list(waiting), give_up_s - time.monotonic())
+        ready = wait([*waiting, *servers], give_up_s - time.monotonic())
         if not ready:
             silent = " and ".join(actor.name for actor in waiting.values())
             raise JobFailedError(f"the {silent} did not finish in {timeout_s:.0f} s")
+        if any(server in ready for server in servers):
+            raise JobFailedError("a queue manager ended")
         for pipe in ready:
             actor = waiting[pipe]  # type: ignore[index]
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from random import Random
@@ -118,7 +118,7 @@ def _mixed(number: int, rng: Random, names: str) -> Message:
     return message
 
 
-def _made(load: Load, numbers: range, place: Place) -> tuple[Any, dict[str, Any], int]:
+def _made(load: Load, numbers: range, place: Place) -> tuple[Iterable[Any], dict[str, Any], int]:
     """Bodies or messages, the properties they have in common, and how many acknowledgments they will have."""
     common: dict[str, Any] = {}
     if load.transactional and place.names != ".\\":
@@ -155,28 +155,28 @@ async def produce(pipe: Pipe, place: Place, target: str, load: Load) -> None:
     async with msmq.connect(place.api, window=load.window) as mq:
         queue = mq.queue(f"{target}{QUEUE}")
         messages, common, early = _made(load, range(load.warm), place)
-        await queue.send_many(messages, **common)
+        await _send(queue, messages, common, load)
         await _settled(mq, early)
         messages, common, acknowledgments = _made(load, range(load.warm, load.total), place)
         pipe.send("warm")
         await asyncio.to_thread(pipe.recv)
         began = time.monotonic()
-        if load.tasks:
-            await _send_from_tasks(queue, iter(messages), load.window, common)
-        else:
-            await queue.send_many(messages, **common)
+        await _send(queue, messages, common, load)
         pipe.send((began, time.monotonic()))
         await _settled(mq, early + acknowledgments)
 
 
-async def _send_from_tasks(
-    queue: msmq.Queue, messages: Iterator[bytes], tasks: int, common: dict[str, Any]
-) -> None:
+async def _send(queue: msmq.Queue, messages: Iterable[Any], common: dict[str, Any], load: Load) -> None:
+    if not load.tasks:
+        await queue.send_many(messages, **common)
+        return
+    waiting = iter(messages)
+
     async def send() -> None:
-        for message in messages:
+        for message in waiting:
             await queue.send(message, **common)
 
-    await asyncio.gather(*(send() for _ in range(tasks)))
+    await asyncio.gather(*(send() for _ in range(load.window)))
 
 
 async def await_settled(pipe: Pipe, place: Place, acknowledgments: int) -> None:

@@ -34,7 +34,7 @@ TAIL = 512
 second."""
 
 
-def packets(load: Load, numbers: range, queue: str, security: bool, admin: str) -> list[bytes]:
+def packets(numbers: range, queue: str, security: bool, admin: str) -> list[bytes]:
     """User messages, whole."""
     source = os.urandom(16)
     flags = RECOVERABLE | DIRECT_TO | WITH_PROPERTIES
@@ -107,20 +107,19 @@ def send_by_wire(
 ) -> tuple[float, float]:
     """Send; gives when the first message left and when the last one was acknowledged as stored. Behind the load follow
     ``TAIL`` more messages."""
-    warm = packets(load, range(load.warm), queue, security, admin)
-    timed = packets(load, range(load.warm, load.total + TAIL), queue, security, admin)
+    made = packets(range(load.total + TAIL), queue, security, admin)
     session = Session(host, port, load.window)
+
+    def send(first: int, count: int, tail: int) -> tuple[float, float]:
+        def frames(start: int, group: int) -> bytes:
+            return b"".join(made[first + start : first + start + group])
+
+        return windowed(session, frames, session.confirmed, count, load.window, tail)
+
     try:
-        windowed(session, lambda first, group: b"".join(warm[first : first + group]), session.confirmed, load.warm, load.window)  # fmt: skip  # noqa: E501
+        send(0, load.warm, 0)
         pipe.send("warm")
         pipe.recv()
-        return windowed(
-            session,
-            lambda first, group: b"".join(timed[first : first + group]),
-            session.confirmed,
-            load.count,
-            load.window,
-            TAIL,
-        )
+        return send(load.warm, load.count, TAIL)
     finally:
         session.close()

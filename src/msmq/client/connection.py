@@ -23,6 +23,8 @@ from msmq.client.transaction import Transaction
 from msmq.errors import MsmqError
 
 _PAUSE_S: Final = 0.05
+_IDLE_S: Final = 10.0
+"""How often the client looks which queues it sends to no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,19 @@ class Tls:
     """One's own certificate, where the server asks for one."""
     server_name: str = ""
     """The name in the server's certificate, if it is not the one in the address."""
+
+
+class Patience:
+    """How long a call tries again before it says that it cannot be made."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end_s = time.monotonic() + timeout_s
+
+    async def wait(self, error: MsmqError) -> None:
+        """Wait a moment before the next try; when the time is up, raise what came of the last one."""
+        if time.monotonic() > self._end_s:
+            raise error
+        await asyncio.sleep(_PAUSE_S)
 
 
 def connect(
@@ -71,6 +86,7 @@ class Connection(Administration):
         self._carrier: Carrier | None = None
         self._process = 0
         self._senders: dict[str, Sender] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<Connection to {self.address}>"
@@ -98,8 +114,11 @@ class Connection(Administration):
         self._is_open = False
         carrier, self._carrier = self._carrier, None
         senders, self._senders = self._senders, {}
+        sweeping, self._sweeping = self._sweeping, None
         if carrier is None or self._process != os.getpid():
             return
+        if sweeping is not None:
+            sweeping.cancel()
         try:
             await asyncio.gather(*(sender.close() for sender in senders.values()))
         finally:
@@ -135,7 +154,19 @@ class Connection(Administration):
         self._carry()  # a child that was forked has no part in the senders of its parent
         if queue not in self._senders:
             self._senders[queue] = Sender(self, queue)
+            if self._sweeping is None:
+                self._sweep_later()
         return self._senders[queue]
+
+    def _sweep_later(self) -> None:
+        self._sweeping = asyncio.get_running_loop().call_later(_IDLE_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close the queues to which nothing was sent for a while."""
+        self._senders = {queue: sender for queue, sender in self._senders.items() if not sender.rest()}
+        self._sweeping = None
+        if self._senders:
+            self._sweep_later()
 
     # --- calls --------------------------------------------------------------------------------------------------
 
@@ -145,7 +176,7 @@ class Connection(Administration):
             raise ConnectionLostError("The connection is not open; use `async with msmq.connect() as mq:`.")
         if self._carrier is None or self._process != os.getpid():
             self._process = os.getpid()
-            self._senders = {}
+            self._senders, self._sweeping = {}, None
             path = "" if self._tls else unix_path(self.address)
             self._carrier = (
                 LineCarrier(path, self._timeout_s, self._no_answer) if path else self._grpc_carrier()
@@ -176,17 +207,21 @@ class Connection(Administration):
             await carrier.ready()
         return carrier
 
+    def patience(self) -> Patience:
+        """How long a call that begins now may try."""
+        return Patience(self._timeout_s)
+
     async def call(self, name: str, request: Any, *, safe: bool = False) -> Any:
         """One call. One that is ``safe`` to make twice is made again when the connection breaks."""
-        give_up_s = time.monotonic() + self._timeout_s
+        patience = self.patience()
         while True:
             carrier = await self._ready()
             try:
                 return await carrier.call(name, request)
-            except ConnectionLostError:
-                if not safe or time.monotonic() > give_up_s:
+            except ConnectionLostError as error:
+                if not safe:
                     raise
-            await asyncio.sleep(_PAUSE_S)
+                await patience.wait(error)
 
     async def server_stream(self, name: str, request: Any) -> AsyncIterator[Any]:
         """A call with many answers."""

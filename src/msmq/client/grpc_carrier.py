@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -86,6 +87,7 @@ class GrpcCarrier:
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._timeout_s = timeout_s
         self._no_answer = no_answer
+        self._streams: weakref.WeakSet[GrpcStream] = weakref.WeakSet()
         pause_ms = max(int(timeout_s * 500), _QUICKEST_PING_MS)
         options: list[tuple[str, int | str]] = [
             *_OPTIONS,
@@ -111,7 +113,9 @@ class GrpcCarrier:
         self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
     ) -> GrpcStream:
         await self.ready()
-        return GrpcStream(multicallable(self._channel, name)(metadata=self._metadata), received, lost)
+        stream = GrpcStream(multicallable(self._channel, name)(metadata=self._metadata), received, lost)
+        self._streams.add(stream)
+        return stream
 
     async def call(self, name: str, request: Any) -> Any:
         await self.ready()
@@ -132,7 +136,11 @@ class GrpcCarrier:
             call.cancel()
 
     async def close(self) -> None:
-        await self._channel.close()
+        leaving = [stream for stream in self._streams if stream.leaving and not stream.over]
+        try:
+            await asyncio.gather(*(stream.close(self._timeout_s) for stream in leaving))
+        finally:
+            await self._channel.close()
 
 
 class GrpcStream:

@@ -408,12 +408,28 @@ class TimedOut(_message.Message):
     def __init__(self) -> None: ...
 
 class BrowseRequest(_message.Message):
-    __slots__ = ("open", "step")
+    __slots__ = ("open", "step", "keep", "release")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
     open: OpenToBrowse
     step: Step
-    def __init__(self, open: _Optional[_Union[OpenToBrowse, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+    keep: Keep
+    release: Release
+    def __init__(self, open: _Optional[_Union[OpenToBrowse, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ...) -> None: ...
+
+class Keep(_message.Message):
+    __slots__ = ("lookup_id",)
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    lookup_id: int
+    def __init__(self, lookup_id: _Optional[int] = ...) -> None: ...
+
+class Release(_message.Message):
+    __slots__ = ("lookup_id",)
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    lookup_id: int
+    def __init__(self, lookup_id: _Optional[int] = ...) -> None: ...
 
 class OpenToBrowse(_message.Message):
     __slots__ = ("queue", "receive", "form")
@@ -426,26 +442,34 @@ class OpenToBrowse(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., receive: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("action", "timeout_ms", "count", "transaction")
+    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CURRENT: _ClassVar[Step.Action]
         NEXT: _ClassVar[Step.Action]
         TAKE_CURRENT: _ClassVar[Step.Action]
         RESTART: _ClassVar[Step.Action]
+        HOLD_CURRENT: _ClassVar[Step.Action]
+        HOLD: _ClassVar[Step.Action]
     CURRENT: Step.Action
     NEXT: Step.Action
     TAKE_CURRENT: Step.Action
     RESTART: Step.Action
+    HOLD_CURRENT: Step.Action
+    HOLD: Step.Action
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEK_FIELD_NUMBER: _ClassVar[int]
     action: Step.Action
     timeout_ms: int
     count: int
     transaction: bytes
-    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+    lookup_id: int
+    seek: Seek
+    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ...) -> None: ...
 
 class BrowseReply(_message.Message):
     __slots__ = ("opened", "deliveries", "error")

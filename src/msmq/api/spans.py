@@ -19,6 +19,7 @@ from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
 from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
 
 _IDS_PER_REPLY: Final = 50_000
 _MESSAGES_PER_REPLY: Final = 256
@@ -53,12 +54,17 @@ class SpanCalls:
         assert descriptor.queue is not None
         try:
             found, held, size = _survey(descriptor.queue, request)
+            identity = self._identity(descriptor.queue)
         finally:
             self._desk.manager.queues.close(descriptor)
         await self._desk.durable()  # nobody may rely on a message that a crash takes back
         for start in range(0, len(found), _IDS_PER_REPLY):
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
-        yield pb.SurveyReply(held=held, bytes=size)
+        yield pb.SurveyReply(held=held, bytes=size, identity=identity)
+
+    def _identity(self, queue: Queue) -> pb.QueueIdentity:
+        manager = self._desk.manager.core.record.identifier
+        return pb.QueueIdentity(queue_manager=guid_text(manager), queue=guid_text(queue.root.identifier))
 
     async def read_span(self, request: pb.ReadSpanRequest, caller: Token) -> AsyncIterator[pb.Deliveries]:
         descriptor = self._open(request.queue, caller)
@@ -85,6 +91,10 @@ class SpanCalls:
     async def remove(self, request: pb.RemoveRequest, caller: Token) -> pb.RemoveReply:
         if len(request.lookup_ids) > _MOST_REMOVED:
             raise InvalidParameterError(f"At most {_MOST_REMOVED:,} messages are removed at a time.")
+        wanted = request.identity if request.HasField("identity") else None
+        own = guid_text(self._desk.manager.core.record.identifier)
+        if wanted is not None and wanted.queue_manager != own:
+            return pb.RemoveReply(elsewhere=True)
         descriptor = self._open(request.queue, caller, receive=True)
         reply = pb.RemoveReply()
         try:
@@ -92,6 +102,8 @@ class SpanCalls:
                 queue = descriptor.queue
                 if queue is None:
                     raise QueueNotAvailableError("The queue was deleted.")
+                if wanted is not None and wanted != self._identity(queue):
+                    return pb.RemoveReply(not_found=request.lookup_ids)  # they were deleted with their queue
                 self._remove(queue, request.lookup_ids[start : start + SLICE], reply)
                 await self._desk.durable()
         finally:

@@ -28,13 +28,25 @@ _CHUNK: Final = 128
 _REMOVALS: Final = 2_000
 
 
+class QueueIdentity(NamedTuple):
+    """Tells a queue from others of the same name: on another computer, in the data of a queue manager that was set up
+    anew, or created after the first was deleted. Lookup identifiers mean something only together with it."""
+
+    queue_manager: str
+    """GUID of the queue manager."""
+    queue: str
+    """GUID of the queue; journals and subqueues have that of their queue, and all zeros the queue manager's own."""
+
+
 class Survey(NamedTuple):
     """What stands in a part of a queue."""
 
     lookup_ids: array[int]
     held: array[int]
     """Messages of others, before which the survey of a span ended."""
-    bytes: int = 0
+    bytes: int
+    identity: QueueIdentity
+    """What the lookup identifiers are of."""
 
 
 class Removal(NamedTuple):
@@ -44,6 +56,8 @@ class Removal(NamedTuple):
     not_found: array[int]
     held: array[int]
     """Somebody else has these."""
+    elsewhere: bool = False
+    """Another queue manager has them, if it still has them: nothing was removed."""
 
 
 class Seek(IntEnum):
@@ -220,12 +234,13 @@ class Queue:
             most_messages=most_messages,
             most_bytes=most_bytes,
         )
-        found, held, size = array("Q"), array("Q"), 0
+        found, held, size, said = array("Q"), array("Q"), 0, pb.QueueIdentity()
         async for reply in self._connection.server_stream("Survey", request):
             found.extend(reply.lookup_ids)
             held.extend(reply.held)
             size += reply.bytes
-        return Survey(found, held, size)
+            said.MergeFrom(reply.identity)
+        return Survey(found, held, size, QueueIdentity(said.queue_manager, said.queue))
 
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
@@ -246,14 +261,18 @@ class Queue:
         request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET, packets=True)
         return self._connection.server_stream("ReadSpan", request)
 
-    async def remove(self, lookup_ids: Iterable[int]) -> Removal:
+    async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does
-        no harm: identifiers are never used again."""
+        no harm: a queue manager never uses identifiers again. With the ``identity`` that a survey gave, nothing is
+        removed from another queue that has the name meanwhile."""
         removed, not_found, held = 0, array("Q"), array("Q")
         given = iter(lookup_ids)
+        whose = None if identity is None else pb.QueueIdentity(**identity._asdict())
         while chunk := list(islice(given, _REMOVALS)):
-            request = pb.RemoveRequest(queue=self.name, lookup_ids=chunk)
+            request = pb.RemoveRequest(queue=self.name, lookup_ids=chunk, identity=whose)
             reply: pb.RemoveReply = await self._connection.call("Remove", request, safe=True)
+            if reply.elsewhere:
+                return Removal(removed, not_found, held, elsewhere=True)
             removed += reply.messages
             not_found.extend(reply.not_found)
             held.extend(reply.held)

@@ -33,7 +33,7 @@ from msmq.client.info import (
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError
 from msmq.client.queue import Queue as AsyncQueue
-from msmq.client.queue import Removal, Seek, Survey
+from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
@@ -406,8 +406,8 @@ class SyncQueue:
     def span_replies(self, after: int, upto: int) -> Iterator[pb.Deliveries]:
         return self._loop.iterate(self.inner.span_replies(after, upto))
 
-    def remove(self, lookup_ids: Iterable[int]) -> Removal:
-        return self._loop.run(self.inner.remove(lookup_ids))
+    def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
+        return self._loop.run(self.inner.remove(lookup_ids, identity))
 
     def purge(self) -> int:
         return self._loop.run(self.inner.purge())

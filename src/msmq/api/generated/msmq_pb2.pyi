@@ -518,14 +518,24 @@ class SurveyRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ...) -> None: ...
 
 class SurveyReply(_message.Message):
-    __slots__ = ("lookup_ids", "held", "bytes")
+    __slots__ = ("lookup_ids", "held", "bytes", "identity")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
     bytes: int
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ...) -> None: ...
+    identity: QueueIdentity
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ...) -> None: ...
+
+class QueueIdentity(_message.Message):
+    __slots__ = ("queue_manager", "queue")
+    QUEUE_MANAGER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue_manager: str
+    queue: str
+    def __init__(self, queue_manager: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
     __slots__ = ("queue", "span", "form")
@@ -538,22 +548,26 @@ class ReadSpanRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
-    __slots__ = ("queue", "lookup_ids")
+    __slots__ = ("queue", "lookup_ids", "identity")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     queue: str
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, queue: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    identity: QueueIdentity
+    def __init__(self, queue: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ...) -> None: ...
 
 class RemoveReply(_message.Message):
-    __slots__ = ("messages", "not_found", "held")
+    __slots__ = ("messages", "not_found", "held", "elsewhere")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     messages: int
     not_found: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ...) -> None: ...
+    elsewhere: bool
+    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., elsewhere: _Optional[bool] = ...) -> None: ...
 
 class PurgeReply(_message.Message):
     __slots__ = ("messages",)

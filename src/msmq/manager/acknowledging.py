@@ -2,8 +2,8 @@
 3.1.7.2, .15).
 
 A message that reaches its destination queue, is refused there, is received, purged there or on its way, deleted with
-its queue or expires unread may owe its sender a message of the matching class in the administration queue it named. That
-queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
+its queue or expires unread may owe its sender a message of the matching class in the administration queue it named.
+That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
 nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
 """
 

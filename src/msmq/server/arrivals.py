@@ -79,6 +79,9 @@ _WAY_FLAGS: Final = USER_TH | 7 << 10
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
 _OWN_ATTRIBUTES: Final = USER_TH | USER_SH
 """Messages with either of these headers may get local attributes here."""
+_KEPT_HERE: Final = (MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+"""Refusals of plain messages that make dead letters on the host that refuses (3.1.5.8.8, 3.1.7.1.2); its sender has
+done with them. A transactional message is kept by its sender, who is told by a FinalAck."""
 _log = logging.getLogger(__name__)
 
 
@@ -316,11 +319,8 @@ class Arrivals(Subscriber):
         if message.packet.transactional:
             message.local.source_address = way.source_address
             self._send_final_ack(message, fate)
-        elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and message.packet.user.negative_journaling:
-            dead_letters = self._core.dead_letter_queue
-            assert dead_letters is not None
-            message.local = message.local.changed(dead_letter_class=int(fate))
-            self._manager.placing.insert(dead_letters, message)
+        elif fate in _KEPT_HERE and message.packet.user.negative_journaling:
+            self._manager.sending.dead_letter_copy(message, fate)
 
     def _fate(self, way: Way, message: StoredMessage) -> MessageClass:
         packet = message.packet

@@ -7,6 +7,7 @@ from asyncio import Future
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
+from math import ceil
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -182,7 +183,8 @@ kind_of: Final = attrgetter(
 
 
 def _seconds(time: timedelta | float) -> int:
-    return int(time.total_seconds() if isinstance(time, timedelta) else time)
+    """Whole seconds, rounded up: a message lives no shorter than its sender asks."""
+    return ceil(time.total_seconds() if isinstance(time, timedelta) else time)
 
 
 NOTHING_MORE: Final = pb.Remark()

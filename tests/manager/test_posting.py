@@ -61,7 +61,7 @@ def post(
 def told(host: Host, name: str = "admin") -> list[UserMessage]:
     """The acknowledgments in an administration queue."""
     queue = host.find(name)
-    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+    return [host.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
 
 def classes(host: Host) -> list[int]:
@@ -73,7 +73,7 @@ def wanting(wanted: Ack) -> dict[str, Any]:
 
 
 def packets_in(host: Host, queue: Queue) -> list[UserMessage]:
-    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+    return [host.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
 
 # --- what the queue manager completes ----------------------------------------------------------------------
@@ -378,7 +378,7 @@ def test_what_nobody_read_is_a_dead_letter_when_its_sender_asked_for_it(
     assert host.contents(host.find("own")) == [b"in a queue of its own"]
     for queue in (plain, transactional, host.find("own")):
         (entry,) = queue.positions
-        assert host.manager.core.load(queue, entry).local.dead_letter_class == reason
+        assert host.manager.mailbox.load(queue, entry.lookup_id).local.dead_letter_class == reason
     assert not len(host.find().positions)
     assert not len(host.find("tx").positions)
     host.advance(1_000)
@@ -395,7 +395,7 @@ def test_a_message_of_somebody_else_that_nobody_read_is_not_ours_to_keep(stocked
     _, plain, _ = system_queues(host)
     strange = message(b"from afar", time_to_be_received_s=60)
     strange.packet.user.flags |= 0x100
-    host.manager.sending.deliver(host.find(), strange)
+    host.deliver(host.find(), strange)
     host.advance(61)
     assert not len(host.find().positions)
     assert host.contents(plain) == []

@@ -255,7 +255,9 @@ def edges(host: Host, *positions: MessagePosition) -> list[tuple[int, int]]:
     for queue, lookup_id in positions:
         entry = host.manager.core.queues[queue.number].positions.get(lookup_id)
         assert entry is not None
-        header = host.manager.core.load(host.manager.core.queues[queue.number], entry).packet.transaction
+        header = host.manager.mailbox.load(
+            host.manager.core.queues[queue.number], entry.lookup_id
+        ).packet.transaction
         assert header is not None
         found.append((header.first_message, header.last_message))
     return found

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
-from peers import RABBIT, rabbit_server
+from peers import BROKERS, RABBIT, fetch_brokers, rabbit_server
 
 import msmq
 
@@ -44,7 +44,7 @@ QUEUE = ".\\private$\\bench"
 BODY = bytes(range(256)) * 4
 BATCH = 64
 ROOT = Path(__file__).parent.parent
-BROKERS, CLIENTS = ROOT / "build" / "peers", ROOT / "build" / "clients"
+CLIENTS = ROOT / "build" / "clients"
 CLIENT_PACKAGES = ("aio-pika==10.2.1", "pika==1.4.4", "uvloop")
 KINDS = ("classic", "quorum")
 THEIRS = ("aio-pika", "pika")
@@ -232,10 +232,7 @@ def apart(function: Callable[[str, int, int], T], address: str, messages: int, w
 
 def fetch_peers() -> None:
     """Have the broker and an environment with its clients."""
-    if not (BROKERS / "usr/lib/rabbitmq").exists():
-        subprocess.run(
-            [str(ROOT / "scripts" / "peers.sh"), str(BROKERS)], check=True, stdout=subprocess.DEVNULL
-        )
+    fetch_brokers()
     stamp = CLIENTS / ".stamp"
     if not stamp.exists() or stamp.read_text() != " ".join(CLIENT_PACKAGES):
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(CLIENTS)], check=True)

@@ -1,9 +1,15 @@
 """Brokers that a reader may know, on the same machine in the same run: durable messages of 1 KB per second.
 
-``bench/transfer.py --peers`` calls this; ``scripts/peers.sh`` unpacks the brokers before. Each client is a plain socket
-that writes frames made beforehand and counts confirmations, with at most a window of them missing: it costs almost
-nothing, so that what is measured is the broker. A message counts when the broker has confirmed it. Who syncs before it
-confirms: RabbitMQ 3.10 (both queues) and Redis with ``appendfsync=always`` do, NATS JetStream syncs every two minutes.
+``bench/transfer.py --peers``, ``bench/client.py`` and ``bench/paths.py`` call this; ``scripts/peers.sh`` unpacks the
+brokers into ``build/`` when they are not there. Each client is a plain socket that writes frames and counts
+confirmations, with at most a window of them missing: it costs almost nothing, so that what is measured is the broker.
+Who syncs before it confirms: RabbitMQ 3.10 (both queues) and Redis with ``appendfsync=always`` do, NATS JetStream syncs
+every two minutes.
+
+* **Sending** (``measure_peers``): a message counts when the broker has confirmed it; nobody receives.
+* **End to end** (``produce_...`` and ``consume_...``, jobs of two processes): until the consumer has acknowledged the
+  last message, as many in one acknowledgment as a read brought. Neither broker confirms what a consumer acknowledges
+  the way a queue manager does, so that this flatters them a little.
 """
 
 from __future__ import annotations
@@ -15,11 +21,17 @@ import socket
 import statistics
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
+from clients.applications import BODY_BYTES, NUMBER_BYTES, Load, numbered
+
+ROOT = Path(__file__).parent.parent
+BROKERS = ROOT / "build" / "peers"
 BODY = bytes(range(256)) * 4
 CHUNK = 64
 START_S = 60.0
@@ -29,8 +41,8 @@ RABBIT, NATS, REDIS, EPMD, DIST = 15673, 14222, 16379, 14369, 15674
 class Socket:
     """A connection to a broker, and what was read of it and not understood yet."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.data = b""
 
@@ -49,20 +61,37 @@ class Socket:
 
 
 def windowed(
-    connection: Socket, frame: bytes, confirmed: Callable[[], int], count: int, window: int
-) -> float:
-    """Messages per second, with at most ``window`` of them unconfirmed. ``confirmed`` takes what was read and gives how
-    many confirmations were in it."""
+    connection: Socket,
+    frames: Callable[[int, int], bytes],
+    confirmed: Callable[[], int],
+    count: int,
+    window: int,
+    tail: int = 0,
+) -> tuple[float, float]:
+    """Send messages with at most ``window`` of them unconfirmed; gives when the first one left and when ``count`` were
+    confirmed. ``frames`` gives the bytes of so many messages from a number on, ``confirmed`` takes what was read and
+    gives how many confirmations were in it. ``tail`` messages follow that are sent and confirmed, but not timed."""
     began = time.monotonic()
+    ended = 0.0
     sent = done = 0
-    while done < count:
-        group = min(window - (sent - done), count - sent, CHUNK)
+    while done < count + tail:
+        group = min(window - (sent - done), count + tail - sent, CHUNK)
         if group > 0:
-            connection.write(frame * group)
+            connection.write(frames(sent, group))
             sent += group
         connection.read(block=group <= 0)
         done += confirmed()
-    return count / (time.monotonic() - began)
+        if done >= count and not ended:
+            ended = time.monotonic()
+    return began, ended
+
+
+def sending_rate(
+    connection: Socket, frame: bytes, confirmed: Callable[[], int], count: int, window: int
+) -> float:
+    """Messages per second, all of them the same, until all are confirmed."""
+    began, ended = windowed(connection, lambda _, group: frame * group, confirmed, count, window)
+    return count / (ended - began)
 
 
 # --- AMQP 0-9-1 -------------------------------------------------------------------------------------------------------
@@ -84,6 +113,9 @@ def long(text: bytes) -> bytes:
     return struct.pack(">I", len(text)) + text
 
 
+DELIVER = b"\0\x3c\0\x3c"
+
+
 class Amqp(Socket):
     """A channel in confirm mode and one durable queue."""
 
@@ -98,14 +130,42 @@ class Amqp(Socket):
         arguments = short(b"x-queue-type") + b"S" + long(kind)
         self._ask(1, 50, 10, b"\0\0" + short(queue) + b"\x02" + long(arguments))
         self._ask(1, 85, 10, b"\0")
+        self._queue = queue
         header = struct.pack(">HHQHB", 60, 0, len(BODY), 0x1000, 2)  # delivery mode 2
-        self.frame = (
-            method(1, 60, 40, b"\0\0" + short(b"") + short(queue) + b"\0")
-            + amqp_frame(2, 1, header)
-            + amqp_frame(3, 1, BODY)
+        self._publish = method(1, 60, 40, b"\0\0" + short(b"") + short(queue) + b"\0") + amqp_frame(
+            2, 1, header
         )
+        self._tag = 0
         self._low = 0
         self._single: set[int] = set()
+
+    def frame(self, body: bytes) -> bytes:
+        """A message, as it is published."""
+        return self._publish + amqp_frame(3, 1, body)
+
+    def subscribe(self, prefetch: int) -> None:
+        self._ask(1, 60, 10, struct.pack(">IHB", 0, prefetch, 0))
+        self._ask(1, 60, 20, b"\0\0" + short(self._queue) + short(b"c") + b"\0" + long(b""))
+
+    def delivered(self) -> list[bytes]:
+        """The bodies in what was read; acknowledges them."""
+        data, start, tag, bodies = self.data, 0, 0, []
+        while len(data) - start >= 8:
+            kind, _, size = struct.unpack_from(">BHI", data, start)
+            end = start + size + 8
+            if end > len(data):
+                break
+            if kind == 1:
+                assert data[start + 7 : start + 11] == DELIVER, data[start:end]
+                (self._tag,) = struct.unpack_from(">Q", data, start + 12 + data[start + 11])
+            elif kind == 3:
+                bodies.append(data[start + 7 : end - 1])
+                tag = self._tag
+            start = end
+        self.data = data[start:]
+        if tag:
+            self.write(method(1, 60, 80, struct.pack(">QB", tag, 1)))
+        return bodies
 
     def _answer(self) -> bytes:
         while len(self.data) < 7 or len(self.data) < struct.unpack_from(">I", self.data, 3)[0] + 8:
@@ -141,7 +201,7 @@ class Amqp(Socket):
 def rabbit(kind: bytes, count: int, window: int) -> float:
     client = Amqp(b"bench-%s-%d" % (kind, time.monotonic_ns()), kind)
     try:
-        return windowed(client, client.frame, client.confirmed, count, window)
+        return sending_rate(client, client.frame(BODY), client.confirmed, count, window)
     finally:
         client.close()
 
@@ -149,21 +209,73 @@ def rabbit(kind: bytes, count: int, window: int) -> float:
 # --- Redis and NATS ---------------------------------------------------------------------------------------------------
 
 
-def redis(count: int, window: int) -> float:
-    client = Socket(REDIS)
-    key = b"bench-%d" % time.monotonic_ns()
-    parts = (b"XADD", key, b"*", b"b", BODY)
-    frame = b"*5\r\n" + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
+def command(*parts: bytes) -> bytes:
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
-    def confirmed() -> int:
-        """An answer is two lines: a length and an identifier."""
-        lines = client.data.split(b"\r\n")
+
+class Redis(Socket):
+    """A stream, and a group of one consumer if it is read."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(REDIS)
+        self._key = key
+        self._publish, _ = command(b"XADD", key, b"*", b"b", BODY).split(BODY)
+        self._read = b""
+
+    def frame(self, body: bytes) -> bytes:
+        """A message, as it is added."""
+        return self._publish + body + b"\r\n"
+
+    def confirmed(self) -> int:
+        """How many confirmations were read: each is two lines, a length and an identifier."""
+        lines = self.data.split(b"\r\n")
         answers = (len(lines) - 1) // 2
-        client.data = b"\r\n".join(lines[2 * answers :])
+        self.data = b"\r\n".join(lines[2 * answers :])
         return answers
 
+    def subscribe(self, prefetch: int) -> None:
+        self.write(command(b"XGROUP", b"CREATE", self._key, b"g", b"0", b"MKSTREAM"))
+        while b"\r\n" not in self.data:
+            self.read()
+        assert self.data == b"+OK\r\n", self.data
+        self.data = b""
+        asked = (b"COUNT", b"%d" % prefetch, b"BLOCK", b"0", b"STREAMS", self._key, b">")
+        self._read = command(b"XREADGROUP", b"GROUP", b"g", b"c", *asked)
+        self.write(self._read)
+
+    def delivered(self) -> list[bytes]:
+        """The bodies of the next answer, once it is there whole; acknowledges and deletes them and asks for more."""
+        answer = self.data
+        # An answer for one stream with entries of one field each; those of the acknowledgment stand in front of it.
+        start = answer.find(b"*1\r\n*2\r\n$")
+        if start < 0 or (head := answer.find(b"\r\n*", start + 10)) < 0:
+            return []
+        end = answer.find(b"\r\n", head + 3)
+        if end < 0:
+            return []
+        count = int(answer[head + 3 : end])
+        ids: list[bytes] = []
+        bodies: list[bytes] = []
+        at = end + 2
+        for _ in range(count):  # *2 $n id *2 $1 b $m body
+            first = answer.find(b"\r\n", at + 5)
+            identifier_end = answer.find(b"\r\n", first + 2)
+            body = identifier_end + len(b"\r\n*2\r\n$1\r\nb\r\n$1024\r\n")
+            at = body + BODY_BYTES + 2
+            if first < 0 or identifier_end < 0 or at > len(answer):
+                return []
+            ids.append(answer[first + 2 : identifier_end])
+            bodies.append(answer[body : at - 2])
+        self.data = answer[at:]
+        done = command(b"XACK", self._key, b"g", *ids) + command(b"XDEL", self._key, *ids)
+        self.write(done + self._read)
+        return bodies
+
+
+def redis(count: int, window: int) -> float:
+    client = Redis(b"bench-%d" % time.monotonic_ns())
     try:
-        return windowed(client, frame, confirmed, count, window)
+        return sending_rate(client, client.frame(BODY), client.confirmed, count, window)
     finally:
         client.close()
 
@@ -200,7 +312,71 @@ def nats(count: int, window: int) -> float:
         return answers
 
     try:
-        return windowed(client, frame, confirmed, count, window)
+        return sending_rate(client, frame, confirmed, count, window)
+    finally:
+        client.close()
+
+
+# --- end to end -------------------------------------------------------------------------------------------------------
+
+
+def produce_rabbit(pipe: Pipe, queue: bytes, load: Load) -> tuple[float, float]:
+    return _produce(pipe, Amqp(queue, b"quorum"), load)
+
+
+def consume_rabbit(pipe: Pipe, queue: bytes, load: Load) -> tuple[float, float]:
+    return _consume(pipe, Amqp(queue, b"quorum"), load)
+
+
+def produce_redis(pipe: Pipe, queue: bytes, load: Load) -> tuple[float, float]:
+    return _produce(pipe, Redis(queue), load)
+
+
+def consume_redis(pipe: Pipe, queue: bytes, load: Load) -> tuple[float, float]:
+    return _consume(pipe, Redis(queue), load)
+
+
+def _produce(pipe: Pipe, client: Amqp | Redis, load: Load) -> tuple[float, float]:
+    """Send numbered messages; gives when the first one left and when the last one was confirmed."""
+
+    def frames(first: int, group: int) -> bytes:
+        bodies = numbered(range(past + first, past + first + group), BODY_BYTES)
+        return b"".join([client.frame(body) for body in bodies])
+
+    try:
+        past = 0
+        windowed(client, frames, client.confirmed, load.warm, load.window)
+        past = load.warm
+        pipe.send("warm")
+        pipe.recv()
+        return windowed(client, frames, client.confirmed, load.count, load.window)
+    finally:
+        client.close()
+
+
+def _consume(pipe: Pipe, client: Amqp | Redis, load: Load) -> tuple[float, float]:
+    """Receive numbered messages, each exactly once; gives when it began and when the last one was acknowledged."""
+    seen = bytearray(load.total)
+    taken = 0
+
+    def receive(upto: int) -> float:
+        nonlocal taken
+        while taken < upto:
+            client.read()
+            while bodies := client.delivered():
+                for body in bodies:
+                    number = int.from_bytes(body[:NUMBER_BYTES], "little")
+                    assert not seen[number], f"number {number} came twice"
+                    seen[number] = 1
+                taken += len(bodies)
+        return time.monotonic()
+
+    try:
+        client.subscribe(load.window)
+        pipe.send("open")
+        began = receive(load.warm)
+        pipe.send("warm")
+        return began, receive(load.total)
     finally:
         client.close()
 
@@ -208,12 +384,23 @@ def nats(count: int, window: int) -> float:
 # --- starting them ----------------------------------------------------------------------------------------------------
 
 
+def fetch_brokers() -> None:
+    """Have the brokers in ``build/``."""
+    if not (BROKERS / "usr/lib/rabbitmq").exists():
+        print("unpacking the brokers", file=sys.stderr)
+        script = [str(ROOT / "scripts" / "peers.sh"), str(BROKERS)]
+        subprocess.run(script, check=True, stdout=subprocess.DEVNULL)
+
+
 @contextmanager
-def running(command: list[str], port: int, log: Path, environment: dict[str, str]) -> Iterator[None]:
-    """A broker, once its port is open."""
+def running(program: list[str], port: int, log: Path, environment: dict[str, str]) -> Iterator[int]:
+    """The process of a broker, once its port is open."""
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        raise RuntimeError(f"port {port} is taken, perhaps by a broker of another run")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
+            program, env=os.environ | environment, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent
         )
     try:
         deadline = time.monotonic() + START_S
@@ -223,9 +410,9 @@ def running(command: list[str], port: int, log: Path, environment: dict[str, str
                 break
             except OSError:
                 if time.monotonic() > deadline or process.poll() is not None:
-                    raise RuntimeError(f"{command[0]} did not start: {log.read_text()[-2000:]}") from None
+                    raise RuntimeError(f"{program[0]} did not start: {log.read_text()[-2000:]}") from None
                 time.sleep(0.1)
-        yield
+        yield process.pid
     finally:
         process.terminate()
         try:
@@ -236,7 +423,8 @@ def running(command: list[str], port: int, log: Path, environment: dict[str, str
 
 
 @contextmanager
-def rabbit_server(root: Path, directory: Path) -> Iterator[None]:
+def rabbit_server(root: Path, directory: Path) -> Iterator[int]:
+    """The process of RabbitMQ's virtual machine, once quorum queues can be made."""
     home = next((root / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
     base = directory / "rabbitmq"
     base.mkdir()
@@ -278,7 +466,7 @@ def rabbit_server(root: Path, directory: Path) -> Iterator[None]:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run(flags, env=os.environ | environment, check=False, **quiet)  # type: ignore[call-overload]
         try:
-            yield
+            yield int((base / "pid").read_text())
         finally:
             subprocess.run([*control, "stop"], env=os.environ | environment, check=False, **quiet)  # type: ignore[call-overload]
 
@@ -287,7 +475,16 @@ def libraries(root: Path) -> str:
     return f"{root}/usr/lib/x86_64-linux-gnu:{root}/lib/x86_64-linux-gnu"
 
 
-def redis_server(root: Path, directory: Path) -> list[str]:
+@contextmanager
+def redis_server(root: Path, directory: Path) -> Iterator[int]:
+    """The process of Redis."""
+    with running(
+        redis_command(root, directory), REDIS, directory / "redis.log", {"LD_LIBRARY_PATH": libraries(root)}
+    ) as pid:
+        yield pid
+
+
+def redis_command(root: Path, directory: Path) -> list[str]:
     (directory / "redis").mkdir()
     options = {"bind": "127.0.0.1", "port": str(REDIS), "dir": str(directory / "redis")}
     options |= {"appendonly": "yes", "appendfsync": "always", "save": ""}
@@ -307,9 +504,8 @@ def measure_peers(
     count: int, rounds: int, window: int, directory: Path, ours: Callable[[], float]
 ) -> dict[str, float]:
     """Messages per second of each broker, and of ``ours`` between them."""
-    root = Path(__file__).parent.parent / "build" / "peers"
-    if not root.exists():
-        raise SystemExit("there are no brokers in build/peers: run scripts/peers.sh first")
+    fetch_brokers()
+    root = BROKERS
     environment = {"LD_LIBRARY_PATH": libraries(root)}
     log = directory / "peer.log"
     found: dict[str, list[float]] = {"msmq recoverable": []}
@@ -323,7 +519,7 @@ def measure_peers(
     with rabbit_server(root, directory):
         for kind in (b"classic", b"quorum"):
             take(f"RabbitMQ {kind.decode()}", lambda kind=kind: rabbit(kind, count, window))  # type: ignore[misc]
-    with running(redis_server(root, directory), REDIS, log, environment):
+    with redis_server(root, directory):
         take("Redis Streams, always", lambda: redis(count, window))
     with running(nats_server(root, directory), NATS, log, environment):
         take("NATS JetStream", lambda: nats(count, window))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Unpacks the brokers that bench/transfer.py --peers compares with, from Debian's packages, into a directory (build/peers
-# by default). Nothing is installed and no service is started.
+# Unpacks the brokers that bench/peers.py measures, from Debian's packages, into a directory (build/peers by default).
+# Nothing is installed and no service is started.
 set -eu
 
 target=${1:-build/peers}

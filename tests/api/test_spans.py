@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 import msmq
-from msmq.errors import InvalidParameterError
+from msmq.errors import InvalidParameterError, QueueNotFoundError
 from tests.api.support import QUEUE, address, daemon
 from tests.client.support import connected
 from tests.server.support import run
@@ -67,6 +68,29 @@ def test_a_span_is_read_in_batches_and_stays(tmp_path: Path) -> None:
             assert (await queue.remove(ids[:500])).removed == 0, "asking twice does no harm"
             assert [message.text async for message in queue.browse()] == [str(n) for n in range(500, 1000)]
             assert [batch async for batch in queue.span(ids[0], ids[10])] == []
+
+    run(test)
+
+
+def test_nothing_is_removed_from_another_queue_of_that_name(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            queue = await mq.create_queue(QUEUE)
+            sent = (await queue.send(b"first")).lookup_id
+            identity = (await queue.survey([])).identity
+            info = await mq.queue_info(QUEUE)
+            assert identity == ((await mq.manager()).identifier, info.identifier)
+            assert (await queue.journal.survey([])).identity == identity
+            elsewhere = await queue.remove([sent], identity._replace(queue_manager=str(uuid4())))
+            assert (elsewhere.removed, elsewhere.elsewhere) == (0, True)
+            missing = mq.queue(f"{QUEUE}-missing")
+            assert (await missing.remove([sent], identity._replace(queue_manager=str(uuid4())))).elsewhere
+            with pytest.raises(QueueNotFoundError):
+                await missing.remove([sent], identity)
+            replaced = await queue.remove([sent], identity._replace(queue=str(uuid4())))
+            assert (replaced.removed, list(replaced.not_found), replaced.elsewhere) == (0, [sent], False)
+            assert [message.body async for message in queue.browse()] == [b"first"]
+            assert (await queue.remove([sent], identity)).removed == 1
 
     run(test)
 

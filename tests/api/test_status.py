@@ -38,7 +38,7 @@ def test_every_status_comes_back_as_itself(name: str) -> None:
     ids=lambda value: getattr(value, "name", "") if isinstance(value, MQError) else "",
 )
 def test_the_nearest_status_of_grpc(error: MQError, code: grpc.StatusCode) -> None:
-    assert status.grpc_code(error) is code
+    assert grpc.StatusCode[status.grpc_code(error)] is code
 
 
 def test_other_errors_of_ours_are_bad_parameters() -> None:

@@ -56,3 +56,10 @@ def test_every_status_has_words() -> None:
         ConnectionStatus.ESTABLISHED,
     }
     assert set(WORDS) == {status.value for status in set(ConnectionStatus) - fine}
+
+
+def test_what_is_purged_is_kept_as_a_dead_letter(live: Live) -> None:
+    queue = "DIRECT=TCP:127.0.0.99\\private$\\purged"
+    live.good("send", queue, "--body", "purged", "--recoverable")
+    live.good("outgoing", "purge", queue, "--yes")
+    assert "purged" in [letter["body"] for letter in live.objects("dead-letter", "list")]

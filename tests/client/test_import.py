@@ -27,3 +27,8 @@ def test_other_rooms_need_no_grpc() -> None:
         "import sys, msmq, msmq.wire.message, msmq.manager.queue_manager; sys.exit('grpc' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_a_client_of_a_unix_socket_needs_no_grpc() -> None:
+    program = "import sys, msmq.client.connection, msmq.client.line, msmq.client.sync; sys.exit('grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import msmq
+from msmq.api.frames import CANCEL, END, GREETING, MESSAGE, frame
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.line import END, GREETING, MESSAGE, frame
-from msmq.client.line import LineStream, open_line
+from msmq.client.grpc_carrier import GrpcCarrier, GrpcStream
+from msmq.client.line import Line, LineStream, NoLineError
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
-from msmq.client.stream import GrpcStream
 from msmq.errors import MsmqError, QueueNotFoundError
 from tests.api.support import QUEUE, address, daemon
 from tests.client.support import Restartable
@@ -26,13 +26,10 @@ class Ends:
     def __init__(self) -> None:
         self.replies: list[Any] = []
         self.errors: list[MsmqError] = []
-        self.strangers = 0
-
-    def stranger(self) -> None:
-        self.strangers += 1
 
     async def open(self, path: Path | str, name: str) -> LineStream:
-        return await open_line(str(path), name, self.replies.append, self.errors.append, self.stranger)
+        line = await Line.connect(str(path), 30)
+        return line.open(name, self.replies.append, self.errors.append)
 
 
 def test_an_orderly_end_and_an_error(tmp_path: Path) -> None:
@@ -65,23 +62,38 @@ def test_nobody_there() -> None:
     run(test)
 
 
+async def answering(path: Path, answer: bytes, step: int) -> asyncio.Server:
+    """A server that says something and hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        for start in range(0, len(answer), step):
+            writer.write(answer[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
+
+    return await asyncio.start_unix_server(serve, path)
+
+
 @pytest.mark.parametrize(
-    ("answer", "strangers", "told"),
+    ("answer", "told"),
     [
-        (b"\0\0\x12\4\0\0\0\0\0", 1, "Somebody else"),
-        (b"", 0, "broke"),
-        (GREETING + b"\n", 0, "broke"),
-        (GREETING + b"\n" + b"\xff" * 5, 0, "understood"),
-        (GREETING + b"\n" + b"".join(frame(MESSAGE, b"\xff\xff")), 0, "understood"),
-        (GREETING + b"\n" + b"".join(frame(END)), 0, "ended"),
+        (b"", "broke"),
+        (b"\xff" * 13, "understood"),
+        (b"".join(frame(MESSAGE, 1, b"\xff\xff")), "understood"),
+        (b"".join(frame(END, 1)), "ended"),
+        (b"".join(frame(CANCEL, 1)), "see its log"),
     ],
-    ids=["HTTP/2", "nothing", "greeting", "no frame", "no message", "end"],
+    ids=["nothing", "no frame", "no message", "end", "cancel"],
 )
 @pytest.mark.parametrize("step", [1, 1000])
-def test_what_a_server_may_say(tmp_path: Path, answer: bytes, strangers: int, told: str, step: int) -> None:
+def test_what_a_server_may_say(tmp_path: Path, answer: bytes, told: str, step: int) -> None:
     async def test() -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readline()
+            writer.write(GREETING)
+            await reader.read(1)
             for start in range(0, len(answer), step):
                 writer.write(answer[start : start + step])
                 await writer.drain()
@@ -95,8 +107,23 @@ def test_what_a_server_may_say(tmp_path: Path, answer: bytes, strangers: int, to
         (error,) = seen.errors
         assert isinstance(error, ConnectionLostError)
         assert told in str(error)
-        assert seen.strangers == strangers
         assert stream.over
+        server.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(b"\0\0\x12\4\0\0\0\0\0", NoLineError), (b"", OSError), (b"msmq-", OSError)],
+    ids=["HTTP/2", "nothing", "half"],
+)
+@pytest.mark.parametrize("step", [1, 1000])
+def test_who_does_not_greet(tmp_path: Path, answer: bytes, error: type[Exception], step: int) -> None:
+    async def test() -> None:
+        server = await answering(tmp_path / "api", answer, step)
+        with pytest.raises(error):
+            await Line.connect(str(tmp_path / "api"), 30)
         server.close()
 
     run(test)
@@ -142,7 +169,7 @@ def test_where_somebody_else_answers_grpc_goes_on(tmp_path: Path) -> None:
                 message = await receiver.receive(10)
                 assert message.body == b"through"
                 await message.acknowledge()
-                assert not mq._line_path
+                assert isinstance(mq._carrier, GrpcCarrier)
             server.close()
 
     run(test)
@@ -155,13 +182,11 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def test_a_server_that_has_just_gone_is_waited_for(tmp_path: Path) -> None:
-    """gRPC may not know yet; nobody waits longer than the connection's time-out."""
-
+def test_a_server_that_has_gone_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
     async def test() -> None:
         async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=0.2) as mq:
-            mq._line_path = str(tmp_path / "gone")
-            with pytest.raises(ServerNotAvailableError, match="cannot be reached"):
+            await host.stop()
+            with pytest.raises(ServerNotAvailableError, match="No queue manager answers"):
                 await mq.stream("Transact", lambda _: None, lambda _: None)
 
     run(test)

@@ -54,11 +54,11 @@ def public(kind: type) -> set[str]:
         (
             sync.SyncConnection,
             Connection,
-            {"open", "close", "call", "stream", "server_stream", "sender", "channel"},
+            {"call", "stream", "server_stream", "sender", "patience"},
         ),
-        (sync.SyncQueue, Queue, set()),
-        (sync.SyncCursor, Cursor, set()),
-        (sync.SyncReceiver, Receiver, {"close"}),
+        (sync.SyncQueue, Queue, {"hold", "hold_by_id"}),
+        (sync.SyncCursor, Cursor, {"hold", "hold_by_id", "keep", "release", "leave"}),
+        (sync.SyncReceiver, Receiver, {"close", "left_over", "take_back", "leave"}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

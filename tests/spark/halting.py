@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 
-from msmq.client.queue import Removal
+from msmq.client.queue import QueueIdentity, Removal
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door
 from msmq.spark.offsets import Offset
@@ -135,13 +135,16 @@ class HalfRemoving:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._door, name)
 
-    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         ids = array("Q", lookup_ids)
-        first = self._door.remove(queue, ids[: len(ids) // 2])
+        first = self._door.remove(queue, ids[: len(ids) // 2], identity)
         pause("removing")
-        second = self._door.remove(queue, ids[len(ids) // 2 :])
+        second = self._door.remove(queue, ids[len(ids) // 2 :], identity)
         return Removal(
-            first.removed + second.removed, first.not_found + second.not_found, first.held + second.held
+            first.removed + second.removed,
+            first.not_found + second.not_found,
+            first.held + second.held,
+            first.elsewhere or second.elsewhere,
         )
 
 

@@ -12,6 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 import msmq
 
 ROOT = Path(__file__).parents[2]
@@ -81,9 +84,41 @@ class Server:
         with self.connect() as mq:
             return {message.lookup_id: message.text for message in mq.queue(name).browse()}
 
+    @property
+    def guid(self) -> str:
+        with self.connect() as mq:
+            return mq.manager().identifier
+
     def queues(self) -> dict[str, int]:
         with self.connect() as mq:
             return {info.path: info.messages for info in mq.queues()}
+
+
+class Stream:
+    """A stream whose rows are collected by batch."""
+
+    def __init__(self, spark: SparkSession, server: Server, checkpoint: Path, **options: str) -> None:
+        self.batches: dict[int, list[str]] = {}
+        self._spark, self._server, self._checkpoint = spark, server, str(checkpoint)
+        self._options = {"body": "activex", "queue": ORDERS, **options}
+        if self._options.get("mode") == "consume":
+            self._options["checkpointLocation"] = self._checkpoint
+
+    def start(self, **trigger: Any) -> StreamingQuery:
+        read = self._spark.readStream.format("msmq").option("server", self._server.address)
+        write = read.options(**self._options).load().writeStream.foreachBatch(self._keep)
+        return write.option("checkpointLocation", self._checkpoint).trigger(**trigger).start()
+
+    def run(self) -> None:
+        """Once, until all is read that is there now."""
+        assert self.start(availableNow=True).awaitTermination(120)
+
+    def _keep(self, frame: DataFrame, number: int) -> None:
+        self.batches[number] = [row.body for row in frame.select("body").collect()]
+
+    @property
+    def bodies(self) -> list[str]:
+        return [body for number in sorted(self.batches) for body in self.batches[number]]
 
 
 def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from msmq.client.queue import Removal, Survey
+from msmq.client.queue import QueueIdentity, Removal, Survey
 from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.offsets import Offset
@@ -22,6 +22,7 @@ class FakeDoor:
     def __init__(self, **queues: Iterable[int]) -> None:
         self.left = {name: set(ids) for name, ids in queues.items()}
         self.held: set[int] = set()
+        self.identity = QueueIdentity("a", "")
 
     def __enter__(self) -> Self:
         return self
@@ -37,12 +38,14 @@ class FakeDoor:
     def survey(
         self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
     ) -> Survey:
-        return Survey(array("Q", sorted(self.left[queue])), array("Q"))
+        return Survey(array("Q", sorted(self.left[queue])), array("Q"), 0, self.identity)
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         return iter(())
 
-    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
+        if identity not in (None, self.identity):
+            return Removal(0, array("Q"), array("Q"), elsewhere=True)
         if queue not in self.left:
             raise QueueNotFoundError
         wanted = set(lookup_ids)
@@ -106,6 +109,26 @@ def test_a_queue_that_was_deleted_is_no_trouble(tmp_path: Path) -> None:
     claims.make(END, {"deleted": array("Q", [1]), "q": array("Q", [1])})
     log(tmp_path, 0, END, committed=True)
     assert claims.settle(door) == 1
+    assert not claims.any()
+
+
+def test_claims_of_another_queue_manager_are_left_to_it(tmp_path: Path) -> None:
+    """Two sources of one query: the numbers are the same, the messages are not."""
+    a, b = FakeDoor(q=[1, 2], only_here=[1]), FakeDoor(q=[1, 2])
+    b.identity = QueueIdentity("b", "")
+    of_a = Offset({"q": {0: 2}, "only_here": {0: 1}}, {"q": a.identity, "only_here": a.identity})
+    of_b = Offset({"q": {0: 2}}, {"q": b.identity})
+    assert of_a != of_b != Offset({"q": {0: 2}})
+    claims = Claims(str(tmp_path))
+    claims.make(of_a, {"q": array("Q", [1]), "only_here": array("Q", [1])})
+    claims.make(of_b, {"q": array("Q", [1, 2])})
+    log(tmp_path, 0, of_a, of_b, committed=True)
+    assert claims.settle(b) == 2
+    assert (a.left, b.left) == ({"q": {1, 2}, "only_here": {1}}, {"q": set()})
+    assert claims.settle(b) == 0
+    assert claims.any(), "that of the other is still there"
+    assert claims.settle(a) == 2
+    assert a.left == {"q": {2}, "only_here": set()}
     assert not claims.any()
 
 

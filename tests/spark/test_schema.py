@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
+from msmq.client.queue import QueueIdentity
 from msmq.manager.message import DeliveryGuarantee, Message
 from msmq.manager.serialize import serialize
 from msmq.spark.schema import COLUMNS, HEADERS, NAMES, ReadMessage, Table
@@ -51,7 +52,14 @@ def row(table: Table, read: ReadMessage) -> dict[str, object]:
 
 
 def test_a_row() -> None:
-    read = ReadMessage("orders", 3 << 56 | 8, serialize(full()), NOON + 1, authentication_level=5)
+    read = ReadMessage(
+        "orders",
+        3 << 56 | 8,
+        serialize(full()),
+        NOON + 1,
+        authentication_level=5,
+        identity=QueueIdentity("a", "b"),
+    )
     assert row(Table(), read) == {
         "queue": "orders",
         "lookup_id": 3 << 56 | 8,
@@ -79,6 +87,8 @@ def test_a_row() -> None:
         "extension": b"ext",
         "time_to_reach_queue": 60,
         "time_to_be_received": None,
+        "queue_manager": "a",
+        "queue_guid": "b",
     }
 
 

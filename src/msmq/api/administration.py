@@ -88,7 +88,8 @@ class AdministrationCalls:
 
     async def delete_queue(self, request: pb.QueueName, caller: Token) -> pb.Done:
         queue = self._desk.names.local(request.queue)
-        await self._desk.host.change(lambda: self._manager.queues.delete(queue, caller))
+        chore = await self._desk.host.change(lambda: self._manager.queues.delete(queue, caller))
+        await self._desk.finished(chore)
         await self._desk.durable()
         return pb.Done()
 
@@ -226,7 +227,8 @@ class AdministrationCalls:
     async def purge_outgoing(self, request: pb.QueueName, caller: Token) -> pb.PurgeReply:
         queue = self._desk.names.outgoing(request.queue)
         count = len(queue.positions)
-        self._manager.queues.purge(queue, caller)
+        chore = self._manager.queues.purge(queue, caller)
+        await self._desk.finished(chore)
         await self._desk.durable()
         return pb.PurgeReply(messages=count)
 

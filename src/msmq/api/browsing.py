@@ -60,6 +60,8 @@ class Browser:
             self._reading.close_cursor(self._cursor)
             self._cursor = self._new_cursor()
             return []
+        if step.action == pb.Step.HOLD:
+            return [self._delivered(self._hold(step))]
         timeout_s = step.timeout_ms / 1000 if step.HasField("timeout_ms") else INFINITE
         found = [self._delivered(await self._one(step, timeout_s))]
         size = found[0].ByteSize()
@@ -77,7 +79,7 @@ class Browser:
         answer: asyncio.Future[ReadResult] = loop.create_future()
         wait_s = timeout_s if timeout_s in (0, INFINITE) else INFINITE
         done = answer.set_result
-        if step.action == pb.Step.TAKE_CURRENT:
+        if step.action in (pb.Step.TAKE_CURRENT, pb.Step.HOLD_CURRENT):
             self._reading.dequeue(
                 self.descriptor,
                 done,
@@ -85,6 +87,7 @@ class Browser:
                 cursor=self._cursor,
                 tag=_TAG,
                 transaction=self._desk.transaction(step.transaction, self._caller),
+                two_phase_read=step.action == pb.Step.HOLD_CURRENT,
             )
         elif step.action == pb.Step.CURRENT or not self._cursor_has_read:
             self._reading.peek(self.descriptor, done, timeout_s=wait_s, cursor=self._cursor, tag=_TAG)
@@ -95,6 +98,19 @@ class Browser:
             if not answer.done():
                 self._reading.cancel(self.descriptor, _TAG, IoTimeoutError.code)
         return await answer
+
+    def _hold(self, step: pb.Step) -> ReadResult:
+        seek = _SEEK[step.seek]
+        return self._reading.read_by_lookup_id(
+            self.descriptor, step.lookup_id, seek, peek=False, two_phase_read=True
+        )
+
+    def settle(self, lookup_id: int, *, keep: bool) -> None:
+        """The reader keeps a message that it held, or gives it back."""
+        queue = self.descriptor.queue
+        if queue is None:
+            raise QueueNotAvailableError("The queue was deleted.")
+        self._reading.dequeue_end(self.descriptor, queue.position(lookup_id), delete_message=keep)
 
     @property
     def _cursor_has_read(self) -> bool:
@@ -124,6 +140,13 @@ class BrowseCalls:
         try:
             outbox.put(pb.BrowseReply(opened=pb.Opened(format_name=browser.descriptor.format_name)))
             while (request := await context.read()) is not grpc.aio.EOF:
+                kind = request.WhichOneof("request")
+                if kind == "keep":
+                    browser.settle(request.keep.lookup_id, keep=True)
+                    continue
+                if kind == "release":
+                    browser.settle(request.release.lookup_id, keep=False)
+                    continue
                 try:
                     reply = pb.BrowseReply(
                         deliveries=pb.Deliveries(messages=await browser.step(request.step))
@@ -133,6 +156,7 @@ class BrowseCalls:
                 await self._desk.durable()
                 outbox.put(reply)
                 await outbox.room()
+            await self._desk.durable()
         finally:
             browser.close()
 
@@ -157,10 +181,10 @@ class BrowseCalls:
 
     async def purge(self, request: pb.QueueName, caller: Token) -> pb.PurgeReply:
         queue = self._desk.names.local(request.queue)
-        count = len(queue.positions)
-        self._desk.manager.queues.purge(queue, caller)
-        await self._desk.durable()
-        return pb.PurgeReply(messages=count)
+        held = len(queue.positions)
+        chore = self._desk.manager.queues.purge(queue, caller)
+        await self._desk.finished(chore)
+        return pb.PurgeReply(messages=held)
 
     async def move(self, request: pb.MoveRequest, caller: Token) -> pb.MoveReply:
         desk, manager = self._desk, self._desk.manager

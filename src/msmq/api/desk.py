@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from msmq.api.line import Conversation
 from msmq.api.names import Names
 from msmq.errors import MQError, TransactionSequenceError
+from msmq.manager.chores import Chore
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queue import OutgoingQueue
 from msmq.manager.queue_manager import QueueManager
@@ -85,6 +86,21 @@ class Desk:
 
         self.host.when_durable(finish)
         await done
+
+    async def finished(self, chore: Chore) -> None:
+        """Wait until long work is done, and will survive. It goes on when its caller is gone."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def finish() -> None:
+            if not done.done():
+                done.set_result(None)
+
+        chore.when_done(finish)
+        await done
+        if chore.error is not None:
+            raise chore.error
+        await self.durable()
 
     # --- transactions -------------------------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class ExchangeCalls:
             raise MessageAlreadyReceivedError("Somebody else holds the message.")
         size = len(message.body) + len(message.extension) + _RECORD_BYTES
         with core.event(size, _RECORDS):
-            reply = sender.send([message], None)
+            reply = sender.send(pb.SendRequest(messages=[message]), None)
             if not reply.failures:
                 current = MessageSeekAction.CURRENT
                 result = self._desk.manager.reading.read_by_lookup_id(source, lookup_id, current, peek=False)

@@ -1,17 +1,18 @@
 """Between messages of the channel and packets.
 
-Messages of a stream that are alike share a template (:mod:`msmq.manager.template`). A received message goes out as the
-packet it is, or as properties for clients that cannot read one.
+Messages to send come in columns or one by one. A received message goes out as the packet it is, or as properties for
+clients that cannot read one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
 from msmq.errors import InvalidParameterError
+from msmq.manager.mailbox import Found
 from msmq.manager.message import (
     AcknowledgementsRequested,
     AuthenticationLevel,
@@ -20,14 +21,16 @@ from msmq.manager.message import (
     SenderIdentifierType,
 )
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
+from msmq.manager.queue import Queue
 from msmq.manager.serialize import deserialize
 from msmq.manager.stored import StoredMessage
-from msmq.manager.template import Template
 from msmq.security.sid import Sid
 from msmq.wire.classes import reason
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 
 _NO_CORRELATION: Final = bytes(20)
+_CORRELATION: Final = 5
+"""Which column has the correlation identifiers."""
 
 
 # --- sending ------------------------------------------------------------------------------------------------------
@@ -75,67 +78,49 @@ def _own_path(text: str, computer: str) -> str:
     return _name(text, computer).partition(":")[2]
 
 
-def kind_of(given: pb.Message) -> tuple[object, ...]:
-    """What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
-    return (
-        given.delivery,
-        given.priority if given.HasField("priority") else None,
-        given.time_to_reach_queue_s if given.HasField("time_to_reach_queue_s") else None,
-        given.time_to_be_received_s if given.HasField("time_to_be_received_s") else None,
-        given.journal,
-        given.dead_letter,
-        given.dead_letter_queue,
-        given.admin_queue,
-        given.response_queue,
-        given.sender_certificate,
-        given.connector_type,
-        given.peekable_when_locked,
-        given.authenticate,
-        given.privacy_level,
-    )
+class Columns:
+    """Messages of the channel in columns."""
 
+    def __init__(self, given: pb.Columns) -> None:
+        """Raises InvalidParameterError when the columns do not belong together."""
+        self._given = given
+        self.kinds = given.kinds
+        count = len(given.bodies)
+        columns: tuple[Sequence[Any], ...] = (
+            given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
+            given.correlation_ids,
+        )  # fmt: skip
+        if any(column and len(column) != count for column in (*columns, given.kind)):
+            raise InvalidParameterError("A column has an entry for each message, or none.")
+        self.kind: Sequence[int] = given.kind or [0] * count
+        """The index of each message's kind."""
+        if count and max(self.kind) >= len(self.kinds):
+            raise InvalidParameterError("A message is of a kind that is not there.")
+        usual = [_own(kind) for kind in self.kinds]
+        self._columns: list[Sequence[Any]] = [
+            column or [usual[kind][place] for kind in self.kind] for place, column in enumerate(columns)
+        ]
+        if given.correlation_ids:
+            self._columns[_CORRELATION] = [each or _NO_CORRELATION for each in given.correlation_ids]
+        self._columns.append([usual[kind][-1] for kind in self.kind])
 
-def fill(template: Template, given: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
-    """The message in its packet."""
-    return template.fill(ordinal, sent_time, *_own(given), given.acknowledgements & 0xF)
+    def __len__(self) -> int:
+        return len(self.kind)
 
+    @property
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """What each message has of its own, as :meth:`msmq.manager.template.Template.packet` wants it."""
+        return zip(*self._columns, strict=True)
 
-def columns_of(alike: pb.Alike) -> list[Sequence[Any]]:
-    """What each message has of its own, column by column, in the order of :func:`_own`."""
-    common, count = alike.common, len(alike.bodies)
-    usual = _own(common)
-    given: tuple[Sequence[Any], ...] = (
-        alike.bodies, alike.body_types, alike.labels, alike.extensions, alike.application_tags, alike.correlation_ids,
-    )  # fmt: skip
-    if any(column and len(column) != count for column in given):
-        raise InvalidParameterError("A column of an Alike has an entry for each message, or none.")
-    columns: list[Sequence[Any]] = [[value] * count for value in usual]
-    for place, column in enumerate(given):
-        if column:
-            columns[place] = column
-    if alike.correlation_ids:
-        columns[5] = [each or _NO_CORRELATION for each in alike.correlation_ids]
-    return columns
-
-
-def messages_of(alike: pb.Alike) -> list[pb.Message]:
-    """The same, message by message."""
-    made = []
-    for body, kind, label, extension, tag, correlation, _ in zip(*columns_of(alike), strict=True):
+    def message(self, index: int) -> pb.Message:
+        """One of them by itself."""
         message = pb.Message()
-        message.CopyFrom(alike.common)
-        message.body, message.body_type, message.label = body, kind, label
+        message.CopyFrom(self.kinds[self.kind[index]])
+        body, body_type, label, extension, tag, correlation, _ = (column[index] for column in self._columns)
+        message.body, message.body_type, message.label = body, body_type, label
         message.extension, message.application_tag = extension, tag
         message.correlation_id = b"" if correlation == _NO_CORRELATION else correlation
-        made.append(message)
-    return made
-
-
-def packet_of(
-    template: Template, given: pb.Message, ordinal: int, sent_time: int, transaction: int = 0
-) -> bytes:
-    """The packet alone, of a message that asks for no acknowledgment; its transaction goes by a number."""
-    return template.packet(ordinal, sent_time, *_own(given), 0, transaction)
+        return message
 
 
 def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:
@@ -154,8 +139,39 @@ def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:
 # --- receiving ----------------------------------------------------------------------------------------------------
 
 
+def to_packets(queue: Queue, found: Found) -> pb.Packets:
+    """Messages as a reader gets them that asked for packets."""
+    packets = pb.Packets(
+        lookup_ids=found.ids, arrived_times=found.arrival_times, packets=found.packets, remarks=[]
+    )
+    remarks = {index: pb.Remark(index=index) for index in found.local}
+    for index, local in found.local.items():
+        dead = local.dead_letter_class
+        remarks[index].authenticated = bool(local.authentication_level)
+        remarks[index].dead_letter_class = dead
+        remarks[index].dead_letter_reason = reason(dead) if dead else ""
+    if queue.aborts:
+        for index, lookup_id in enumerate(found.ids):
+            if lookup_id in queue.aborts:
+                remark = remarks.setdefault(index, pb.Remark(index=index))
+                remark.returned_count = queue.aborts[lookup_id]
+    packets.remarks.extend(remarks.values())
+    return packets
+
+
+def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
+    """Messages as a reader gets them that asked for properties."""
+    messages = found.messages
+    return pb.Deliveries(
+        messages=[
+            to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
+            for message in messages
+        ]
+    )
+
+
 def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
-    """A message as a reader gets it."""
+    """A message as a reader gets it that asked for one."""
     dead = stored.local.dead_letter_class
     if form == pb.PACKET:
         return pb.Delivered(

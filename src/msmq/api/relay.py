@@ -4,7 +4,7 @@ gRPC for Python does not tell who is at the other end of a unix socket. So this 
 ask the kernel for the peer's credentials, connect to gRPC's own socket from an address made up for this one
 connection, and hand bytes to and fro. gRPC tells us that address with every call, and the address tells the caller.
 
-What does not speak HTTP/2 but the short line (:mod:`msmq.api.line`) is answered right here: the first byte tells.
+What does not speak HTTP/2 but the short line (:mod:`msmq.api.frames`) is answered right here: the first byte tells.
 
 gRPC's socket lies in a directory that only this user can enter, and a connection from an address that we did not make
 up has no rights at all. The addresses are in the abstract name space, 128 random bits each, and bound as long as the
@@ -24,7 +24,8 @@ from typing import Final, cast
 
 from msmq.api import processes
 from msmq.api.callers import Callers
-from msmq.api.line import GREETING, Answer, Line
+from msmq.api.frames import GREETING
+from msmq.api.line import Answer, Line
 from msmq.errors import MsmqError
 from msmq.security.access import Token
 
@@ -203,6 +204,10 @@ class Relay:
             raise
         return half
 
+    def _serving(self) -> set[asyncio.Task[None]]:
+        """Calls of the short line that are under way."""
+        return {task for outer in self._open if outer.line is not None for task in outer.line.tasks}
+
     def gone(self, outer: _Outer) -> None:
         self._open.discard(outer)
 
@@ -216,12 +221,11 @@ class Relay:
     async def close(self, grace_s: float) -> None:
         """Let calls of the short line come to their end for a moment, then break all connections."""
         self.stop_accepting()
-        lines = [outer.line for outer in self._open if outer.line is not None]
-        serving = {line.task for line in lines if line.task is not None}
-        if serving:
+        if serving := self._serving():
             await asyncio.wait(serving, timeout=grace_s)
         for task in self._tasks:
             task.cancel()
+        serving = self._serving()
         for outer in list(self._open):
             if outer.transport is not None:
                 outer.transport.close()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
@@ -77,16 +76,3 @@ def methods() -> Iterator[Method]:
 
 def service_names() -> list[str]:
     return [msmq_pb2.DESCRIPTOR.services_by_name[service].full_name for service in SERVICES]
-
-
-def handlers(find: Callable[[Method], Callable[..., Any]]) -> list[grpc.GenericRpcHandler]:
-    """What a server serves; ``find`` gives the coroutine function of a method."""
-    tables: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {name: {} for name in service_names()}
-    for method in methods():
-        make = getattr(grpc, f"{method.kind}_rpc_method_handler")
-        tables[method.service][method.name] = make(
-            find(method),
-            request_deserializer=method.deserialize_request,
-            response_serializer=method.serialize_reply,
-        )
-    return [grpc.method_handlers_generic_handler(service, table) for service, table in tables.items()]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
-from itertools import repeat
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 import google.protobuf.message
 import grpc
@@ -13,27 +12,25 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packing import columns_of, fill, kind_of, messages_of, packet_of, to_message
+from msmq.api.packing import Columns, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
+from msmq.manager.mailbox import is_destination
 from msmq.manager.model import QueueAccessType
-from msmq.manager.outgoing_queues import queue_manager_of
-from msmq.manager.placing import is_destination
+from msmq.manager.posting import Drafts, Posted
 from msmq.manager.queue import Queue
-from msmq.manager.stored import StoredMessage
 from msmq.manager.template import Template
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
 from msmq.security.leaving import Signer
 from msmq.security.sid import Sid
 
-_MOST_TEMPLATES: Final = 64
+_MOST_TEMPLATES: Final = 256
 _MOST_TOKENS: Final = 1_000
 MOST_BATCHES: Final = 64
 """How many batches of a token are remembered: the most that may be under way."""
 _LONGEST_TOKEN: Final = 64
-_EVENT_BYTES: Final = 1 << 20
 _RECORD_BYTES: Final = 1024
 """What a message may take beside its body, label and extension, generously."""
 
@@ -48,9 +45,7 @@ class Sender:
         self._computer = manager.core.record.computer_name
         name = desk.names.format_name(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
-        self._templates: dict[tuple[object, ...], Template] = {}
-        self._granted = b""
-        """The security descriptor that was last seen to let the caller send."""
+        self._templates: dict[tuple[bytes, bool], Template | None] = {}
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -60,184 +55,178 @@ class Sender:
         queue = self.descriptor.queue
         return queue is not None and is_destination(queue) and queue.transactional
 
-    def send(self, messages: Iterable[pb.Message], transaction: Transaction | None) -> pb.SendReply:
-        """Send a batch. It is one event, so that it is on disk whole or not at all, unless it is too large for one."""
-        batch = list(messages)
-        size = sum(len(member.body) + len(member.extension) for member in batch) + _RECORD_BYTES * len(batch)
-        if size > _EVENT_BYTES or len(batch) < 2:
-            return self._send(batch, transaction)
-        with self._manager.core.event(size, 4 * len(batch)):
-            if (reply := self._send_alike(batch, transaction)) is not None:
-                return reply
-            return self._send(batch, transaction)
+    def send(self, request: pb.SendRequest | pb.SendBatch, transaction: Transaction | None) -> pb.SendReply:
+        """Send a batch. It is one event, so that it is on disk whole or not at all."""
+        sheet = _Sheet()
+        if self.descriptor.multiple:
+            self._send_copies(sheet, _messages(request), transaction)
+            return sheet.reply(self._manager.core.record.identifier)
+        self._queue()
+        if request.columns:
+            self._draft_columns(sheet, _read_columns(request.columns), transaction)
+        else:
+            for message in request.messages:
+                self._draft(sheet, message, transaction)
+        if sheet.drafts.packets:
+            size = sum(map(len, sheet.drafts.packets)) + _RECORD_BYTES * len(sheet.drafts.packets)
+            with self._manager.core.event(size, 4 * len(sheet.drafts.packets)):
+                posted = self._manager.posting.post(self.descriptor, sheet.drafts, transaction, self._caller)
+            sheet.posted(posted)
+        return sheet.reply(self._manager.core.record.identifier)
 
-    def _send_alike(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply | None:
-        """Send a batch of plain messages that say the same but for their properties; None, and nothing was sent, when
-        it is no such batch or something is wrong with it."""
-        queue, first = self.descriptor.queue, batch[0]
-        if queue is None or self.descriptor.multiple or not self._is_quick(first, transaction):
-            return None
-        kind = kind_of(first)
-        core, bulk = self._manager.core, self._manager.bulk
-        now_s, next_ordinal = core.now_s, core.next_message_ordinal
-        ordinals, packets = [], []
-        number = 0 if transaction is None else transaction.number
-        try:
-            template = self._template_of(kind, first, queue, transaction)
-            if not bulk.takes(queue, template, transaction):
-                return None
-            self._check_access(queue)
-            for given in batch:
-                if given.acknowledgements or given.trace or kind_of(given) != kind:
-                    return None
-                ordinal = next_ordinal()
-                packets.append(packet_of(template, given, ordinal, now_s, number))
-                ordinals.append(ordinal)
-        except MsmqError:
-            return None  # each message is told its own
-        lookup_ids = bulk.place(queue, template, packets, transaction)
-        if lookup_ids is None:
-            return None
-        return pb.SendReply(queue_manager=core.record.identifier, ordinals=ordinals, lookup_ids=lookup_ids)
+    def _queue(self) -> Queue:
+        if self.descriptor.queue is None:
+            raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
+        return self.descriptor.queue
 
-    def send_columns(self, written: bytes, transaction: Transaction | None) -> pb.SendReply:
-        """Send an Alike, as :meth:`send` sends its messages."""
-        try:
-            alike = pb.Alike.FromString(written)
-        except google.protobuf.message.DecodeError as error:
-            raise InvalidParameterError("An Alike could not be read.") from error
-        columns = columns_of(alike)
-        count = len(alike.bodies)
-        size = sum(map(len, alike.bodies)) + sum(map(len, alike.extensions)) + _RECORD_BYTES * count
-        if count > 1 and size <= _EVENT_BYTES and not alike.common.acknowledgements:
-            with self._manager.core.event(size, 4 * count):
-                if (reply := self._send_columns(alike.common, columns, transaction)) is not None:
-                    return reply
-        return self.send(messages_of(alike), transaction)
-
-    def _send_columns(
-        self, common: pb.Message, columns: list[Sequence[Any]], transaction: Transaction | None
-    ) -> pb.SendReply | None:
-        """As :meth:`_send_alike`, of messages that are known to be alike."""
-        queue = self.descriptor.queue
-        if queue is None or self.descriptor.multiple or not self._is_quick(common, transaction):
-            return None
-        core, bulk = self._manager.core, self._manager.bulk
-        number = 0 if transaction is None else transaction.number
-        try:
-            template = self._template_of(kind_of(common), common, queue, transaction)
-            if not bulk.takes(queue, template, transaction):
-                return None
-            self._check_access(queue)
-            packet, now_s = template.packet, core.now_s
-            ordinals = [core.next_message_ordinal() for _ in columns[0]]
-            packets = list(map(packet, ordinals, repeat(now_s), *columns, repeat(0), repeat(number)))
-        except MsmqError:
-            return None
-        lookup_ids = bulk.place(queue, template, packets, transaction)
-        if lookup_ids is None:
-            return None
-        return pb.SendReply(queue_manager=core.record.identifier, ordinals=ordinals, lookup_ids=lookup_ids)
-
-    def _is_quick(self, given: pb.Message, transaction: Transaction | None = None) -> bool:
-        """Whether the packet of a message can be made from a template, and it needs no transaction of its own."""
-        delivery = given.delivery
-        alone = transaction is None and (
+    def _is_alone(self, delivery: int, transaction: Transaction | None) -> bool:
+        """Whether a message is sent in a transaction of its own."""
+        return transaction is None and (
             delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
         )
-        return not (alone or given.trace or given.privacy_level or given.authenticate)
-
-    def _send(self, batch: list[pb.Message], transaction: Transaction | None) -> pb.SendReply:
-        ordinals: list[int] = []
-        lookup_ids: list[int] = []
-        failures: list[pb.SendFailure] = []
-        for index, given in enumerate(batch):
-            try:
-                stored = self._send_one(given, transaction)
-            except MsmqError as error:
-                failures.append(pb.SendFailure(index=index, error=error_message(to_mq_error(error))))
-                ordinals.append(0)
-                lookup_ids.append(0)
-            else:
-                ordinals.append(stored.packet.user.message_id)
-                lookup_ids.append(stored.lookup_id)
-        return pb.SendReply(
-            queue_manager=self._manager.core.record.identifier,
-            ordinals=ordinals,
-            lookup_ids=lookup_ids,
-            failures=failures,
-        )
-
-    def _send_one(self, given: pb.Message, transaction: Transaction | None) -> StoredMessage:
-        descriptor = self.descriptor
-        delivery = given.delivery
-        if transaction is None and (
-            delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
-        ):
-            return self._send_alone(given)
-        if transaction is None and not descriptor.multiple and self._is_quick(given):
-            return self._send_quickly(given)
-        message = to_message(given, self._computer)
-        return self._manager.posting.send(descriptor, message, transaction, self._caller, self._signer)[0]
 
     @property
     def _signer(self) -> Signer | None:
         return self._desk.signers.get(self._caller.user)
 
-    def _send_alone(self, given: pb.Message) -> StoredMessage:
-        """In a transaction of its own."""
-        transactions = self._manager.transactions
-        transaction = transactions.create()
-        try:
-            message = to_message(given, self._computer)
-            posting, caller = self._manager.posting, self._caller
-            stored = posting.send(self.descriptor, message, transaction, caller, self._signer)[0]
-            transactions.commit(transaction.identifier)
-        except MsmqError:
-            if transaction.identifier in transactions.collection:
-                transactions.abort(transaction.identifier)
-            raise
-        return stored
-
-    def _send_quickly(self, given: pb.Message) -> StoredMessage:
-        """The usual case: one destination, no transaction. What posting.send does, with a template."""
-        queue = self.descriptor.queue
-        if queue is None:
-            raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
-        kind = kind_of(given)
-        template = self._template_of(kind, given, queue, None)
-        core = self._manager.core
-        stored = fill(template, given, core.next_message_ordinal(), core.now_s)
-        self._check_access(queue)
-        self._manager.posting.place(self.descriptor.format_name, queue, stored, unsigned=True)
-        return stored
-
-    def _template_of(
-        self, kind: tuple[object, ...], given: pb.Message, queue: Queue, transaction: Transaction | None
-    ) -> Template:
-        key = transaction is None, kind
-        template = self._templates.get(key)
-        if template is None:
-            template = self._templates[key] = self._template(given, queue, transaction)
-        return template
-
-    def _template(self, given: pb.Message, queue: Queue, transaction: Transaction | None) -> Template:
+    def _send_copies(
+        self, sheet: _Sheet, messages: Iterable[pb.Message], transaction: Transaction | None
+    ) -> None:
+        """Messages to several queues at once go one by one: a copy that is refused ends the others of its message."""
         posting = self._manager.posting
-        message = to_message(given, self._computer)
-        message.check()
-        message.label, message.body, message.extension = "", b"", b""
-        address = queue_manager_of(self._manager.core, queue)
-        complete = posting.complete(message, self.descriptor.format_name, address, transaction, self._caller)
-        if len(self._templates) >= _MOST_TEMPLATES:
-            self._templates.clear()
-        return Template(complete, posting.local(complete))
+        for given in messages:
+            alone = self._is_alone(given.delivery, transaction)
+            try:
+                message = to_message(given, self._computer)
+                first, *_ = posting.send(
+                    self.descriptor, message, transaction, self._caller, self._signer, alone=alone
+                )
+            except MsmqError as error:
+                sheet.failed(error)
+            else:
+                sheet.sent(first.packet.user.message_id, first.lookup_id)
 
-    def _check_access(self, queue: Queue) -> None:
-        """Each message is sent with the caller's rights of that moment; they change with the queue's descriptor."""
-        security = queue.root.security
-        if security is not self._granted:
-            self._manager.guard.check_open(self._caller, queue, QueueAccessType.SEND)
-            self._granted = security
+    def _draft(self, sheet: _Sheet, given: pb.Message, transaction: Transaction | None) -> None:
+        """Add a message that is written by itself."""
+        alone = self._is_alone(given.delivery, transaction)
+        try:
+            ordinal = self._manager.posting.draft(
+                sheet.drafts,
+                self.descriptor,
+                to_message(given, self._computer),
+                transaction,
+                self._caller,
+                self._signer,
+                alone=alone,
+            )
+        except MsmqError as error:
+            sheet.failed(error)
+        else:
+            sheet.drafted(ordinal)
+
+    def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
+        """Add messages in columns: each kind is looked at once."""
+        core, transactions = self._manager.core, self._manager.transactions
+        ways = []
+        for kind in columns.kinds:
+            alone = self._is_alone(kind.delivery, transaction)
+            covered = alone or transaction is not None
+            ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
+        now_s, drafts = core.now_s, sheet.drafts
+        for index, (number, own) in enumerate(zip(columns.kind, columns.rows, strict=True)):
+            template, covered, asks = ways[number]
+            if template is None:
+                self._draft(sheet, columns.message(index), transaction)
+                continue
+            ordinal = core.next_message_ordinal()
+            try:
+                covering = transactions.number_of(transaction) if covered else 0
+                body, body_type, label, extension, tag, correlation, message_class = own
+                packet = template.packet(
+                    ordinal, now_s, body, body_type, label, extension, tag, correlation, message_class, asks,
+                    covering,
+                )  # fmt: skip
+            except MsmqError as error:
+                sheet.failed(error)
+            else:
+                drafts.add(packet, template.kind, asks)
+                sheet.drafted(ordinal)
+
+    def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
+        messages is told."""
+        key = kind.SerializeToString(), covered
+        if key not in self._templates:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            try:
+                message = to_message(kind, self._computer)
+                template = self._manager.posting.template(
+                    self.descriptor, message, self._caller, covered=covered, alone=alone
+                )
+            except MsmqError:
+                return None
+            self._templates[key] = template
+        return self._templates[key]
+
+
+class _Sheet:
+    """A batch on its way: the drafts of its messages, and what became of each."""
+
+    def __init__(self) -> None:
+        self.drafts = Drafts([], [], [], {})
+        self._ordinals: list[int] = []
+        self._lookup_ids: list[int] = []
+        self._drafted: list[int] = []
+        """Which messages of the batch the drafts are."""
+        self._failures: dict[int, MsmqError] = {}
+
+    def drafted(self, ordinal: int) -> None:
+        self._drafted.append(len(self._ordinals))
+        self.sent(ordinal, 0)
+
+    def sent(self, ordinal: int, lookup_id: int) -> None:
+        self._ordinals.append(ordinal)
+        self._lookup_ids.append(lookup_id)
+
+    def failed(self, error: MsmqError) -> None:
+        self._failures[len(self._ordinals)] = error
+        self.sent(0, 0)
+
+    def posted(self, posted: Posted) -> None:
+        if len(self._drafted) == len(self._ordinals):
+            self._lookup_ids = posted.lookup_ids
+        else:
+            for index, lookup_id in zip(self._drafted, posted.lookup_ids, strict=True):
+                self._lookup_ids[index] = lookup_id
+        for index, error in posted.errors.items():
+            self._failures[self._drafted[index]] = error
+            self._ordinals[self._drafted[index]] = 0
+
+    def reply(self, queue_manager: bytes) -> pb.SendReply:
+        return pb.SendReply(
+            queue_manager=queue_manager,
+            ordinals=self._ordinals,
+            lookup_ids=self._lookup_ids,
+            failures=[
+                pb.SendFailure(index=index, error=error_message(to_mq_error(error)))
+                for index, error in sorted(self._failures.items())
+            ],
+        )
+
+
+def _read_columns(written: bytes) -> Columns:
+    try:
+        return Columns(pb.Columns.FromString(written))
+    except google.protobuf.message.DecodeError as error:
+        raise InvalidParameterError("Columns could not be read.") from error
+
+
+def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
+    if not request.columns:
+        return request.messages
+    columns = _read_columns(request.columns)
+    return map(columns.message, range(len(columns)))
 
 
 class Resumed:
@@ -274,10 +263,7 @@ class SendCalls:
         sender = await self._desk.host.ask(lambda: Sender(self._desk, request.queue, caller))
         try:
             transaction = self._desk.transaction(request.transaction, caller)
-            if request.alike:
-                reply = sender.send_columns(request.alike, transaction)
-            else:
-                reply = sender.send(request.messages, transaction)
+            reply = sender.send(request, transaction)
         finally:
             sender.close()
         await self._desk.durable()
@@ -330,9 +316,7 @@ class SendCalls:
     def _send(self, batch: pb.SendBatch, sender: Sender, caller: Token) -> pb.SendReply:
         try:
             transaction = self._desk.transaction(batch.transaction, caller)
-            if batch.alike:
-                return sender.send_columns(batch.alike, transaction)
-            return sender.send(batch.messages, transaction)
+            return sender.send(batch, transaction)
         except MQError as error:  # of the batch as a whole: none of it was sent
             failed = error_message(error)
             count = _count(batch)
@@ -348,9 +332,9 @@ class SendCalls:
 
 def _count(batch: pb.SendBatch) -> int:
     """How many messages there are in a batch, as far as it can be read."""
-    if not batch.alike:
+    if not batch.columns:
         return len(batch.messages)
     try:
-        return len(pb.Alike.FromString(batch.alike).bodies)
+        return len(pb.Columns.FromString(batch.columns).bodies)
     except google.protobuf.message.DecodeError:
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -16,14 +17,14 @@ from msmq.api.callers import Callers
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
 from msmq.api.exchanging import ExchangeCalls
-from msmq.api.line import METHODS, Conversation
+from msmq.api.line import Conversation
 from msmq.api.receiving import ReceiveCalls
 from msmq.api.sending import SendCalls
 from msmq.api.spans import SpanCalls
 from msmq.api.statistics import StatisticsCalls
 from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
 from msmq.api.transacting import TransactCalls
-from msmq.errors import MQError, MsmqError
+from msmq.errors import InvalidParameterError, MQError, MsmqError
 from msmq.security.access import Token
 
 _log = logging.getLogger(__name__)
@@ -50,11 +51,33 @@ class Service:
         )
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
-        return rpc.handlers(self._handler)
+        """What a server of gRPC serves."""
+        tables: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]]
+        tables = {name: {} for name in rpc.service_names()}
+        for method in rpc.methods():
+            make = getattr(grpc, f"{method.kind}_rpc_method_handler")
+            tables[method.service][method.name] = make(
+                self._handler(method),
+                request_deserializer=method.deserialize_request,
+                response_serializer=method.serialize_reply,
+            )
+        return [grpc.method_handlers_generic_handler(service, table) for service, table in tables.items()]
 
-    async def answer(self, name: str, conversation: Conversation, caller: Token) -> None:
+    async def answer(self, method: rpc.Method, conversation: Conversation, caller: Token) -> None:
         """Carry a call of the short line through."""
-        await _converse(self._call(METHODS[name]), conversation, caller)
+        call = self._call(method)
+        if method.client_streaming:
+            await _converse(call, conversation, caller)
+            return
+        request = await conversation.read()
+        if request is grpc.aio.EOF:
+            raise InvalidParameterError("There was no request.")
+        if not method.server_streaming:
+            await conversation.write(await call(request, caller))
+            return
+        async with aclosing(call(request, caller)) as replies:
+            async for reply in replies:
+                await conversation.write(reply)
 
     def _call(self, method: rpc.Method) -> Callable[..., Any]:
         found: Callable[..., Any] = next(
@@ -125,4 +148,4 @@ async def _converse(call: Callable[..., Any], conversation: Conversation, caller
 
 
 async def _abort(context: _Context, error: MQError) -> None:
-    await context.abort(grpc_code(error), str(error), trailing_metadata(error))
+    await context.abort(grpc.StatusCode[grpc_code(error)], str(error), trailing_metadata(error))

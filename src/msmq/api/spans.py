@@ -7,18 +7,19 @@ that are. Whoever remembers only how far it has read would never see it: a surve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import to_delivered
-from msmq.errors import InvalidParameterError, MessageNotFoundError, error_for
-from msmq.manager.bulk_reading import Packets
-from msmq.manager.model import MessageSeekAction
+from msmq.api.packing import to_deliveries, to_packets
+from msmq.errors import InvalidParameterError, QueueNotAvailableError
+from msmq.manager.chores import SLICE
 from msmq.manager.positions import Entry, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
+from msmq.wire.classes import MessageClass
+from msmq.wire.guid import guid_text
 
 _IDS_PER_REPLY: Final = 50_000
 _MESSAGES_PER_REPLY: Final = 256
@@ -53,89 +54,71 @@ class SpanCalls:
         assert descriptor.queue is not None
         try:
             found, held, size = _survey(descriptor.queue, request)
+            identity = self._identity(descriptor.queue)
         finally:
             self._desk.manager.queues.close(descriptor)
         await self._desk.durable()  # nobody may rely on a message that a crash takes back
         for start in range(0, len(found), _IDS_PER_REPLY):
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
-        yield pb.SurveyReply(held=held, bytes=size)
+        yield pb.SurveyReply(held=held, bytes=size, identity=identity)
+
+    def _identity(self, queue: Queue) -> pb.QueueIdentity:
+        manager = self._desk.manager.core.record.identifier
+        return pb.QueueIdentity(queue_manager=guid_text(manager), queue=guid_text(queue.root.identifier))
 
     async def read_span(self, request: pb.ReadSpanRequest, caller: Token) -> AsyncIterator[pb.Deliveries]:
         descriptor = self._open(request.queue, caller)
+        core, place = self._desk.manager.core, request.span.after
         try:
-            place, more = request.span.after, True
-            while more:
-                found = self._packets(descriptor, request, place)
-                if found is None:
-                    place, reply, more = self._batch(descriptor, request, place)
+            while (queue := descriptor.queue) is not None:
+                found = self._desk.manager.mailbox.look(
+                    queue, place, _MESSAGES_PER_REPLY, _BYTES_PER_REPLY, request.span.upto
+                )
+                if not len(found):
+                    return
+                place, addresses = found.ids[-1], found.positions.addresses
+                if request.form == pb.PACKET:
+                    reply = pb.Deliveries(packets=to_packets(queue, found))
                 else:
-                    ids, times, packets, _ = found
-                    place = ids[-1]
-                    columns = pb.Packets(lookup_ids=ids, arrived_times=times, packets=packets)
-                    reply = pb.Deliveries(packets=columns)
-                if found is None or not found.durable:
+                    reply = to_deliveries(queue, found)
+                if not all(addresses) or not core.ledger.store.is_durable(min(addresses), max(addresses)):
                     await self._desk.durable()
-                if reply.messages or found is not None:
-                    yield reply
+                yield reply
                 await asyncio.sleep(0)  # others have their turn
         finally:
             self._desk.manager.queues.close(descriptor)
 
-    def _packets(
-        self, descriptor: OpenQueueDescriptor, request: pb.ReadSpanRequest, place: int
-    ) -> Packets | None:
-        """The next messages behind a place, if they can be had together."""
-        queue, bulk = descriptor.queue, self._desk.manager.bulk_reading
-        if queue is None or not request.packets or request.form != pb.PACKET:
-            return None
-        return bulk.look(queue, place, request.span.upto, _MESSAGES_PER_REPLY, _BYTES_PER_REPLY)
-
-    def _batch(
-        self, descriptor: OpenQueueDescriptor, request: pb.ReadSpanRequest, place: int
-    ) -> tuple[int, pb.Deliveries, bool]:
-        """The next messages behind a place, the last place among them, and whether there may be more."""
-        queue, reading = descriptor.queue, self._desk.manager.reading
-        reply, size = pb.Deliveries(), 0
-        while queue is not None and len(reply.messages) < _MESSAGES_PER_REPLY and size < _BYTES_PER_REPLY:
-            entry = queue.positions.next_available(place)
-            if entry is None or entry.lookup_id > request.span.upto:
-                return place, reply, False
-            place = entry.lookup_id
-            result = reading.read_by_lookup_id(descriptor, place, MessageSeekAction.CURRENT, peek=True)
-            if result.message is None:
-                if result.status == MessageNotFoundError.code:
-                    continue  # it has just expired
-                raise error_for(result.status)
-            reply.messages.append(to_delivered(result.message, request.form, queue.aborts.get(place, 0)))
-            size += result.message.size
-        return place, reply, queue is not None
-
     async def remove(self, request: pb.RemoveRequest, caller: Token) -> pb.RemoveReply:
         if len(request.lookup_ids) > _MOST_REMOVED:
             raise InvalidParameterError(f"At most {_MOST_REMOVED:,} messages are removed at a time.")
+        wanted = request.identity if request.HasField("identity") else None
+        own = guid_text(self._desk.manager.core.record.identifier)
+        if wanted is not None and wanted.queue_manager != own:
+            return pb.RemoveReply(elsewhere=True)
         descriptor = self._open(request.queue, caller, receive=True)
-        queue, reading = descriptor.queue, self._desk.manager.reading
-        assert queue is not None
         reply = pb.RemoveReply()
         try:
-            for lookup_id in request.lookup_ids:
-                state = queue.position(lookup_id).state
-                if state is PositionState.LOCKED:
-                    reply.held.append(lookup_id)
-                    continue
-                result = reading.read_by_lookup_id(
-                    descriptor, lookup_id, MessageSeekAction.CURRENT, peek=False
-                )
-                if result.message is not None:
-                    reply.messages += 1
-                elif result.status == MessageNotFoundError.code:
-                    reply.not_found.append(lookup_id)
-                else:
-                    raise error_for(result.status)
+            for start in range(0, len(request.lookup_ids), SLICE):
+                queue = descriptor.queue
+                if queue is None:
+                    raise QueueNotAvailableError("The queue was deleted.")
+                if wanted is not None and wanted != self._identity(queue):
+                    return pb.RemoveReply(not_found=request.lookup_ids)  # they were deleted with their queue
+                self._remove(queue, request.lookup_ids[start : start + SLICE], reply)
+                await self._desk.durable()
         finally:
             self._desk.manager.queues.close(descriptor)
-        await self._desk.durable()
         return reply
+
+    def _remove(self, queue: Queue, lookup_ids: Sequence[int], reply: pb.RemoveReply) -> None:
+        positions = queue.positions.find(lookup_ids)
+        states = dict(zip(positions.ids, positions.states, strict=True))
+        free = [one for one, state in states.items() if state == PositionState.AVAILABLE]
+        reply.held.extend(one for one, state in states.items() if state == PositionState.LOCKED)
+        reply.not_found.extend(
+            one for one in lookup_ids if states.get(one, PositionState.DELETED) >= PositionState.PURGE_PENDING
+        )
+        reply.messages += self._desk.manager.mailbox.remove(queue, free, MessageClass.ACK_RECEIVE)
 
 
 def _survey(queue: Queue, request: pb.SurveyRequest) -> tuple[list[int], list[int], int]:

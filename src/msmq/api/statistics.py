@@ -12,7 +12,6 @@ from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.manager.core import Subscriber
 from msmq.manager.queue import OutgoingQueue, Queue
-from msmq.manager.stored import StoredMessage
 from msmq.security.access import QueueManagerOperation, Token
 
 _SHORTEST_MS: Final = 100
@@ -28,10 +27,7 @@ class Counting(Subscriber):
         self._arrived: Counter[int] = Counter()
         self._before: dict[int, int] = {}
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        self.removed[queue.number] += 1
-
-    def messages_received(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+    def messages_removed(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
         self.removed[queue.number] += len(lookup_ids)
 
     def begin(self, queues: Iterable[Queue]) -> None:

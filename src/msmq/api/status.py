@@ -5,41 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import grpc
-
 from msmq import errors
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import MQError, MsmqError, error_for
 
 METADATA_KEY: Final = "msmq-error-bin"
 
-_CODES: Final[tuple[tuple[type[MQError], grpc.StatusCode], ...]] = (
-    (errors.AccessDeniedError, grpc.StatusCode.PERMISSION_DENIED),
-    (errors.PrivilegeNotHeldError, grpc.StatusCode.PERMISSION_DENIED),
-    (errors.QueueNotFoundError, grpc.StatusCode.NOT_FOUND),
-    (errors.MessageNotFoundError, grpc.StatusCode.NOT_FOUND),
-    (errors.QueueExistsError, grpc.StatusCode.ALREADY_EXISTS),
-    (errors.IoTimeoutError, grpc.StatusCode.DEADLINE_EXCEEDED),
-    (errors.OperationCancelledError, grpc.StatusCode.CANCELLED),
-    (errors.InsufficientResourcesError, grpc.StatusCode.RESOURCE_EXHAUSTED),
-    (errors.MessageStorageFailedError, grpc.StatusCode.DATA_LOSS),
-    (errors.ServiceNotAvailableError, grpc.StatusCode.UNAVAILABLE),
-    (errors.UnsupportedOperationError, grpc.StatusCode.UNIMPLEMENTED),
-    (errors.TransactionError, grpc.StatusCode.FAILED_PRECONDITION),
-    (errors.QueueNameError, grpc.StatusCode.INVALID_ARGUMENT),
-    (errors.PropertyError, grpc.StatusCode.INVALID_ARGUMENT),
-    (errors.PropertyArrayError, grpc.StatusCode.INVALID_ARGUMENT),
-    (errors.InvalidParameterError, grpc.StatusCode.INVALID_ARGUMENT),
-    (errors.IllegalSecurityDescriptorError, grpc.StatusCode.INVALID_ARGUMENT),
+_CODES: Final[tuple[tuple[type[MQError], str], ...]] = (
+    (errors.AccessDeniedError, "PERMISSION_DENIED"),
+    (errors.PrivilegeNotHeldError, "PERMISSION_DENIED"),
+    (errors.QueueNotFoundError, "NOT_FOUND"),
+    (errors.MessageNotFoundError, "NOT_FOUND"),
+    (errors.QueueExistsError, "ALREADY_EXISTS"),
+    (errors.IoTimeoutError, "DEADLINE_EXCEEDED"),
+    (errors.OperationCancelledError, "CANCELLED"),
+    (errors.InsufficientResourcesError, "RESOURCE_EXHAUSTED"),
+    (errors.MessageStorageFailedError, "DATA_LOSS"),
+    (errors.ServiceNotAvailableError, "UNAVAILABLE"),
+    (errors.UnsupportedOperationError, "UNIMPLEMENTED"),
+    (errors.TransactionError, "FAILED_PRECONDITION"),
+    (errors.QueueNameError, "INVALID_ARGUMENT"),
+    (errors.PropertyError, "INVALID_ARGUMENT"),
+    (errors.PropertyArrayError, "INVALID_ARGUMENT"),
+    (errors.InvalidParameterError, "INVALID_ARGUMENT"),
+    (errors.IllegalSecurityDescriptorError, "INVALID_ARGUMENT"),
 )
-"""The first class that fits counts; everything else is FAILED_PRECONDITION."""
+"""The first class that fits counts; everything else is FAILED_PRECONDITION. These are names, because clients read this
+module too, and need no gRPC on a unix socket."""
 
 
-def grpc_code(error: MQError) -> grpc.StatusCode:
-    """The gRPC status that comes nearest."""
-    return next(
-        (code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.FAILED_PRECONDITION
-    )
+def grpc_code(error: MQError) -> str:
+    """The name of the gRPC status that comes nearest."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "FAILED_PRECONDITION")
 
 
 def to_mq_error(error: MsmqError) -> MQError:

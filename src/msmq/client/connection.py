@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import grpc
-
 from msmq.api.addresses import server_address, unix_path
-from msmq.api.rpc import CHANNEL_OPTIONS
 from msmq.client.administration import Administration
-from msmq.client.line import open_line
+from msmq.client.line import LineCarrier, NoLineError
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.queue import Queue
 from msmq.client.sender import Sender
-from msmq.client.stream import GrpcStream, Stream, multicallable, problem
+from msmq.client.stream import Carrier, Stream
 from msmq.client.transaction import Transaction
 from msmq.errors import MsmqError
 
-_OPTIONS: Final = (
-    *CHANNEL_OPTIONS,
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.use_local_subchannel_pool", 1),
-)
 _PAUSE_S: Final = 0.05
+_IDLE_S: Final = 10.0
+"""How often the client looks which queues it sends to no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +39,18 @@ class Tls:
     server_name: str = ""
     """The name in the server's certificate, if it is not the one in the address."""
 
-    def credentials(self) -> grpc.ChannelCredentials:
-        authorities, key, certificate = (
-            Path(given).read_bytes() if given else None
-            for given in (self.authorities, self.private_key, self.certificate)
-        )
-        return grpc.ssl_channel_credentials(authorities, key, certificate)
+
+class Patience:
+    """How long a call tries again before it says that it cannot be made."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end_s = time.monotonic() + timeout_s
+
+    async def wait(self, error: MsmqError) -> None:
+        """Wait a moment before the next try; when the time is up, raise what came of the last one."""
+        if time.monotonic() > self._end_s:
+            raise error
+        await asyncio.sleep(_PAUSE_S)
 
 
 def connect(
@@ -65,8 +65,8 @@ def connect(
 
     ``server`` is ``unix:PATH`` or ``HOST:PORT``; without it ``MSMQ_SERVER`` is asked, then the usual socket of this
     user, then that of the system. ``token`` and ``tls`` are for servers on other computers. ``timeout`` is how many
-    seconds a call waits for a server that cannot be reached before it gives up, at the beginning or when the
-    connection breaks. ``window`` is how many messages to one queue may be under way.
+    seconds a call waits for a server that cannot be reached or shows no sign of life before it gives up, at any time.
+    ``window`` is how many messages to one queue may be under way.
     """
     return Connection(server_address(server), token=token, tls=tls, timeout=timeout, window=window)
 
@@ -82,9 +82,11 @@ class Connection(Administration):
         self._token = token
         self._tls = tls
         self._timeout_s = timeout
-        self._line_path = "" if token or tls else unix_path(address)
-        self._channel: grpc.aio.Channel | None = None
+        self._is_open = False
+        self._carrier: Carrier | None = None
+        self._process = 0
         self._senders: dict[str, Sender] = {}
+        self._sweeping: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         return f"<Connection to {self.address}>"
@@ -100,29 +102,27 @@ class Connection(Administration):
 
     async def open(self) -> None:
         """Connect; raises ServerNotAvailableError when nobody answers in time."""
-        target = self.address.removeprefix("tls:")
-        tls = self._tls or (Tls() if target != self.address else None)
-        if tls is None:
-            self._channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-        else:
-            named = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-            options = [*_OPTIONS, *named]
-            self._channel = grpc.aio.secure_channel(target, tls.credentials(), options=options)
+        self._is_open = True
         try:
-            await self._until_ready()
+            await self._ready()
         except BaseException:
-            await self._channel.close()
-            self._channel = None
+            await self.close()
             raise
 
     async def close(self) -> None:
         """Send what is on its way, then hang up."""
+        self._is_open = False
+        carrier, self._carrier = self._carrier, None
         senders, self._senders = self._senders, {}
-        for sender in senders.values():
-            await sender.close()
-        if self._channel is not None:
-            await self._channel.close()
-            self._channel = None
+        sweeping, self._sweeping = self._sweeping, None
+        if carrier is None or self._process != os.getpid():
+            return
+        if sweeping is not None:
+            sweeping.cancel()
+        try:
+            await asyncio.gather(*(sender.close() for sender in senders.values()))
+        finally:
+            await carrier.close()
 
     # --- queues and transactions --------------------------------------------------------------------------------
 
@@ -151,73 +151,87 @@ class Connection(Administration):
 
     def sender(self, queue: str) -> Sender:
         """The stream that sends to a queue; one for each, shared by all tasks."""
+        self._carry()  # a child that was forked has no part in the senders of its parent
         if queue not in self._senders:
             self._senders[queue] = Sender(self, queue)
+            if self._sweeping is None:
+                self._sweep_later()
         return self._senders[queue]
+
+    def _sweep_later(self) -> None:
+        self._sweeping = asyncio.get_running_loop().call_later(_IDLE_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close the queues to which nothing was sent for a while."""
+        self._senders = {queue: sender for queue, sender in self._senders.items() if not sender.rest()}
+        self._sweeping = None
+        if self._senders:
+            self._sweep_later()
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    @property
-    def channel(self) -> grpc.aio.Channel:
-        """The channel of gRPC."""
-        if self._channel is None:
+    def _carry(self) -> Carrier:
+        """What carries calls in this process: a child that was forked begins anew."""
+        if not self._is_open:
             raise ConnectionLostError("The connection is not open; use `async with msmq.connect() as mq:`.")
-        return self._channel
+        if self._carrier is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._senders, self._sweeping = {}, None
+            path = "" if self._tls else unix_path(self.address)
+            self._carrier = (
+                LineCarrier(path, self._timeout_s, self._no_answer) if path else self._grpc_carrier()
+            )
+        return self._carrier
 
-    @property
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("authorization", f"Bearer {self._token}"),) if self._token else ()
+    def _grpc_carrier(self) -> Carrier:
+        from msmq.client.grpc_carrier import GrpcCarrier
 
-    async def _until_ready(self) -> None:
+        target = self.address.removeprefix("tls:")
+        tls = self._tls or (Tls() if target != self.address else None)
+        return GrpcCarrier(target, tls, self._token, self._timeout_s, self._no_answer)
+
+    def _no_answer(self, error: Exception | None) -> ServerNotAvailableError:
+        why = f" ({error})" if error is not None else ""
+        return ServerNotAvailableError(
+            f"No queue manager answers at {self.address}{why}. Start one with `msmq serve`, or say where it is: "
+            "MSMQ_SERVER=unix:PATH or HOST:PORT."
+        )
+
+    async def _ready(self) -> Carrier:
+        """The carrier, once it is connected. Where a proxy of gRPC answers at a unix socket, gRPC goes on."""
+        carrier = self._carry()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self.channel.channel_ready()
-        except TimeoutError:
-            raise ServerNotAvailableError(
-                f"No queue manager answers at {self.address}. Start one with `msmq serve`, or say where it is: "
-                "MSMQ_SERVER=unix:PATH or HOST:PORT."
-            ) from None
+            await carrier.ready()
+        except NoLineError:
+            self._carrier = carrier = self._grpc_carrier()
+            await carrier.ready()
+        return carrier
+
+    def patience(self) -> Patience:
+        """How long a call that begins now may try."""
+        return Patience(self._timeout_s)
 
     async def call(self, name: str, request: Any, *, safe: bool = False) -> Any:
         """One call. One that is ``safe`` to make twice is made again when the connection breaks."""
-        function = multicallable(self.channel, name)
+        patience = self.patience()
         while True:
+            carrier = await self._ready()
             try:
-                return await function(request, metadata=self._metadata)
-            except grpc.aio.AioRpcError as failure:
-                error = problem(failure)
-                if not isinstance(error, ConnectionLostError) or not safe:
-                    raise error from failure
-            await asyncio.sleep(_PAUSE_S)
-            await self._until_ready()
+                return await carrier.call(name, request)
+            except ConnectionLostError as error:
+                if not safe:
+                    raise
+                await patience.wait(error)
 
     async def server_stream(self, name: str, request: Any) -> AsyncIterator[Any]:
         """A call with many answers."""
-        call = multicallable(self.channel, name)(request, metadata=self._metadata)
-        try:
-            async for reply in call:
+        carrier = await self._ready()
+        async with aclosing(carrier.replies(name, request)) as replies:
+            async for reply in replies:
                 yield reply
-        except grpc.aio.AioRpcError as failure:
-            raise problem(failure) from failure
-        finally:
-            call.cancel()
 
     async def stream(
         self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
     ) -> Stream:
-        """A call with streams on both sides; waits for the connection first. On a unix socket it takes the short line,
-        elsewhere gRPC."""
-        give_up_s = time.monotonic() + self._timeout_s
-        while True:
-            await self._until_ready()
-            if not self._line_path:
-                return GrpcStream(multicallable(self.channel, name)(metadata=self._metadata), received, lost)
-            try:
-                return await open_line(self._line_path, name, received, lost, self._no_line)
-            except OSError as error:  # it is just going, and gRPC does not know yet
-                if time.monotonic() > give_up_s:
-                    raise ServerNotAvailableError(f"{self.address} cannot be reached: {error}.") from error
-                await asyncio.sleep(_PAUSE_S)
-
-    def _no_line(self) -> None:
-        self._line_path = ""
+        """A call with streams on both sides; waits for the connection first."""
+        return await (await self._ready()).stream(name, received, lost)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
+from msmq.client.problems import ConnectionLostError
 from msmq.client.stream import Stream
 from msmq.errors import IoTimeoutError, MsmqError
 
@@ -33,14 +34,24 @@ class Cursor:
     async def __aenter__(self) -> Self:
         self._stream = await self._connection.stream("Browse", self._received, self._lost)
         request = pb.OpenToBrowse(queue=self.queue, receive=self._receive, form=pb.PACKET)
-        await self._ask(pb.BrowseRequest(open=request))
+        try:
+            await self._ask(pb.BrowseRequest(open=request))
+        except BaseException:
+            self._stream.cancel()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
+        self.leave()
+        if self._stream is not None and kind is None:
             await self._stream.close()
+
+    def leave(self) -> None:
+        """Close, and do not wait for it."""
+        if self._stream is not None:
+            self._stream.end()
 
     def _received(self, reply: pb.BrowseReply) -> None:
         answer = self._answers.popleft()
@@ -70,6 +81,9 @@ class Cursor:
         step = pb.Step(action=action, count=count, transaction=transaction)
         if timeout is not None:
             step.timeout_ms = int(timeout * 1000)
+        return await self._asked(step)
+
+    async def _asked(self, step: pb.Step) -> list[ReceivedMessage]:
         reply = await self._ask(pb.BrowseRequest(step=step))
         if reply.HasField("error"):
             raise status.from_message(reply.error)
@@ -89,9 +103,42 @@ class Cursor:
         return (await self._step(pb.Step.CURRENT, timeout))[0]
 
     async def take(self, transaction: Transaction | None = None) -> ReceivedMessage:
-        """Take the current message out of the queue."""
-        named = transaction.identifier if transaction is not None else b""
-        return (await self._step(pb.Step.TAKE_CURRENT, 0, transaction=named))[0]
+        """Take the current message out of the queue. A call that is cancelled has left it there."""
+        if transaction is None:
+            return (await self.hold()).keep()
+        step = self._step(pb.Step.TAKE_CURRENT, 0, transaction=transaction.identifier)
+        return (await transaction.taking(step))[0]
+
+    async def hold(self) -> HeldAtCursor:
+        """Take the current message in two steps: it is held, and the caller decides whether it leaves the queue."""
+        return await self._hold(pb.Step(action=pb.Step.HOLD_CURRENT, timeout_ms=0))
+
+    async def hold_by_id(self, lookup_id: int, seek: int) -> HeldAtCursor:
+        """Take the message of a lookup identifier, or one near it, in two steps."""
+        return await self._hold(pb.Step(action=pb.Step.HOLD, lookup_id=lookup_id, seek=seek))  # type: ignore[arg-type]
+
+    async def _hold(self, step: pb.Step) -> HeldAtCursor:
+        asked = asyncio.ensure_future(self._asked(step))
+        try:
+            return HeldAtCursor(self, (await asyncio.shield(asked))[0])
+        except asyncio.CancelledError:
+            asked.add_done_callback(self._give_back)  # the message that may be on its way stays in the queue
+            raise
+
+    def _give_back(self, asked: asyncio.Future[list[ReceivedMessage]]) -> None:
+        if not asked.cancelled() and asked.exception() is None:
+            self.release(asked.result()[0])
+
+    def keep(self, message: ReceivedMessage) -> None:
+        """A message that is held leaves the queue."""
+        if self._stream is None or self._stream.over:
+            raise ConnectionLostError("The connection broke, and the message went back to its queue.")
+        self._stream.put(pb.BrowseRequest(keep=pb.Keep(lookup_id=message.lookup_id)))
+
+    def release(self, message: ReceivedMessage) -> None:
+        """A message that is held stays in the queue."""
+        if self._stream is not None:
+            self._stream.put(pb.BrowseRequest(release=pb.Release(lookup_id=message.lookup_id)))
 
     async def restart(self) -> None:
         """Go back in front of the queue."""
@@ -105,3 +152,32 @@ class Cursor:
                 return
             for message in found:
                 yield message
+
+
+class HeldAtCursor:
+    """A message that is held by way of a cursor; see :class:`msmq.client.receiver.Held`."""
+
+    def __init__(self, cursor: Cursor, message: ReceivedMessage) -> None:
+        self._cursor = cursor
+        self._is_last = False
+        self.message = message
+
+    def last(self) -> Self:
+        """The cursor was there for this message only."""
+        self._is_last = True
+        return self
+
+    def keep(self) -> ReceivedMessage:
+        """The message is the reader's, and leaves the queue."""
+        self._cursor.keep(self.message)
+        self._end()
+        return self.message
+
+    def give_back(self) -> None:
+        """The message stays in the queue."""
+        self._cursor.release(self.message)
+        self._end()
+
+    def _end(self) -> None:
+        if self._is_last:
+            self._cursor.leave()

@@ -1,120 +1,441 @@
-"""A stream of the channel on the short line (:mod:`msmq.api.line`): no task, no thread and no HTTP/2 in between."""
+"""The client's end of the short line (:mod:`msmq.api.frames`): no task, no thread and no HTTP/2 in between.
+
+A line is one connection with all calls of a client. It is broken for good when its connection is, or when the queue
+manager has said nothing for as long as the client is willing to wait; the carrier makes a new one for the next call. A
+child that was forked has no part in the lines of its parent: it closes its copies of their sockets, so that nobody
+hears two processes on one line, and the end of the parent is the end of its lines.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import socket
+import sys
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, cast
 
 import google.protobuf.message
 
-from msmq.api import status
+from msmq.api import rpc, status
+from msmq.api.frames import (
+    CANCEL,
+    END,
+    GREETING,
+    MESSAGE,
+    METHODS,
+    OPEN,
+    PING,
+    WINDOW,
+    WINDOW_BYTES,
+    Frames,
+    Inflow,
+    cost,
+    frame,
+    window,
+    window_size,
+)
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.line import END, GREETING, MESSAGE, METHODS, Frames, frame
-from msmq.client.problems import ConnectionLostError
+from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.errors import DecodeError, MsmqError
 
-_ANSWER: Final = GREETING + b"\n"
+_PAUSE_S: Final = 0.05
+_LOOKS: Final = 4
+"""How often the line looks for a sign of life before its patience is at an end."""
 
 
-async def open_line(
-    path: str,
-    name: str,
-    received: Callable[[Any], None],
-    lost: Callable[[MsmqError], None],
-    not_spoken: Callable[[], None],
-) -> LineStream:
-    """Call a method at a unix socket; raises OSError when nobody listens. ``not_spoken`` is called when somebody else
-    than a queue manager answers, one of gRPC's proxies for example."""
-    loop = asyncio.get_running_loop()
-    _, line = await loop.create_unix_connection(lambda: LineStream(name, received, lost, not_spoken), path)
-    return line
+class NoLineError(MsmqError):
+    """Somebody else than a queue manager answers, one of gRPC's proxies for example."""
 
 
-class LineStream(asyncio.Protocol):
-    """A call with streams on both sides, as :class:`msmq.client.stream.Stream` is one."""
+class _OrderlyEndError(ConnectionLostError):
+    """The other side has ended the stream, and nothing was wrong."""
+
+
+class LineStream:
+    """A call, as :class:`msmq.client.stream.Stream` is one. With ``paced`` the window opens when a reply is
+    :meth:`read`, and not when it comes."""
 
     def __init__(
         self,
-        name: str,
+        line: Line,
+        number: int,
+        method: rpc.Method,
         received: Callable[[Any], None],
         lost: Callable[[MsmqError], None],
-        not_spoken: Callable[[], None],
+        *,
+        paced: bool,
     ) -> None:
-        self._method = METHODS[name]
+        self._line = line
+        self._number = number
+        self._method = method
         self._received = received
         self._lost = lost
-        self._not_spoken = not_spoken
-        self._greeting = b""
-        self._greeted = False
-        self._frames = Frames()
-        self._transport: asyncio.Transport | None = None
-        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closing = False
+        self._paced = paced
+        self._inflow = Inflow()
+        self._may_send = WINDOW_BYTES
+        self._unsent: deque[bytes] = deque()
+        self._unread: deque[int] = deque()
+        self._gone: asyncio.Future[None] | None = None
+        self.leaving = False
+        """Whether leave was taken."""
         self.over = False
+
+    # --- what comes ---------------------------------------------------------------------------------------------
+
+    def take(self, kind: int, payload: bytes) -> None:
+        """A frame of this call has come."""
+        if kind == MESSAGE:
+            self._inflow.take(cost(payload))
+            self._unread.append(cost(payload))
+            self._received(self._method.deserialize_reply(payload))
+            if not self._paced:
+                self.read()
+        elif kind == END:
+            self.finish(status.from_message(pb.Error.FromString(payload)) if payload else _ended())
+        elif kind == CANCEL:
+            self.finish(
+                ConnectionLostError("The queue manager could not carry the call through; see its log.")
+            )
+        elif kind == WINDOW:
+            self._may_send += window_size(payload)
+            self._send_on()
+
+    def _send_on(self) -> None:
+        """Send what waited for the window, and the end if that waited too."""
+        if self._unsent:
+            while self._unsent and self._may_send > 0:
+                self._send(self._unsent.popleft())
+            if self.leaving and not self._unsent:
+                self._line.write(*frame(END, self._number))
+
+    def read(self) -> None:
+        """A reply was read, the first that was not yet."""
+        granted = self._inflow.use(self._unread.popleft())
+        if granted and not self.over:
+            self._line.write(window(self._number, granted))
+
+    def finish(self, error: MsmqError) -> None:
+        """It is over, and this is why."""
+        if not self.over:
+            self.over = True
+            self._line.forget(self._number)
+            if self._gone is not None and not self._gone.done():
+                self._gone.set_result(None)
+            self._lost(error)
+
+    # --- what the stream's user does ----------------------------------------------------------------------------
+
+    def put(self, request: Any) -> None:
+        """Send a request, when the window has room; after the end nobody hears it."""
+        if self.over or self.leaving:
+            return
+        payload = self._method.serialize_request(request)
+        if self._unsent or self._may_send <= 0:
+            self._unsent.append(payload)
+        else:
+            self._send(payload)
+
+    def _send(self, payload: bytes) -> None:
+        self._may_send -= cost(payload)
+        self._line.write(*frame(MESSAGE, self._number, payload))
+
+    def end(self) -> None:
+        """Take leave: what was put in goes out, and the other side ends the stream."""
+        if not self.over and not self.leaving:
+            self.leaving = True
+            if not self._unsent:
+                self._line.write(*frame(END, self._number))
+
+    async def close(self, timeout_s: float = 5.0) -> None:
+        """Take leave, and wait for the other side to end the stream."""
+        self.end()
+        try:
+            if not self.over:
+                self._gone = self._gone or asyncio.get_running_loop().create_future()
+                await asyncio.wait({self._gone}, timeout=timeout_s)
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Give the call up, if it is not over."""
+        if not self.over:
+            self._line.write(*frame(CANCEL, self._number))
+            self.finish(_ended())
+
+    def forked(self) -> None:
+        """This is a child, and the call its parent's: nobody here waits for it."""
+        self.over = True
+
+
+def _ended() -> ConnectionLostError:
+    return _OrderlyEndError("The stream has ended.")
+
+
+class Line(asyncio.Protocol):
+    """A connection to the socket of a queue manager."""
+
+    def __init__(self, sock: socket.socket, patience_s: float) -> None:
+        self._sock = sock
+        self._patience_s = patience_s
+        self._transport: asyncio.Transport | None = None
+        self._greeting = b""
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._greeted: asyncio.Future[None] = loop.create_future()
+        self._gone: asyncio.Future[None] = loop.create_future()
+        self._frames = Frames()
+        self._streams: dict[int, LineStream] = {}
+        self._last = 0
+        self._silent = 0
+        self._alarm: asyncio.TimerHandle | None = None
+        self.broken = False
+        _LINES.add(self)
+
+    @classmethod
+    async def connect(cls, path: str, patience_s: float) -> Line:
+        """Connect to a unix socket; raises OSError when nobody listens and NoLineError when it is somebody else."""
+        loop = asyncio.get_running_loop()
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line = cls(sock, patience_s)
+        try:
+            sock.setblocking(False)
+            await loop.sock_connect(sock, path)
+            await loop.create_unix_connection(lambda: line, sock=sock)
+            await line._greeted
+        except BaseException:
+            line.hang_up(_ended())
+            sock.close()
+            raise
+        return line
 
     # --- the connection -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(GREETING + b" " + self._method.name.encode() + b"\n")
+        self._transport.write(GREETING)
 
     def data_received(self, data: bytes) -> None:
+        self._silent = 0
         try:
-            if not self._greeted:
-                self._greeting += data
-                if not self._check_greeting():
-                    return
-                data = self._greeting[len(_ANSWER) :]
-            for kind, payload in self._frames.feed(data):
-                if self.over:
-                    return
-                if kind == MESSAGE:
-                    self._received(self._method.deserialize_reply(payload))
-                else:
-                    self._finish(status.from_message(pb.Error.FromString(payload)) if payload else None)
+            if not self._greeted.done():
+                data = self._greet(data)
+            for kind, number, payload in self._frames.feed(data):
+                stream = self._streams.get(number)
+                if stream is not None:
+                    stream.take(kind, payload)
         except (DecodeError, google.protobuf.message.DecodeError) as error:
-            self._finish(ConnectionLostError(f"The queue manager cannot be understood: {error}"))
+            self.hang_up(ConnectionLostError(f"The queue manager cannot be understood: {error}"))
 
-    def _check_greeting(self) -> bool:
-        """Whether the answer is there; it may come in pieces."""
-        start = self._greeting[: len(_ANSWER)]
-        self._greeted = start == _ANSWER
-        if not self._greeted and not _ANSWER.startswith(start):
-            self._not_spoken()
-            self._finish(ConnectionLostError("Somebody else than a queue manager answers at this socket."))
-        return self._greeted
+    def _greet(self, data: bytes) -> bytes:
+        """What is behind the greeting, once it is there; it may come in pieces."""
+        self._greeting += data
+        start = self._greeting[: len(GREETING)]
+        if not GREETING.startswith(start):
+            self._greeted.set_exception(NoLineError("Somebody else than a queue manager answers."))
+            self.hang_up(_ended())
+        elif start == GREETING:
+            self._greeted.set_result(None)
+            return self._greeting[len(GREETING) :]
+        return b""
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._finish(ConnectionLostError("The connection to the queue manager broke."))
+        self.hang_up(ConnectionLostError("The connection to the queue manager broke."))
         if not self._gone.done():
             self._gone.set_result(None)
 
-    def _finish(self, error: MsmqError | None) -> None:
-        if not self.over:
-            self.over = True
-            self._lost(error or ConnectionLostError("The stream has ended."))
-        self.cancel()
-
-    # --- what the stream's user does ----------------------------------------------------------------------------
-
-    def put(self, request: Any) -> None:
-        """Send a request; after the end nobody hears it."""
-        if not self.over and not self._closing:
-            assert self._transport is not None
-            self._transport.writelines(frame(MESSAGE, self._method.serialize_request(request)))
-
-    async def close(self, timeout_s: float = 5.0) -> None:
-        """Take leave: what was put in goes out, the other side ends the stream."""
-        if not self.over and not self._closing:
-            self._closing = True
-            assert self._transport is not None
-            self._transport.writelines(frame(END))
-        if not self.over:
-            await asyncio.wait({self._gone}, timeout=timeout_s)
-        self.cancel()
-
-    def cancel(self) -> None:
-        """Break the connection, if it is still there."""
-        if self._transport is not None and not self._transport.is_closing():
+    def hang_up(self, error: MsmqError) -> None:
+        """Break the line, and tell its calls why."""
+        if self.broken:
+            return
+        self.broken = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if not self._greeted.done():
+            self._greeted.set_exception(ConnectionRefusedError("it hung up"))
+            self._greeted.exception()
+        if self._transport is not None:
             self._transport.abort()
+        for stream in list(self._streams.values()):
+            stream.finish(error)
+
+    async def close(self, timeout_s: float) -> None:
+        """Let streams that have taken leave come to their end, then hang up."""
+        leaving = [stream.close(timeout_s) for stream in self._streams.values() if stream.leaving]
+        try:
+            await asyncio.gather(*leaving)
+        finally:
+            self.hang_up(ConnectionLostError("The connection was closed."))
+        if self._transport is not None:
+            await asyncio.wait({self._gone}, timeout=timeout_s)
+
+    def forked(self) -> None:
+        """This is a child: the line belongs to the parent."""
+        self.broken = True
+        self._transport = None  # its loop is the parent's too, and must not hear of this
+        for stream in self._streams.values():
+            stream.forked()
+        self._sock.close()
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def open(
+        self,
+        name: str,
+        received: Callable[[Any], None],
+        lost: Callable[[MsmqError], None],
+        *,
+        paced: bool = False,
+    ) -> LineStream:
+        """Begin a call."""
+        self._last += 1
+        stream = LineStream(self, self._last, METHODS[name], received, lost, paced=paced)
+        if self.broken:
+            stream.over = True
+            self._loop.call_soon(lost, ConnectionLostError("The connection to the queue manager broke."))
+            return stream
+        self._streams[self._last] = stream
+        self.write(*frame(OPEN, self._last, name.encode()))
+        if self._alarm is None:
+            self._silent = 0
+            self._look_later()
+        return stream
+
+    def forget(self, number: int) -> None:
+        """A call is over."""
+        self._streams.pop(number, None)
+
+    def write(self, *parts: bytes) -> None:
+        if self._transport is not None and not self.broken:
+            self._transport.writelines(parts)
+
+    # --- patience -----------------------------------------------------------------------------------------------
+
+    def _look_later(self) -> None:
+        self._alarm = self._loop.call_later(self._patience_s / _LOOKS, self._look)
+
+    def _look(self) -> None:
+        """Ask for a sign of life while somebody waits for an answer, and give up when none has come."""
+        self._alarm = None
+        if not self._streams:
+            return
+        self._silent += 1
+        if self._silent >= _LOOKS:
+            self.hang_up(
+                ServerNotAvailableError(
+                    f"The queue manager has not answered for {self._patience_s:g} seconds."
+                )
+            )
+            return
+        self.write(*frame(PING, 0))
+        self._look_later()
+
+
+_LINES: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
+"""The lines of this process."""
+
+
+def _forked() -> None:
+    for line in list(_LINES):
+        line.forked()
+    _LINES.clear()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forked)
+
+
+class LineCarrier:
+    """Makes calls on a line, and a new line when it is broken: a :class:`msmq.client.stream.Carrier`."""
+
+    def __init__(
+        self, path: str, timeout_s: float, no_answer: Callable[[Exception | None], MsmqError]
+    ) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._no_answer = no_answer
+        self._line: Line | None = None
+        self._connecting = asyncio.Lock()
+
+    async def ready(self) -> None:
+        await self._ready()
+
+    async def _ready(self) -> Line:
+        if self._line is not None and not self._line.broken:
+            return self._line
+        last: OSError | None = None
+        try:
+            async with asyncio.timeout(self._timeout_s), self._connecting:
+                while self._line is None or self._line.broken:
+                    try:
+                        self._line = await Line.connect(self._path, self._timeout_s)
+                    except OSError as error:
+                        last = error
+                        await asyncio.sleep(_PAUSE_S)
+                return self._line
+        except TimeoutError:
+            raise self._no_answer(last) from None
+
+    async def stream(
+        self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
+    ) -> LineStream:
+        return (await self._ready()).open(name, received, lost)
+
+    async def call(self, name: str, request: Any) -> Any:
+        line = await self._ready()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def received(reply: Any) -> None:
+            if not answer.done():
+                answer.set_result(reply)
+
+        def lost(error: MsmqError) -> None:
+            if not answer.done():
+                answer.set_exception(error)
+
+        stream = line.open(name, received, lost)
+        stream.put(request)
+        stream.end()
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            stream.cancel()
+            raise
+
+    async def replies(self, name: str, request: Any) -> AsyncGenerator[Any, None]:
+        line = await self._ready()
+        came: deque[Any] = deque()
+        something = asyncio.Event()
+        errors: list[MsmqError] = []
+
+        def received(reply: Any) -> None:
+            came.append(reply)
+            something.set()
+
+        def lost(error: MsmqError) -> None:
+            errors.append(error)
+            something.set()
+
+        stream = line.open(name, received, lost, paced=True)
+        stream.put(request)
+        stream.end()
+        try:
+            while True:
+                while came:
+                    stream.read()
+                    yield came.popleft()
+                if errors:
+                    if isinstance(errors[0], _OrderlyEndError):
+                        return
+                    raise errors[0]
+                something.clear()
+                await something.wait()
+        finally:
+            stream.cancel()
+
+    async def close(self) -> None:
+        if self._line is not None:
+            await self._line.close(self._timeout_s)
+            self._line = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from array import array
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from contextlib import suppress
+from contextlib import AsyncExitStack
 from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -12,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
-from msmq.client.cursor import Cursor
+from msmq.client.cursor import Cursor, HeldAtCursor
 from msmq.client.message import Message, Receipt, ReceivedMessage
-from msmq.client.problems import OutcomeUnknownError, SendError
-from msmq.client.receiver import Mode, Receiver
+from msmq.client.problems import SendError
+from msmq.client.receiver import Held, Mode, Receiver
 from msmq.errors import MQError
 
 if TYPE_CHECKING:
@@ -26,13 +28,25 @@ _CHUNK: Final = 128
 _REMOVALS: Final = 2_000
 
 
+class QueueIdentity(NamedTuple):
+    """Tells a queue from others of the same name: on another computer, in the data of a queue manager that was set up
+    anew, or created after the first was deleted. Lookup identifiers mean something only together with it."""
+
+    queue_manager: str
+    """GUID of the queue manager."""
+    queue: str
+    """GUID of the queue; journals and subqueues have that of their queue, and all zeros the queue manager's own."""
+
+
 class Survey(NamedTuple):
     """What stands in a part of a queue."""
 
     lookup_ids: array[int]
     held: array[int]
     """Messages of others, before which the survey of a span ended."""
-    bytes: int = 0
+    bytes: int
+    identity: QueueIdentity
+    """What the lookup identifiers are of."""
 
 
 class Removal(NamedTuple):
@@ -42,6 +56,8 @@ class Removal(NamedTuple):
     not_found: array[int]
     held: array[int]
     """Somebody else has these."""
+    elsewhere: bool = False
+    """Another queue manager has them, if it still has them: nothing was removed."""
 
 
 class Seek(IntEnum):
@@ -93,16 +109,20 @@ class Queue:
         **properties: Any,
     ) -> list[Receipt]:
         """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
-        sender = self._connection.sender(self.name)
         named = transaction.identifier if transaction is not None else b""
-        pending = []
+        pending: deque[asyncio.Future[list[Receipt | MQError]]] = deque()
         outcomes: list[Receipt | MQError] = []
-        async for chunk in _chunks(messages):
-            pending.append(sender.send([as_message(member, properties) for member in chunk], named))
-            while len(pending) > self._connection.window // _CHUNK + 2:
-                outcomes += await pending.pop(0)
-        for future in pending:
-            outcomes += await future
+        try:
+            async for chunk in _chunks(messages):
+                sender = self._connection.sender(self.name)
+                pending.append(sender.send([as_message(member, properties) for member in chunk], named))
+                while len(pending) > self._connection.window // _CHUNK + 2:
+                    outcomes += await pending.popleft()
+            while pending:
+                outcomes += await pending.popleft()
+        finally:
+            for future in pending:  # what has not left is not sent
+                future.cancel()
         receipts = [outcome for outcome in outcomes if not isinstance(outcome, MQError)]
         if len(receipts) != len(outcomes):
             raise SendError(outcomes)
@@ -134,14 +154,20 @@ class Queue:
         self, timeout: float | None = None, *, transaction: Transaction | None = None
     ) -> ReceivedMessage:
         """Take one message out of the queue. IoTimeoutError when none comes in ``timeout`` seconds. It is held until
-        it has reached this program, so that a broken connection does not lose it."""
-        named = transaction.identifier if transaction is not None else b""
-        async with Receiver(self._connection, self.name, prefetch=1, transaction=named) as receiver:
+        this call returns it: a broken connection does not lose it, and a call that is cancelled has left it in the
+        queue."""
+        if transaction is not None:
+            return await transaction.receive(self, timeout)
+        return (await self.hold(timeout)).keep()
+
+    async def hold(self, timeout: float | None = None) -> Held:
+        """Receive one message in two steps: it is held, and the caller decides whether it leaves the queue."""
+        receiver = Receiver(self._connection, self.name, prefetch=1)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(receiver)
             message = await receiver.receive(timeout)
-            if transaction is None:
-                with suppress(OutcomeUnknownError):  # it is here; at worst it comes once more
-                    await receiver.acknowledge(message)
-            return message
+            stack.pop_all()
+        return Held(receiver, message)
 
     async def peek(self, timeout: float | None = 0) -> ReceivedMessage:
         """Look at the first message and leave it there. IoTimeoutError when none comes in time."""
@@ -174,6 +200,8 @@ class Queue:
     ) -> ReceivedMessage:
         """The message of a lookup identifier, or the one before or behind it, or the first or last one of the queue;
         with ``receive`` it leaves the queue. MessageNotFoundError when there is none."""
+        if receive and transaction is None:
+            return (await self.hold_by_id(lookup_id, seek)).keep()
         request = pb.LookupRequest(
             queue=self.name,
             lookup_id=lookup_id,
@@ -182,8 +210,18 @@ class Queue:
             transaction=transaction.identifier if transaction is not None else b"",
             form=pb.PACKET,
         )
-        reply: pb.Delivered = await self._connection.call("Lookup", request, safe=not receive)
+        call = self._connection.call("Lookup", request, safe=not receive)
+        reply: pb.Delivered = await (call if transaction is None else transaction.taking(call))
         return ReceivedMessage.delivered(reply, self.name)
+
+    async def hold_by_id(self, lookup_id: int = 0, seek: Seek = Seek.CURRENT) -> HeldAtCursor:
+        """Take a message by its place in two steps, as :meth:`hold` does."""
+        cursor = Cursor(self._connection, self.name, receive=True)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(cursor)
+            held = await cursor.hold_by_id(lookup_id, int(seek))
+            stack.pop_all()
+        return held.last()
 
     async def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
@@ -196,12 +234,13 @@ class Queue:
             most_messages=most_messages,
             most_bytes=most_bytes,
         )
-        found, held, size = array("Q"), array("Q"), 0
+        found, held, size, said = array("Q"), array("Q"), 0, pb.QueueIdentity()
         async for reply in self._connection.server_stream("Survey", request):
             found.extend(reply.lookup_ids)
             held.extend(reply.held)
             size += reply.bytes
-        return Survey(found, held, size)
+            said.MergeFrom(reply.identity)
+        return Survey(found, held, size, QueueIdentity(said.queue_manager, said.queue))
 
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
@@ -222,14 +261,18 @@ class Queue:
         request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET, packets=True)
         return self._connection.server_stream("ReadSpan", request)
 
-    async def remove(self, lookup_ids: Iterable[int]) -> Removal:
+    async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does
-        no harm: identifiers are never used again."""
+        no harm: a queue manager never uses identifiers again. With the ``identity`` that a survey gave, nothing is
+        removed from another queue that has the name meanwhile."""
         removed, not_found, held = 0, array("Q"), array("Q")
         given = iter(lookup_ids)
+        whose = None if identity is None else pb.QueueIdentity(**identity._asdict())
         while chunk := list(islice(given, _REMOVALS)):
-            request = pb.RemoveRequest(queue=self.name, lookup_ids=chunk)
+            request = pb.RemoveRequest(queue=self.name, lookup_ids=chunk, identity=whose)
             reply: pb.RemoveReply = await self._connection.call("Remove", request, safe=True)
+            if reply.elsewhere:
+                return Removal(removed, not_found, held, elsewhere=True)
             removed += reply.messages
             not_found.extend(reply.not_found)
             held.extend(reply.held)

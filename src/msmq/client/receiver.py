@@ -2,11 +2,15 @@
 
 A connection that breaks gives everything that was held back to the queue. The receiver opens the queue again and goes
 on; what it had fetched and not handed out is forgotten, for it will come again.
+
+Every call may be cancelled at any time. A message leaves the receiver in the same step in which the call returns it, so
+that a call that was cancelled has left it where the next call finds it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from enum import IntEnum
@@ -16,14 +20,15 @@ from typing import TYPE_CHECKING, Final, Self
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import NOTHING_MORE, ReceivedMessage
-from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
+from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
-from msmq.errors import IoTimeoutError, MessageNotFoundError, MsmqError
+from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
 
-_PAUSE_S: Final = 0.05
+_LONG_S: Final = 86_400.0
+_log = logging.getLogger(__name__)
 
 
 class Mode(IntEnum):
@@ -64,6 +69,8 @@ class Receiver:
         self._timed_out = False
         self._error: MsmqError | None = None
         self._life = 0
+        self._in_use = False
+        """Whether the queue was open before."""
         self._shown = 0
         self._settling: deque[tuple[int, list[asyncio.Future[None]]]] = deque()
         """What was asked and not answered yet: how many messages, and who waits for it."""
@@ -79,17 +86,28 @@ class Receiver:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if kind is None:
+            await self.close()
+        else:  # whoever was cancelled does not wait for anybody
+            self.leave()
 
     async def close(self) -> None:
         """Messages that were not settled go back to their places."""
+        self.leave()
         if self._stream is not None:
             await self._stream.close()
+
+    def leave(self) -> None:
+        """Close, and do not wait for it."""
+        self._flush()
+        if self._stream is not None:
+            self._stream.end()
 
     async def _open(self) -> None:
         """Open the queue, waiting for the connection if need be; raises what the queue manager says."""
         if self._stream is not None and not self._stream.over:
             return
+        patience = self._connection.patience()
         while True:
             self._error = None
             self._life += 1
@@ -109,9 +127,13 @@ class Receiver:
             )
             try:
                 await self._opened
-            except ConnectionLostError:
-                await asyncio.sleep(_PAUSE_S)
+            except ConnectionLostError as error:
+                await patience.wait(error)
+            except asyncio.CancelledError:
+                self._stream.cancel()
+                raise
             else:
+                self._in_use = True
                 return
 
     # --- what comes ---------------------------------------------------------------------------------------------
@@ -167,7 +189,7 @@ class Receiver:
 
     def _lost(self, error: MsmqError) -> None:
         self._error = error
-        if self._mode is Mode.HOLD:
+        if self._mode is Mode.HOLD and not self._transaction:
             self._ready.clear()
         if self._opened is not None and not self._opened.done():
             self._opened.set_exception(error)
@@ -197,6 +219,8 @@ class Receiver:
             await self._wait()
             if self._timed_out and not self._ready:
                 raise IoTimeoutError(f"No message came to {self.queue}.")
+            if isinstance(self._error, ServerNotAvailableError) and not self._ready:
+                raise self._error
 
     def _pop(self) -> ReceivedMessage:
         message = self._ready.popleft()
@@ -204,11 +228,16 @@ class Receiver:
             self._give_credit(None)
         return message
 
+    def take_back(self, message: ReceivedMessage) -> None:
+        """A message that was handed out did not reach the program: it is the next one again."""
+        self._ready.appendleft(message)
+        self._arrived.set()
+
     async def _reopen_if_lost(self) -> None:
         if self._stream is None or self._stream.over:
-            if self._error is not None and not isinstance(self._error, ConnectionLostError):
+            if isinstance(self._error, MQError):
                 raise self._error
-            if self._transaction and self._life:
+            if self._transaction and self._in_use:
                 raise ConnectionLostError("The connection broke, and the transaction with it.")
             await self._open()
 
@@ -260,6 +289,8 @@ class Receiver:
     def _flush(self) -> None:
         waiting, self._acknowledging = self._acknowledging, []
         ids, self._to_acknowledge = self._to_acknowledge, []
+        if not waiting:  # they went with somebody who did not wait for this
+            return
         if self._stream is None or self._stream.over:
             _fail(waiting, _gone())
             return
@@ -276,10 +307,42 @@ class Receiver:
         self._stream.put(pb.ReceiveRequest(reject=pb.Reject(lookup_ids=ids, subqueue=subqueue)))
         await done
 
+    async def left_over(self) -> bool:
+        """Close, and tell whether messages came that were not handed out. The line has patience enough for the end."""
+        self.leave()
+        if self._credit and self._stream is not None:
+            await self._stream.close(timeout_s=_LONG_S)
+        return bool(self._ready)
+
     def _check_held(self, ids: list[int]) -> None:
         for lookup_id in ids:
             if self._lives.pop(lookup_id, None) != self._life or self._stream is None or self._stream.over:
                 raise _gone()
+
+
+class Held:
+    """A message that is held for one reader. Keeping it takes no time, so that nothing can come between the decision
+    and the return of the call that received it."""
+
+    def __init__(self, receiver: Receiver, message: ReceivedMessage) -> None:
+        self._receiver = receiver
+        self.message = message
+
+    def keep(self) -> ReceivedMessage:
+        """The message is the reader's, and leaves the queue."""
+        self._receiver.acknowledge(self.message).add_done_callback(_noted)
+        self._receiver.leave()
+        return self.message
+
+    def give_back(self) -> None:
+        """The message stays in the queue."""
+        self._receiver.leave()
+
+
+def _noted(done: asyncio.Future[None]) -> None:
+    """Nobody waits for this acknowledgment. At worst the message comes once more."""
+    if not done.cancelled() and (error := done.exception()) is not None:
+        _log.warning("A message that was received may be delivered again: %s", error)
 
 
 def _fail(waiting: list[asyncio.Future[None]], error: MsmqError) -> None:

@@ -3,6 +3,9 @@
 Whoever sends puts a parcel in; parcels that come together travel in one batch. A connection that breaks is opened
 again, and batches that were not confirmed go again under the numbers they had: the queue manager knows which it has
 taken. If it was restarted meanwhile it does not, and the sender is told so.
+
+A queue that was deleted may have been made again under the same name. So batches that were refused for that reason go
+once more, after the queue was opened anew; if there is none, that is what the sender is told.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import Message, Receipt
 from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
-from msmq.errors import MQError, MsmqError
+from msmq.errors import MQError, MsmqError, QueueDeletedError, QueueNotAvailableError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
@@ -29,7 +32,8 @@ _BATCH_MESSAGES: Final = 128
 _BATCH_BYTES: Final = 512 << 10
 _MOST_BATCHES: Final = 48
 """Batches under way; the queue manager remembers a few more."""
-_PAUSE_S: Final = 0.05
+_DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
+"""What becomes of messages to a queue that was deleted after it was opened."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +46,8 @@ class _Parcel:
     count: int
     alike: bytes = b""
     """Messages in columns, instead of encoded ones. They travel in a batch of their own."""
+    again: bool = False
+    """Whether it goes for the second time, because its queue was deleted."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,6 +71,9 @@ class Sender:
         """Batches that were under way when the connection broke."""
         self._window = connection.window
         self._messages_under_way = 0
+        self._returned: list[_Parcel] = []
+        """What found its queue deleted; nothing overtakes it."""
+        self._used = True
         self._stream: Stream | None = None
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -88,6 +97,7 @@ class Sender:
         return self._send(_Parcel((), [], len(alike), transaction, self._loop.create_future(), count, alike))
 
     def _send(self, parcel: _Parcel) -> asyncio.Future[list[Receipt | MQError]]:
+        self._used = True
         self._waiting.append(parcel)
         self._changed.set()
         if self._task is None or self._task.done():
@@ -96,16 +106,34 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        return not self._waiting and not self._under_way
+        return not self._waiting and not self._under_way and not self._returned
+
+    def rest(self) -> bool:
+        """Close the queue if nothing was sent since the last time this was asked; tells whether it is closed."""
+        used, self._used = self._used, False
+        if used or not self.idle:
+            return False
+        if self._task is not None:
+            self._task.cancel()
+        self._leave()
+        self._stream = None
+        return True
+
+    def _leave(self) -> None:
+        if self._stream is not None:
+            if not self._under_way:
+                self._stream.put(pb.SendStreamRequest(leave=pb.Leave()))
+            self._stream.end()
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
-        if self._stream is not None:
-            if not self._under_way:
-                self._stream.put(pb.SendStreamRequest(leave=pb.Leave()))
-            await self._stream.close()
-        self._fail_all(ConnectionLostError("The connection was closed."))
+        self._leave()
+        try:
+            if self._stream is not None:
+                await self._stream.close()
+        finally:
+            self._fail_all(ConnectionLostError("The connection was closed."))
 
     # --- on the way ---------------------------------------------------------------------------------------------
 
@@ -114,11 +142,7 @@ class Sender:
         try:
             while True:
                 if self._stream is None or self._stream.over:
-                    try:
-                        await self._open()
-                    except ConnectionLostError:
-                        await asyncio.sleep(_PAUSE_S)
-                        continue
+                    await self._reopen()
                 while self._waiting and self._has_room():
                     self._ship()
                 self._changed.clear()
@@ -129,11 +153,19 @@ class Sender:
             self._fail_all(error)
 
     def _has_room(self) -> bool:
-        return self._messages_under_way < self._window and len(self._under_way) < _MOST_BATCHES
+        return (
+            self._messages_under_way < self._window
+            and len(self._under_way) < _MOST_BATCHES
+            and not self._returned
+        )
 
     def _ship(self) -> None:
         assert self._stream is not None
         waiting = self._waiting
+        while waiting and waiting[0].done.cancelled():  # nobody wants it sent any more
+            waiting.popleft()
+        if not waiting:
+            return
         transaction = waiting[0].transaction
         parcels: list[_Parcel] = []
         count = size = 0
@@ -144,6 +176,8 @@ class Sender:
             and not (parcels and (parcels[0].alike or waiting[0].alike))
         ):
             parcel = waiting.popleft()
+            if parcel.done.cancelled():
+                continue
             parcels.append(parcel)
             count += parcel.count
             size += parcel.size
@@ -165,16 +199,35 @@ class Sender:
         batch = self._under_way.pop(reply.confirmed.number, None)
         if batch is None:
             return
-        given = iter(_outcomes(reply.confirmed.result))
+        outcomes = _outcomes(reply.confirmed.result)
+        given = iter(outcomes)
+        deleted = all(isinstance(outcome, _DELETED) for outcome in outcomes)
         for parcel in batch.parcels:
             self._messages_under_way -= parcel.count
             mine = list(islice(given, parcel.count))
-            if not parcel.done.done():
+            if deleted and not parcel.again:
+                parcel.again = True
+                self._returned.append(parcel)
+            elif not parcel.done.done():
                 parcel.done.set_result(mine)
+        if self._returned and not self._under_way:
+            self._waiting.extendleft(reversed(self._returned))
+            self._returned.clear()
+            if self._stream is not None:
+                self._stream.cancel()
         if self._waiting or self.idle:
             self._changed.set()
 
     # --- breaking and coming back -------------------------------------------------------------------------------
+
+    async def _reopen(self) -> None:
+        """Open the queue, however often it takes."""
+        patience = self._connection.patience()
+        while True:
+            try:
+                return await self._open()
+            except ConnectionLostError as error:
+                await patience.wait(error)
 
     async def _open(self) -> None:
         """Open the queue; batches that were under way go again once it is known that they may."""
@@ -185,7 +238,11 @@ class Sender:
         # A write that meets a refusal on its way here would hide why the queue was refused: nothing follows the opening
         # before it is answered.
         self._reopened = self._loop.create_future()
-        await self._reopened
+        try:
+            await self._reopened
+        except asyncio.CancelledError:
+            self._stream.cancel()
+            raise
         for batch in self._under_way.values():
             self._stream.put(batch.request)
 
@@ -238,8 +295,9 @@ class Sender:
                 parcel,
                 OutcomeUnknownError(f"{error} It may have been sent.", parcel.messages) if unknown else error,
             )
-        for parcel in self._waiting:
+        for parcel in (*self._returned, *self._waiting):
             self._fail(parcel, error)
+        self._returned.clear()
         self._waiting.clear()
         self._under_way.clear()
         self._messages_under_way = 0

@@ -6,15 +6,21 @@ A loop runs in a thread of its own, and each call waits for it. One connection m
 from __future__ import annotations
 
 import asyncio
+import atexit
+import concurrent.futures
+import os
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
 from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor as AsyncCursor
+from msmq.client.cursor import HeldAtCursor
 from msmq.client.info import (
     AccessEntry,
     Certificate,
@@ -25,26 +31,53 @@ from msmq.client.info import (
     Statistics,
 )
 from msmq.client.message import Message, Receipt, ReceivedMessage
+from msmq.client.problems import ConnectionLostError
 from msmq.client.queue import Queue as AsyncQueue
-from msmq.client.queue import Removal, Seek, Survey
-from msmq.client.receiver import Mode
+from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
+from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
-from msmq.errors import MQError
+from msmq.errors import MQError, MsmqError
 
 _T = TypeVar("_T")
 
 
 class _Loop:
-    """An event loop in a thread."""
+    """An event loop in a thread. It is of one process only: a child that was forked has no such thread."""
 
     def __init__(self) -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="msmq", daemon=True)
         self._thread.start()
 
-    def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process in which it runs."""
+        return self._process == os.getpid()
+
+    def run(self, coroutine: Coroutine[Any, Any, _T], give_back: Callable[[_T], None] | None = None) -> _T:
+        """Run a coroutine and wait for it. Whoever stops waiting, because a signal raised an exception for example,
+        ends it; if it had come to its end already, ``give_back`` says what becomes of what it gave."""
+        if not self.is_here or self._loop.is_closed():
+            coroutine.close()
+            raise ConnectionLostError(
+                "The connection was closed."
+                if self.is_here
+                else "This was opened by another process, of which this one is a child."
+            )
+        waiting: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        call = _Call(coroutine, waiting, give_back)
+        try:
+            self._loop.call_soon_threadsafe(call.start)
+            return waiting.result()
+        except BaseException:
+            self._loop.call_soon_threadsafe(call.abandon)
+            raise
+
+    def tell(self, function: Callable[[], object]) -> None:
+        """Have something done in the loop, and do not wait for it."""
+        self._loop.call_soon_threadsafe(function)
 
     def call(self, function: Callable[[], _T]) -> _T:
         """Call something that wants to be in the loop."""
@@ -71,13 +104,62 @@ class _Loop:
                     return
         finally:
             close = getattr(iterator, "aclose", None)
-            if close is not None:
+            if close is not None and self.is_here:
                 self.run(close())
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self.is_here and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class _Call(Generic[_T]):
+    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other, so that what the
+    coroutine gives is either passed on or given back."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, _T],
+        waiting: concurrent.futures.Future[_T],
+        give_back: Callable[[_T], None] | None,
+    ) -> None:
+        self._coroutine = coroutine
+        self._waiting = waiting
+        self._give_back = give_back
+        self._task: asyncio.Task[_T] | None = None
+        self._abandoned = False
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[_T]) -> None:
+        if self._abandoned:
+            if not task.cancelled() and task.exception() is None:
+                self._return(task.result())
+        elif task.cancelled():
+            self._waiting.cancel()
+        elif (error := task.exception()) is not None:
+            self._waiting.set_exception(error)
+        else:
+            self._waiting.set_result(task.result())
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        if self._abandoned:
+            return
+        self._abandoned = True
+        if self._task is None:
+            self._coroutine.close()
+        elif not self._task.done():
+            self._task.cancel()
+        elif not self._task.cancelled() and self._task.exception() is None:
+            self._return(self._task.result())
+
+    def _return(self, result: _T) -> None:
+        if self._give_back is not None:
+            self._give_back(result)
 
 
 async def _next(iterator: AsyncIterator[_T]) -> _T:
@@ -134,11 +216,16 @@ class SyncTransaction:
     ) -> None:
         self._loop.run(self.inner.__aexit__(kind, error, trace))
 
+    def taking(self, call: Coroutine[Any, Any, ReceivedMessage]) -> ReceivedMessage:
+        """Make a call that takes a message; if that does not reach the program, there is no commit."""
+        return self._loop.run(call, lambda _: self.inner.doom())
+
     def send(self, queue: SyncQueue | str, message: Message | Body, **properties: Any) -> Receipt:
         return self._loop.run(self.inner.send(_inner(queue), message, **properties))
 
     def receive(self, queue: SyncQueue | str, timeout: float | None = None) -> SyncMessage:
-        return SyncMessage(self._loop, self._loop.run(self.inner.receive(_inner(queue), timeout)))
+        found = self._loop.run(self.inner.receive(_inner(queue), timeout), self.inner.take_back)
+        return SyncMessage(self._loop, found)
 
 
 def _inner(queue: SyncQueue | str) -> AsyncQueue | str:
@@ -163,10 +250,11 @@ class SyncReceiver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.run(self.inner.close())
+        if self._loop.is_here:
+            self._loop.run(self.inner.close())
 
     def receive(self, timeout: float | None = None) -> SyncMessage:
-        return SyncMessage(self._loop, self._loop.run(self.inner.receive(timeout)))
+        return SyncMessage(self._loop, self._loop.run(self.inner.receive(timeout), self.inner.take_back))
 
     def __iter__(self) -> Iterator[SyncMessage]:
         while True:
@@ -206,7 +294,11 @@ class SyncCursor:
         return self._loop.run(self.inner.current(timeout))
 
     def take(self, transaction: SyncTransaction | None = None) -> ReceivedMessage:
-        return self._loop.run(self.inner.take(_inside(transaction)))
+        if transaction is not None:
+            return transaction.taking(self.inner.take(transaction.inner))
+        held = self._loop.run(self.inner.hold(), HeldAtCursor.give_back)
+        self._loop.tell(held.keep)
+        return held.message
 
     def restart(self) -> None:
         self._loop.run(self.inner.restart())
@@ -218,10 +310,14 @@ class SyncCursor:
 class SyncQueue:
     """A queue by its path or format name, here or on another host."""
 
-    def __init__(self, loop: _Loop, queue: AsyncQueue) -> None:
-        self._loop = loop
+    def __init__(self, connection: SyncConnection, queue: AsyncQueue) -> None:
+        self._connection = connection
         self.inner = queue
         self.name = queue.name
+
+    @property
+    def _loop(self) -> _Loop:
+        return self._connection.loop
 
     def __repr__(self) -> str:
         return repr(self.inner)
@@ -259,8 +355,15 @@ class SyncQueue:
     def receive(
         self, timeout: float | None = None, *, transaction: SyncTransaction | None = None
     ) -> SyncMessage:
-        found = self._loop.run(self.inner.receive(timeout, transaction=_inside(transaction)))
-        return SyncMessage(self._loop, found)
+        if transaction is not None:
+            return transaction.receive(self, timeout)
+        loop = self._loop
+        held = loop.run(self.inner.hold(timeout), Held.give_back)
+        found = SyncMessage(loop, held.message)
+        loop.tell(
+            held.keep
+        )  # the last thing that happens: an exception before it leaves the message in its queue
+        return found
 
     def peek(self, timeout: float | None = 0) -> ReceivedMessage:
         return self._loop.run(self.inner.peek(timeout))
@@ -282,9 +385,15 @@ class SyncQueue:
         receive: bool = False,
         transaction: SyncTransaction | None = None,
     ) -> ReceivedMessage:
-        return self._loop.run(
-            self.inner.lookup(lookup_id, seek, receive=receive, transaction=_inside(transaction))
-        )
+        if not receive:
+            return self._loop.run(self.inner.lookup(lookup_id, seek))
+        if transaction is not None:
+            taken = self.inner.lookup(lookup_id, seek, receive=True, transaction=transaction.inner)
+            return transaction.taking(taken)
+        loop = self._loop
+        held = loop.run(self.inner.hold_by_id(lookup_id, seek), HeldAtCursor.give_back)
+        loop.tell(held.keep)
+        return held.message
 
     def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
@@ -297,8 +406,8 @@ class SyncQueue:
     def span_replies(self, after: int, upto: int) -> Iterator[pb.Deliveries]:
         return self._loop.iterate(self.inner.span_replies(after, upto))
 
-    def remove(self, lookup_ids: Iterable[int]) -> Removal:
-        return self._loop.run(self.inner.remove(lookup_ids))
+    def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
+        return self._loop.run(self.inner.remove(lookup_ids, identity))
 
     def purge(self) -> int:
         return self._loop.run(self.inner.purge())
@@ -316,87 +425,126 @@ class SyncQueue:
         return self._loop.run(self.inner.exchange(message, target, other))
 
     def subqueue(self, name: str) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.subqueue(name))
+        return SyncQueue(self._connection, self.inner.subqueue(name))
 
     @property
     def journal(self) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.journal)
+        return SyncQueue(self._connection, self.inner.journal)
 
 
 class SyncConnection:
-    """A connection. Use it with ``with``; see :class:`~msmq.client.connection.Connection` for what methods do."""
+    """A connection, which opens when it is first used. Use it with ``with``, or close it; see
+    :class:`~msmq.client.connection.Connection` for what methods do.
+
+    Threads may share it, and so may processes: a child that was forked connects for itself. Receivers, cursors,
+    transactions and messages are of the process that has them.
+    """
 
     def __init__(self, connection: asynchronous.Connection) -> None:
         self.inner = connection
         self.address = connection.address
-        self._loop: _Loop
+        self._loop: _Loop | None = None
+        self._closed = False
+        self._opening = threading.Lock()
 
     def __enter__(self) -> Self:
-        self._loop = _Loop()
-        try:
-            self._loop.run(self.inner.open())
-        except BaseException:
-            self._loop.close()
-            raise
+        self.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Connect now; raises ServerNotAvailableError when nobody answers in time."""
+        self._closed = False
+        assert self.loop
+
+    @property
+    def loop(self) -> _Loop:
+        """The loop of this process."""
+        loop = self._loop
+        if loop is not None and loop.is_here:
+            return loop
+        if self._closed:
+            raise ConnectionLostError("The connection was closed.")
+        if loop is not None:  # its thread and its lock are the parent's
+            self._opening = threading.Lock()
+        with self._opening:
+            if self._loop is None or not self._loop.is_here:
+                self._loop = self._opened()
+            return self._loop
+
+    def _opened(self) -> _Loop:
+        loop = _Loop()
         try:
-            self._loop.run(self.inner.close())
-        finally:
-            self._loop.close()
+            loop.run(self.inner.open())
+        except BaseException:
+            loop.close()
+            raise
+        _OPEN.add(self)
+        return loop
+
+    def close(self) -> None:
+        """Send what is on its way, then hang up."""
+        self._closed = True
+        loop, self._loop = self._loop, None
+        if loop is not None and loop.is_here:
+            try:
+                loop.run(self.inner.close())
+            finally:
+                loop.close()
 
     # --- queues and transactions --------------------------------------------------------------------------------
 
     def queue(self, name: str) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.queue(name))
+        return SyncQueue(self, self.inner.queue(name))
 
     def transaction(self) -> SyncTransaction:
-        return SyncTransaction(self._loop, self.inner.transaction())
+        return SyncTransaction(self.loop, self.inner.transaction())
 
     @property
     def dead_letters(self) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.dead_letters)
+        return SyncQueue(self, self.inner.dead_letters)
 
     @property
     def transactional_dead_letters(self) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.transactional_dead_letters)
+        return SyncQueue(self, self.inner.transactional_dead_letters)
 
     @property
     def journal(self) -> SyncQueue:
-        return SyncQueue(self._loop, self.inner.journal)
+        return SyncQueue(self, self.inner.journal)
 
     # --- administration -----------------------------------------------------------------------------------------
 
     def create_queue(
         self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
     ) -> SyncQueue:
-        made = self._loop.run(
+        made = self.loop.run(
             self.inner.create_queue(path, transactional=transactional, sddl=sddl, **settings)
         )
-        return SyncQueue(self._loop, made)
+        return SyncQueue(self, made)
 
     def delete_queue(self, queue: SyncQueue | str) -> None:
-        self._loop.run(self.inner.delete_queue(_inner(queue)))
+        self.loop.run(self.inner.delete_queue(_inner(queue)))
 
     def queues(
         self, *, system: bool = False, journals: bool = False, subqueues: bool = False
     ) -> list[QueueInfo]:
-        return self._loop.run(self.inner.queues(system=system, journals=journals, subqueues=subqueues))
+        return self.loop.run(self.inner.queues(system=system, journals=journals, subqueues=subqueues))
 
     def queue_info(self, queue: SyncQueue | str) -> QueueInfo:
-        return self._loop.run(self.inner.queue_info(_inner(queue)))
+        return self.loop.run(self.inner.queue_info(_inner(queue)))
 
     def queue_exists(self, queue: SyncQueue | str) -> bool:
-        return self._loop.run(self.inner.queue_exists(_inner(queue)))
+        return self.loop.run(self.inner.queue_exists(_inner(queue)))
 
     def set_queue(self, queue: SyncQueue | str, **settings: Any) -> QueueInfo:
-        return self._loop.run(self.inner.set_queue(_inner(queue), **settings))
+        return self.loop.run(self.inner.set_queue(_inner(queue), **settings))
 
     def security(self, queue: SyncQueue | str | None = None) -> Security:
-        return self._loop.run(self.inner.security(None if queue is None else _inner(queue)))
+        return self.loop.run(self.inner.security(None if queue is None else _inner(queue)))
 
     def set_security(
         self,
@@ -407,40 +555,51 @@ class SyncConnection:
         sddl: str = "",
     ) -> Security:
         inner = None if queue is None else _inner(queue)
-        return self._loop.run(self.inner.set_security(inner, owner=owner, entries=entries, sddl=sddl))
+        return self.loop.run(self.inner.set_security(inner, owner=owner, entries=entries, sddl=sddl))
 
     def outgoing_queues(self) -> list[OutgoingInfo]:
-        return self._loop.run(self.inner.outgoing_queues())
+        return self.loop.run(self.inner.outgoing_queues())
 
     def pause_outgoing(self, queue: SyncQueue | str) -> OutgoingInfo:
-        return self._loop.run(self.inner.pause_outgoing(_inner(queue)))
+        return self.loop.run(self.inner.pause_outgoing(_inner(queue)))
 
     def resume_outgoing(self, queue: SyncQueue | str) -> OutgoingInfo:
-        return self._loop.run(self.inner.resume_outgoing(_inner(queue)))
+        return self.loop.run(self.inner.resume_outgoing(_inner(queue)))
 
     def purge_outgoing(self, queue: SyncQueue | str) -> int:
-        return self._loop.run(self.inner.purge_outgoing(_inner(queue)))
+        return self.loop.run(self.inner.purge_outgoing(_inner(queue)))
 
     def manager(self) -> ManagerInfo:
-        return self._loop.run(self.inner.manager())
+        return self.loop.run(self.inner.manager())
 
     def set_manager(self, *, quota_kb: int | None = None, journal_quota_kb: int | None = None) -> ManagerInfo:
-        return self._loop.run(self.inner.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb))
+        return self.loop.run(self.inner.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb))
 
     def set_online(self, online: bool) -> ManagerInfo:
-        return self._loop.run(self.inner.set_online(online))
+        return self.loop.run(self.inner.set_online(online))
 
     def certificates(self, sid: str = "") -> list[Certificate]:
-        return self._loop.run(self.inner.certificates(sid))
+        return self.loop.run(self.inner.certificates(sid))
 
     def register_certificate(self, certificate: bytes) -> Certificate:
-        return self._loop.run(self.inner.register_certificate(certificate))
+        return self.loop.run(self.inner.register_certificate(certificate))
 
     def remove_certificate(self, digest: bytes) -> None:
-        self._loop.run(self.inner.remove_certificate(digest))
+        self.loop.run(self.inner.remove_certificate(digest))
 
     def renew_internal_certificate(self) -> tuple[Certificate, bytes]:
-        return self._loop.run(self.inner.renew_internal_certificate())
+        return self.loop.run(self.inner.renew_internal_certificate())
 
     def statistics(self, interval: float = 1.0, count: int = 0) -> Iterator[Statistics]:
-        return self._loop.iterate(self.inner.statistics(interval, count))
+        return self.loop.iterate(self.inner.statistics(interval, count))
+
+
+_OPEN: weakref.WeakSet[SyncConnection] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """What is on its way still goes out when a program ends without closing its connections."""
+    for connection in list(_OPEN):
+        with suppress(MsmqError):
+            connection.close()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
+from msmq.client.receiver import Receiver
 from msmq.client.stream import Stream
-from msmq.errors import MsmqError, TransactionSequenceError
+from msmq.errors import MsmqError, OperationCancelledError, TransactionSequenceError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
     from msmq.client.queue import Queue
+
+_T = TypeVar("_T")
 
 
 class Transaction:
@@ -32,6 +37,10 @@ class Transaction:
         self._error: MsmqError | None = None
         self._ended = False
         self._identifier = b""
+        self._receivers: dict[str, Receiver] = {}
+        self._loose: list[asyncio.Future[Any]] = []
+        """Calls that take messages and were cancelled before they had an answer."""
+        self._doomed = False
 
     @property
     def identifier(self) -> bytes:
@@ -44,7 +53,11 @@ class Transaction:
 
     async def begin(self) -> Self:
         self._stream = await self._connection.stream("Transact", self._received, self._lost)
-        reply = await self._ask(pb.TransactRequest(begin=pb.Begin()))
+        try:
+            reply = await self._ask(pb.TransactRequest(begin=pb.Begin()))
+        except BaseException:
+            self._stream.cancel()
+            raise
         self._identifier = reply.transaction
         return self
 
@@ -69,19 +82,44 @@ class Transaction:
         if self._stream is None or self._stream.over:
             raise self._error or ConnectionLostError("The transaction has ended.")
         try:
+            await self._collect()
+        except BaseException:
+            self._stream.cancel()  # which aborts it
+            raise
+        try:
             await self._ask(pb.TransactRequest(commit=pb.Commit()))
         except ConnectionLostError as error:
             raise OutcomeUnknownError("The connection broke while the transaction was committed.") from error
         self._ended = True
         await self._stream.close()
 
+    async def _collect(self) -> None:
+        """Make sure that each message of the transaction was handed to the program. One whose receive was cancelled
+        while it was on its way was not, and a commit would lose it."""
+        lost = self._doomed
+        for receiver in self._receivers.values():
+            lost = await receiver.left_over() or lost
+        for call in self._loose:
+            await asyncio.wait({call})
+            lost = lost or (not call.cancelled() and call.exception() is None)
+        if lost:
+            raise OperationCancelledError(
+                "A receive in this transaction was cancelled when its message was under way already, so the "
+                "transaction was aborted and everything is as it was before."
+            )
+
     async def abort(self) -> None:
         """Undo everything."""
         if self._stream is None or self._stream.over:
             return
-        await self._ask(pb.TransactRequest(abort=pb.Abort()))
-        self._ended = True
-        await self._stream.close()
+        try:
+            await self._ask(pb.TransactRequest(abort=pb.Abort()))
+            self._ended = True
+            await self._stream.close()
+        finally:
+            self._stream.cancel()  # which aborts it too, if nobody has
+            for receiver in self._receivers.values():
+                receiver.leave()
 
     async def __aenter__(self) -> Self:
         return await self.begin()
@@ -92,11 +130,17 @@ class Transaction:
         if kind is None:
             await self.commit()
             return
-        try:
+        with suppress(MsmqError):
             await self.abort()
-        except MsmqError:
-            if self._stream is not None:
-                self._stream.cancel()  # which aborts it too
+
+    async def taking(self, call: Coroutine[Any, Any, _T]) -> _T:
+        """Make a call that takes a message. If it is cancelled the commit learns whether there was one."""
+        made = asyncio.ensure_future(call)
+        try:
+            return await asyncio.shield(made)
+        except asyncio.CancelledError:
+            self._loose.append(made)
+            raise
 
     # --- the same as on the queue, in here ----------------------------------------------------------------------
 
@@ -105,8 +149,22 @@ class Transaction:
         return await self._queue(queue).send(message, transaction=self, **properties)
 
     async def receive(self, queue: Queue | str, timeout: float | None = None) -> ReceivedMessage:
-        """Receive in this transaction: the message is gone with the commit, and back with an abort."""
-        return await self._queue(queue).receive(timeout, transaction=self)
+        """Receive in this transaction: the message is gone with the commit, and back with an abort. One that comes too
+        late for a call that is cancelled is what the next call returns."""
+        name, identifier = self._queue(queue).name, self.identifier
+        receiver = self._receivers.get(name)
+        if receiver is None:
+            receiver = Receiver(self._connection, name, prefetch=1, transaction=identifier)
+            self._receivers[name] = receiver
+        return await receiver.receive(timeout)
+
+    def doom(self) -> None:
+        """A message that was taken did not reach the program, and no other call can return it: there is no commit."""
+        self._doomed = True
+
+    def take_back(self, message: ReceivedMessage) -> None:
+        """A message that was received did not reach the program: the next call returns it."""
+        self._receivers[message.queue].take_back(message)
 
     def _queue(self, queue: Queue | str) -> Queue:
         return self._connection.queue(queue) if isinstance(queue, str) else queue

@@ -167,12 +167,13 @@ class DirectSender(asyncio.Protocol):
         """Other acknowledgments are for our queues, of which there are none: they are not taken, and come back to
         nobody."""
         try:
-            for message in filter(is_for_order_queue, event.messages):
+            messages = event.messages.messages
+            for message in filter(is_for_order_queue, messages):
                 self._hear(message)
         except DecodeError:
             self.close()
             return
-        if event.recoverables and all(map(is_for_order_queue, event.messages)):
+        if event.recoverables and all(map(is_for_order_queue, messages)):
             self._session.stored(event.first_recoverable, event.recoverables, now_ms())
 
     def _hear(self, message: UserMessage) -> None:

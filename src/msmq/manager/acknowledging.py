@@ -1,9 +1,10 @@
 """Administration acknowledgments: senders who asked are told what became of their messages (MS-MQQB
 3.1.7.2, .15).
 
-A message that reaches its destination queue, is refused there, is received, purged, deleted with its queue
-or expires unread may owe its sender a message of the matching class in the administration queue it named.
-That queue is opened like any other one, here or on another host; when it cannot be, nobody is left to tell.
+A message that reaches its destination queue, is refused there, is received, purged there or on its way, deleted with
+its queue or expires unread may owe its sender a message of the matching class in the administration queue it named.
+That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
+nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
 """
 
 from __future__ import annotations
@@ -51,9 +52,17 @@ class Acknowledging(Subscriber):
         self.acknowledge((message.packet for message in messages), MessageClass(fate))
 
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
-        """Journals and dead letters are history: what happens to them is of no interest to the sender."""
-        if is_destination(queue) and reason != MessageClass.NORMAL:
-            self.acknowledge((message.packet for message in messages), MessageClass(reason))
+        """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
+        copy of a transactional message that only passes through: its sender sends it again."""
+        packets = [message.packet for message in messages]
+        if reason == MessageClass.NACK_DELETED:
+            own = self.core.record.identifier
+            packets = [
+                each for each in packets if each.user.source_queue_manager == own or not each.transactional
+            ]
+        elif not is_destination(queue) or reason == MessageClass.NORMAL:
+            return
+        self.acknowledge(packets, MessageClass(reason))
 
     def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
         """Send Administration Acknowledgment for each message for which one is due. What cannot be sent is counted: no

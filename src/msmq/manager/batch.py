@@ -128,6 +128,16 @@ class Batch:
             {index: message.local for index, message in enumerate(given) if message.local.has_any},
         )
 
+    def replace(self, index: int, message: StoredMessage) -> None:
+        """Keep something else of a message than came: its body in the clear, what was found out about it. Its flags
+        stay as they are."""
+        packets = self.packets
+        assert isinstance(packets, list)
+        packets[index] = message.packet.data
+        self.sizes[index] = len(message.packet.data)
+        if message.local.has_any:
+            self.local[index] = message.local
+
     def only(self, chosen: Sequence[int]) -> Batch:
         """The messages with these indices."""
         if len(chosen) == len(self.packets):

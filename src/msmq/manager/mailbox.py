@@ -23,8 +23,9 @@ from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
-from msmq.manager.positions import PositionMark, Positions, PositionState, no_positions
+from msmq.manager.positions import END, PositionMark, Positions, PositionState, no_positions
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
+from msmq.manager.seek import next_readable
 from msmq.manager.stored import (
     ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
@@ -43,9 +44,14 @@ MQ_OK: Final = 0
 NUMBERS_BYTES: Final = 64
 """New messages may begin a new range of numbers, which is written too."""
 UNREAD: Final = frozenset(
-    {MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED}
+    {
+        MessageClass.NACK_RECEIVE_TIMEOUT,
+        MessageClass.NACK_Q_PURGED,
+        MessageClass.NACK_Q_DELETED,
+        MessageClass.NACK_DELETED,
+    }
 )
-"""Why messages leave their destination that nobody received."""
+"""Why messages leave their destination that nobody received, or an outgoing queue without being sent."""
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
@@ -107,8 +113,8 @@ class Mailbox:
     # --- into a queue ---------------------------------------------------------------------------------------
 
     def admit(self, queue: Queue, batch: Batch) -> list[EnqueueStatus] | None:
-        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all of
-        them may."""
+        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all
+        of them may."""
         core, now_s = self.core, self.core.now_s
         machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
         unlimited = machine_kb == UNLIMITED and queue_kb == UNLIMITED and not core.throttled
@@ -153,7 +159,7 @@ class Mailbox:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
         size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
-        records = written + 1 + _RECORDS_EACH * (min(len(queue.waiting), len(batch)) + len(overdue))
+        records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
         with core.event(size + NUMBERS_BYTES, records if written else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
@@ -275,18 +281,30 @@ class Mailbox:
         behind: int,
         most: int,
         most_bytes: int,
-        upto: int = NEVER << 32 | NEVER,
+        upto: int = END,
+        *,
+        peek: bool = False,
     ) -> Found:
         """The available messages behind one place up to and with another, left where they are: up to ``most``, and no
-        more when they have ``most_bytes``. Those that the disk has damaged leave the queue."""
+        more when they have ``most_bytes``. Those that the disk has damaged leave the queue. A ``peek`` also sees
+        messages that somebody holds and that allow it."""
         while True:
-            positions = queue.positions.available(behind, most, most_bytes, upto)
+            if peek and queue.peekable_when_locked:
+                positions = self._peekable(queue, behind, upto)
+            else:
+                positions = queue.positions.available(behind, most, most_bytes, upto)
             if not positions.ids:
                 return Found()
             found = self.read(queue, positions)
             if len(found):
                 return found
             behind = positions.ids[-1]
+
+    @staticmethod
+    def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
+        """The next message that can be looked at, by itself: nearly no queue has messages that are held and can be."""
+        lookup_id = next_readable(queue, behind, peek=True)
+        return no_positions() if lookup_id is None or lookup_id > upto else queue.positions.find((lookup_id,))
 
     def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
@@ -393,7 +411,10 @@ class Mailbox:
             return 0
         telling = self._telling(queue, positions, reason, quiet)
         with_copies = bool(reason == MessageClass.ACK_RECEIVE and queue.journaling and queue.journal)
-        buried = bool(reason in UNREAD and is_destination(queue) and 1 in positions.marks.translate(_IS_KEPT))
+        buried = reason in UNREAD and (
+            isinstance(queue, OutgoingQueue)
+            or (is_destination(queue) and 1 in positions.marks.translate(_IS_KEPT))
+        )
         messages: dict[int, StoredMessage] = {}
         if telling or buried or (with_copies and recorded):
             chosen = telling
@@ -531,8 +552,8 @@ class Mailbox:
         *,
         recorded: bool,
     ) -> None:
-        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the reason
-        beside them. A disk that is too full for that costs the reason, not the messages."""
+        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
+        reason beside them. A disk that is too full for that costs the reason, not the messages."""
         graves: dict[int, Queue] = {}
         used: dict[Queue, int] = {}
         for lookup_id, message in messages.items():
@@ -692,6 +713,11 @@ def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:
 def is_destination(queue: Queue) -> bool:
     """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are kept."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
+
+
+def purge_reason(queue: Queue) -> MessageClass:
+    """Why messages leave a queue that is purged. In an outgoing queue they have not reached their destination yet."""
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
 
 
 def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:

@@ -283,10 +283,7 @@ class Posting:
                 self.credentials.examine(stored)
             except MessageRejectedError as error:
                 refused[index] = error.message_class
-            drafts.packets[index] = stored.packet.data
-            batch.sizes[index] = len(stored.packet.data)
-            if stored.local.has_any:
-                batch.local[index] = stored.local
+            batch.replace(index, stored)
         return refused
 
     def _journal(self, batch: Batch, fates: Sequence[MessageClass], transaction: Transaction | None) -> None:

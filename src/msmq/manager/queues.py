@@ -47,7 +47,7 @@ from msmq.manager.directory import (
     queue_object,
 )
 from msmq.manager.guard import Guard
-from msmq.manager.mailbox import Mailbox, finish_wait
+from msmq.manager.mailbox import Mailbox, finish_wait, purge_reason
 from msmq.manager.model import (
     ORDER_QUEUE_NUMBER,
     UNLIMITED,
@@ -390,7 +390,7 @@ class Queues:
         while (found := queue.positions.available(behind, SLICE).ids) and queue.number in self.core.queues:
             behind = found[-1]
             ids = [lookup_id for lookup_id in found if lookup_id & NUMBER_MASK <= last]
-            yield self.mailbox.remove(queue, ids, MessageClass.NACK_Q_PURGED)
+            yield self.mailbox.remove(queue, ids, purge_reason(queue))
 
     def purge_opened(self, descriptor: OpenQueueDescriptor) -> Chore:
         """Purge the queue behind an open descriptor, if it was opened for taking messages out."""

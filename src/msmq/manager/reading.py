@@ -25,8 +25,8 @@ from msmq.errors import (
     TransactionSequenceError,
 )
 from msmq.manager.core import Core
-from msmq.manager.cursor import Cursor, CursorAnswer, Get, Outcome
-from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait
+from msmq.manager.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
+from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait, purge_reason
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import (
@@ -207,7 +207,7 @@ class Reading:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
             self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
-            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)
 
@@ -226,12 +226,23 @@ class Reading:
     ) -> int:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.answers.held():
-            self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED, known=known or {})
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
             if ids:
                 self.mailbox.give_back(queue, ids)
                 descriptor.begun.difference_update(ids)
         return len(ids) + len(purged)
+
+    def hand_over(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], target: Queue) -> int:
+        """Another end of reads in two phases: messages that the reader does not keep go to a subqueue. A purge
+        meanwhile still has the last word."""
+        queue = self._queue_of(descriptor)
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
+            self.mailbox.remove(queue, purged, purge_reason(queue))
+            moved = self.mailbox.move(queue, ids, target)
+            descriptor.begun.difference_update(ids, purged)
+        return moved + len(purged)
 
     @staticmethod
     def _queue_of(descriptor: OpenQueueDescriptor) -> Queue:
@@ -334,6 +345,18 @@ class Reading:
         """Peek Next Message: the one behind the cursor's current one."""
         self._start(_Read(descriptor, done, False, timeout_s, cursor, tag), Get.PEEK_NEXT)
 
+    def look_on(self, descriptor: OpenQueueDescriptor, cursor: Cursor, most: int, most_bytes: int) -> Found:
+        """Peek Next Message for as many as there are behind a cursor, which stands on the last of them then: up to
+        ``most``, and no more when they have ``most_bytes``. This never waits."""
+        refusal = self._refusal(_Read(descriptor, _nobody, False, 0, cursor))
+        if refusal is not None:
+            raise refusal
+        queue = self._queue_of(descriptor)
+        found = self.mailbox.look(queue, cursor.place, most, most_bytes, peek=True)
+        if len(found):
+            cursor.place, cursor.state = found.ids[-1], CursorState.READ
+        return found
+
     # --- what all reads do ----------------------------------------------------------------------------------
 
     def _start(self, read: _Read, event: Get) -> None:
@@ -431,14 +454,27 @@ class Reading:
             reader.timer = self.core.timers.start(deadline, lambda: finish_wait(reader, IoTimeoutError.code))
 
     def wait(
-        self, descriptor: OpenQueueDescriptor, tag: int, ready: Callable[[int, MessagePosition | None], None]
+        self,
+        descriptor: OpenQueueDescriptor,
+        tag: int,
+        ready: Callable[[int, MessagePosition | None], None],
+        transaction: Transaction | None = None,
+        cursor: Cursor | None = None,
     ) -> None:
-        """Wait For New Message for a reader that takes by itself what is there then: ``ready`` is called within the event
-        that makes a message available, or with the status that ends the wait."""
+        """Wait For New Message for a reader that takes by itself what is there then: ``ready`` is called within the
+        event that makes a message available, or with the status that ends the wait."""
         queue = self._queue_of(descriptor)
-        reader = WaitingRead(descriptor, True, tag, None, ready)
+
+        def finish(status: int, position: MessagePosition | None) -> None:
+            if transaction is not None and reader in transaction.waiting:
+                transaction.waiting.remove(reader)
+            ready(status, position)
+
+        reader = WaitingRead(descriptor, cursor is None, tag, cursor, finish)
         queue.waiting.append(reader)
         descriptor.waiting.append(reader)
+        if transaction is not None:
+            transaction.waiting.append(reader)
 
     def cancel(
         self, descriptor: OpenQueueDescriptor, tag: int, status: int = OperationCancelledError.code

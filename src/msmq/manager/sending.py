@@ -8,12 +8,13 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Final
 
-from msmq.errors import AccessDeniedError, MessageStorageFailedError
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
 from msmq.manager.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
 from msmq.manager.core import Core
 from msmq.manager.guard import Guard
@@ -96,16 +97,24 @@ class Sending:
         *,
         senders: Mapping[int, Token] = {},
         refused: Mapping[int, MessageClass] = {},
+        waits_for_room: bool = False,
     ) -> Delivery:
         """Let messages arrive at their destination queue, or refuse them.
 
         ``sender`` is who sends, None when that was checked already; ``senders`` are others, by index, and ``refused``
         says why some of the messages must not arrive. In a transaction messages arrive with the commit, and who asked
-        to be told of the arrival is told nothing yet.
+        to be told of the arrival is told nothing yet. Messages of a sender that ``waits_for_room`` are not refused
+        when this host is full: from the first of them on, nothing becomes of them.
         """
         fates: dict[int, MessageClass] = dict(refused)
         self._judge(queue, batch, sender, senders, fates)
-        chosen = [index for index in range(len(batch)) if index not in fates] if fates else range(len(batch))
+        chosen: Sequence[int] = range(len(batch))
+        if fates:
+            chosen = [index for index in chosen if index not in fates]
+        if waits_for_room and chosen and (full := self._full_at(queue, batch.only(chosen))) is not None:
+            end = chosen[full]
+            batch, chosen = batch.only(range(end)), chosen[:full]
+            fates = {index: fate for index, fate in fates.items() if index < end}
         lookup_ids = [0] * len(batch)
         if chosen:
             statuses, taken = self.enqueue(queue, batch.only(chosen), transaction)
@@ -116,6 +125,13 @@ class Sending:
         delivery = Delivery([fates.get(index, _REACHED) for index in range(len(batch))], lookup_ids)
         self._tell_arrived(queue, batch, delivery, committed=transaction is None)
         return delivery
+
+    def _full_at(self, queue: Queue, batch: Batch) -> int | None:
+        """The first message for which this host has no room."""
+        statuses = self.mailbox.admit(queue, batch)
+        if statuses is None or EnqueueStatus.QUEUE_MANAGER_QUOTA not in statuses:
+            return None
+        return statuses.index(EnqueueStatus.QUEUE_MANAGER_QUOTA)
 
     def _judge(
         self,
@@ -224,13 +240,16 @@ class Sending:
             if self.mailbox.fits_system_queue(target, message.size):
                 copy = message.same_place(0)
                 copy.local = message.local.changed(dead_letter_class=int(fate))
-                self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
+                with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                    self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
 
     def _grave_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
-        """Where a transactional message of ours goes that leaves its destination unread, if its sender wants it kept.
-        Messages without a transaction were delivered when they reached their queue (MS-MQQB 1.3.6)."""
+        """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
+        being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
         user = message.packet.user
         if not user.negative_journaling or user.source_queue_manager != self.core.record.identifier:
+            return None
+        if is_destination(queue) and not message.packet.transactional:
             return None
         target = self._dead_letter_queue_for(message)
         return target if target is not queue and not message.local.dead_letter_class else None
@@ -267,7 +286,9 @@ class Sending:
             core.record.queue_manager_quota_kb, core.total_bytes, message.size
         ):
             copy = Batch.of((message.same_place(0),), core.record.identifier)
-            self.mailbox.put(journal, copy, freeing=freeing)
+            # The message itself is delivered, whatever becomes of its copy.
+            with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                self.mailbox.put(journal, copy, freeing=freeing)
 
 
 def messages_of(

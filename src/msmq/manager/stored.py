@@ -131,5 +131,11 @@ def unpacked(payload: bytes) -> tuple[int, bytes, LocalAttributes]:
     return arrival_time, payload[start:], local
 
 
+def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
+    """The message in the payload of a record."""
+    arrival_time, packet, local = unpacked(payload)
+    return StoredMessage(UserMessage.route(packet), local, lookup_id, arrival_time)
+
+
 def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:
     return entry.lookup_id in queue.peekable_when_locked

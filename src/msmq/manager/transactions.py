@@ -21,7 +21,7 @@ from msmq.manager.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, B
 from msmq.manager.core import Core
 from msmq.manager.event import Event
 from msmq.manager.ledger import TransactionOutcome
-from msmq.manager.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination
+from msmq.manager.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionMark, Positions, PositionState
 from msmq.manager.queue import Queue, WaitingRead
@@ -49,6 +49,8 @@ class TransactionalOperation:
     """What copies for journals may take when the transaction is committed."""
     asking: list[int] = field(default_factory=list)
     """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
+    reasons: dict[int, int] = field(default_factory=dict)
+    """Why messages are taken, where it is not that they are received."""
 
     def drop(self, index: int) -> None:
         """Leave out one of the messages."""
@@ -190,6 +192,9 @@ class Transactions:
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
+            for reason in {*operation.reasons.values()}:
+                others = [one for one, given in operation.reasons.items() if given == reason]
+                self.mailbox.remove(queue, others, reason, recorded=True)
             self.mailbox.remove(queue, ids, MessageClass.ACK_RECEIVE, recorded=True)
         else:
             assert operation.target_queue is not None
@@ -230,7 +235,7 @@ class Transactions:
             for lookup_id, state in zip(positions.ids, positions.states, strict=True)
             if state == PositionState.PURGE_PENDING
         ]
-        self.mailbox.remove(queue, purged, MessageClass.NACK_Q_PURGED)
+        self.mailbox.remove(queue, purged, purge_reason(queue))
         self.mailbox.give_back(queue, queue.positions.find(ids).ids)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:

@@ -72,8 +72,7 @@ def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) 
     acknowledgement_class = message.packet.message_class
     if operation is not None:
         target = subqueue_name(operation.target_queue) if operation.target_queue is not None else ""
-        if operation.dequeue_reason != MessageClass.ACK_RECEIVE:
-            acknowledgement_class = operation.dequeue_reason
+        acknowledgement_class = operation.reasons.get(lookup_id, acknowledgement_class)
     return _encoded(
         aborts,
         moves,
@@ -107,7 +106,7 @@ def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> Tr
     """The operation of any open transaction on a message."""
     for transaction in transactions.collection.values():
         for operation in transaction.operations:
-            if operation.lookup_id == lookup_id and operation.queue is queue:
+            if operation.queue is queue and lookup_id in operation.ids:
                 return operation
     return None
 

@@ -39,7 +39,6 @@ class QuickReads:
     ) -> None:
         self._receiving = receiving
         self._handles = receiving.handles
-        self._prompt = receiving.prompt
         self._now = receiving.now
         self._when_durable = receiving.when_durable
         self._once_durable = once_durable
@@ -62,8 +61,10 @@ class QuickReads:
             handle = self._handles.find(call, context)
             if not self._handles.has_room(handle, request_id):
                 return None
-            descriptor, prompt = handle.descriptor, self._prompt
-            message = prompt.begin(descriptor) if receives else prompt.peek(descriptor, lookup_id or START)
+            descriptor, receiving = handle.descriptor, self._receiving
+            message = (
+                receiving.first(descriptor) if receives else receiving.next(descriptor, lookup_id or START)
+            )
         except MQError:
             return None  # the method says why
         if message is None:
@@ -109,7 +110,7 @@ class QuickReads:
             pending = handle.requests.get(request_id)
             if pending is None or not pending.lookup_id or pending.transactional:
                 return None
-            if not self._prompt.keep(handle.descriptor, pending.lookup_id, pending.message):
+            if not self._receiving.keep(handle, pending):
                 return None
         except MQError:
             return None  # nothing has happened; the method says why

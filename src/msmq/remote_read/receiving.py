@@ -10,10 +10,9 @@ from typing import Final
 
 from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
 from msmq.manager.cursor import Cursor
-from msmq.manager.model import MessageSeekAction
+from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START
-from msmq.manager.prompt import PromptReading
-from msmq.manager.queue import Queue, ReadResult
+from msmq.manager.queue import OpenQueueDescriptor, Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.reading import INFINITE
 from msmq.manager.stored import StoredMessage
@@ -29,7 +28,7 @@ STATUS_INVALID_HANDLE: Final = 0xC0000008
 
 SMALL: Final = 4_096
 """Packets up to this size are kept until the client has said what becomes of them."""
-_PROMPT_PEEKS: Final = frozenset({int(Action.PEEK_CURRENT), int(Action.LOOKUP_PEEK_NEXT)})
+_PEEKS_AT_ONCE: Final = frozenset({int(Action.PEEK_CURRENT), int(Action.LOOKUP_PEEK_NEXT)})
 _log = logging.getLogger(__name__)
 _TAKEN: Final = StartReceiveReply(0, 0, 0, None, OperationCancelledError.code)
 
@@ -47,7 +46,6 @@ class Receiving:
         self.manager = manager
         self.handles = handles
         self.when_durable = when_durable
-        self.prompt = PromptReading(manager.reading.placing)
         self.now = manager.core.environment.now
 
     def start(
@@ -101,15 +99,32 @@ class Receiving:
             raise
         return read.answer if read.answer is not None else read.promise()
 
+    def first(self, descriptor: OpenQueueDescriptor) -> StoredMessage | None:
+        """Dequeue Message Begin for the first message, if there is one."""
+        found = self.manager.reading.take(descriptor, 1, 1, two_phase_read=True)
+        return found.message(0) if len(found) else None
+
+    def keep(self, handle: OpenHandle, pending: Request) -> bool:
+        """Dequeue Message End of a message that the client keeps; False when the method has to say what is wrong."""
+        descriptor, lookup_id = handle.descriptor, pending.lookup_id
+        known = {} if pending.message is None else {lookup_id: pending.message}
+        return self.manager.reading.keep(descriptor, (lookup_id,), known) == 1
+
+    def next(self, descriptor: OpenQueueDescriptor, behind: int) -> StoredMessage | None:
+        """Peek Message for the first one behind a place, if there is one."""
+        queue = descriptor.queue
+        if queue is None or descriptor.access_type not in (QueueAccessType.RECEIVE, QueueAccessType.PEEK):
+            return None  # the event says why
+        found = self.manager.mailbox.look(queue, behind, 1, 1, peek=True)
+        return found.message(0) if len(found) else None
+
     def _read(
         self, request: Start, meaning: Meaning, handle: OpenHandle, cursor: Cursor | None, read: _Read
     ) -> None:
-        """Most reads are prompt: they find their message, and nothing special is about it."""
+        """The event of the queue manager that a read stands for; most find their message at once."""
         message: StoredMessage | None = None
-        if cursor is None and request.ul_action in _PROMPT_PEEKS:
-            message = self.prompt.peek(handle.descriptor, request.lookup_id or START)
-        elif cursor is None and request.ul_action == Action.RECEIVE:
-            message = self.prompt.begin(handle.descriptor)
+        if cursor is None and request.ul_action in _PEEKS_AT_ONCE:
+            message = self.next(handle.descriptor, request.lookup_id or START)
         if message is not None:
             read.has(message)
         elif meaning.seek is not None:

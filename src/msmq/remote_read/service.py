@@ -350,15 +350,11 @@ class RemoteReadService:
 
     def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
         descriptor = handle.descriptor
-        try:
-            if delete and self._receiving.prompt.keep(descriptor, pending.lookup_id, pending.message):
-                return
-        except MQError:
-            self._still_pending(handle, pending)
-            raise
         position = self._position(handle, pending)
         try:
-            self.host.manager.reading.dequeue_end(descriptor, position, delete_message=delete)
+            self.host.manager.reading.dequeue_end(
+                descriptor, position, delete_message=delete, message=pending.message
+            )
         except MQError:
             self._still_pending(handle, pending)
             raise
@@ -425,7 +421,7 @@ class RemoteReadService:
         if operation is None:
             raise TransactionUsageError("The message is in no transaction.")
         if request.us_class:
-            operation.dequeue_reason = idl.REJECTED_CLASS
+            operation.reasons[request.lookup_id] = idl.REJECTED_CLASS
         return idl.Status(MQ_OK)
 
 

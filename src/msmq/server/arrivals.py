@@ -1,8 +1,9 @@
 """Everything that arrives: judging messages, storing them, and telling their senders (MS-MQQB 3.1.5.8).
 
-The messages of one read are taken one after another: acknowledgments of orders go to the sending half, the others
-are compared with what came before, delivered to their queue or refused. All of it is appended to the store at once
-and made durable together with what others append; only then does the session hear that they are stored.
+The messages of one read are taken together: acknowledgments of orders go to the sending half, the others are compared
+with what came before, delivered to their queue or refused, those that go the same way as one batch. All of it is
+appended to the store at once and made durable together with what others append; only then does the session hear that
+they are stored.
 
 A transactional message and the new place of its stream are one event, so that both survive or neither.
 One that cannot be taken for want of room costs the session: the sender comes back with it later.
@@ -12,22 +13,38 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
+from itertools import groupby
 from typing import Any, Final
 
-from msmq.errors import DecodeError, InsufficientResourcesError, MessageStorageFailedError, MQError
+from msmq.errors import (
+    DecodeError,
+    InsufficientResourcesError,
+    MessageStorageFailedError,
+    MQError,
+    MsmqError,
+)
+from msmq.manager.batch import (
+    FINAL_ACK,
+    NEGATIVE_JOURNALING,
+    NEVER,
+    POSITIVE_JOURNALING,
+    RECOVERABLE,
+    Batch,
+    marks_of,
+    second_after,
+)
 from msmq.manager.core import Subscriber
-from msmq.manager.model import EnqueueStatus, QueueAccessType
+from msmq.manager.mailbox import is_destination
+from msmq.manager.model import QueueAccessType
 from msmq.manager.outgoing_queues import Purpose
-from msmq.manager.placing import is_destination
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.sending import REFUSAL
 from msmq.manager.stored import LocalAttributes, StoredMessage
-from msmq.manager.transit import INTAKE_BYTES
+from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.addressing import Addressing
 from msmq.server.alarm import Alarm, now_ms
@@ -36,24 +53,23 @@ from msmq.server.forwarding import Forwarding, NoRoomError
 from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
 from msmq.server.remembered import RememberedIds
-from msmq.server.runs import JOURNALED, STRANGER, Batch, RunTaking, Way
+from msmq.server.settling import Voice
 from msmq.server.streams import RememberedStreams, stream_of
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
 from msmq.transfer.final_ack import wants_final_ack
-from msmq.transfer.history import message_identifier
 from msmq.transfer.order_receiver import (
     OrderAckDue,
     OrderReceiver,
     Progress,
     Stream,
-    Verdict,
     order_acknowledgment,
 )
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name as name_in_packet
-from msmq.wire.headers import USER_SH, USER_TH
+from msmq.wire.headers import BASE_TR, NULL_GUID, USER_SH, USER_TH
+from msmq.wire.incoming import Incoming
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
 from msmq.wire.names.direct import DIRECT_PREFIX
@@ -63,38 +79,62 @@ from msmq.wire.packets import (
     build_order_message,
     is_for_order_queue,
 )
-from msmq.wire.runs import Run
 
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
 _REFUSED_BYTES: Final = 1_024
-_WAY_FLAGS: Final = USER_TH | 7 << 10
+_TAKEN_BYTES: Final = 64
+"""What to reserve for a message beside its packet: when it may be refused, and when nothing can follow from it."""
+_JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+_DESTINATION: Final = USER_TH | 7 << 10
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
-_OWN_ATTRIBUTES: Final = USER_TH | USER_SH
-"""Messages with either of these headers may get local attributes here."""
+STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
 
-_Arrival = tuple[Run, Way]
-
-
-def _room_for(arrivals: list[_Arrival]) -> tuple[int, int]:
+def _room_for(messages: Incoming) -> tuple[int, int]:
     """Bytes and records to reserve: the messages, acknowledgments of them (which may bring the body back) and the
     places of their streams."""
-    size, records = _SLACK_BYTES, _RECORDS
-    for run, _ in arrivals:
-        sample, count = run.sample, len(run)
-        if sample.properties.flags or sample.user.flags & JOURNALED:
-            size += 3 * run.size + count * _SLACK_BYTES
-            records += count * _RECORDS
+    size, records = _SLACK_BYTES + messages.size, _RECORDS + 3 * len(messages)
+    for index, (flags, asks) in enumerate(zip(messages.user_flags, messages.asks, strict=True)):
+        if asks or flags & _JOURNALED:
+            size += 2 * len(messages.packets[index]) + _SLACK_BYTES
+            records += _RECORDS
         else:
-            size += run.size + count * (_REFUSED_BYTES if sample.transactional else INTAKE_BYTES)
-            records += 3 * count
+            size += _REFUSED_BYTES if flags & USER_TH else _TAKEN_BYTES
     return size, records
 
 
-def _one_by_one(arrivals: list[_Arrival]) -> list[_Arrival]:
-    return [(Run.of(message), way) for run, way in arrivals for message in run.messages]
+@dataclass(eq=False, slots=True)
+class Way:
+    """What is the same for messages of one host that go to one queue."""
+
+    queue: Queue | None
+    name: str
+    """What the sender calls the queue."""
+    order_queue: bool
+    """Whether it is the one for acknowledgments of orders."""
+    source: bytes
+    """The queue manager that sends."""
+    source_address: str
+    """Where a FinalAck goes if the session has no name."""
+
+
+class Reading:
+    """What one read of a connection has brought, and how far it was taken."""
+
+    __slots__ = ("connection", "now_ms", "now_s", "progress", "taken", "touched", "unwritten", "ways")
+
+    def __init__(self, connection: Connection, now_s: int) -> None:
+        self.connection = connection
+        self.now_ms = now_ms()
+        self.now_s = now_s
+        self.taken = 0
+        self.ways: dict[tuple[object, ...], Way] = {}
+        self.touched: dict[Stream, Way] = {}
+        self.unwritten: dict[Stream, Progress] = {}
+        self.progress: dict[Stream, Progress] = {}
+        """Streams that came further, and those of them whose new place is still to be written."""
 
 
 class Arrivals(Subscriber):
@@ -126,7 +166,6 @@ class Arrivals(Subscriber):
         self._receiver: OrderReceiver[Connection] = OrderReceiver(
             timers, self._streams.restore(values), now_ms()
         )
-        self._runs = RunTaking(manager, self._history, self._receiver)
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
         self._routed: dict[Stream, MessagePosition] = {}
         """OrderAcks that wait for their way back, the last one of each stream."""
@@ -139,27 +178,25 @@ class Arrivals(Subscriber):
 
     def receive(self, connection: Connection, event: MessagesReceived) -> None:
         """Take what a session has brought: as one event if there is room for all of it, else one by one."""
-        batch = Batch(connection, self._core.now_s)
-        size = event.size
+        reading = Reading(connection, self._core.now_s)
+        size = event.messages.size
         try:
-            ordinary = self._acknowledgments(batch, event.runs)
+            messages = self._acknowledgments(reading, event.messages)
             try:
-                with self._core.event(*_room_for(ordinary)):
-                    self._take_all(batch, ordinary)
+                self._take(reading, messages)
             except MessageStorageFailedError:
-                for arrival in _one_by_one(ordinary)[batch.taken :]:
-                    with self._core.event(*_room_for([arrival])):
-                        self._take_all(batch, [arrival])
+                for index in range(reading.taken, len(messages)):
+                    self._take(reading, messages.only((index,)))
         except DecodeError as error:
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
             connection.refuse(str(error))
-        self._history.write(batch.now_s)
-        for stream, way in batch.touched.items():
+        self._history.write(reading.now_s)
+        for stream, way in reading.touched.items():
             assert way.queue is not None
             self._streams.show(stream[0], way.queue, way.name, self._receiver.progress(stream))
         connection.hold(size)
-        self._commit.when_durable(partial(self._stored, connection, event, batch.progress, size))
+        self._commit.when_durable(partial(self._stored, connection, event, reading.progress, size))
         self._set_alarm()
 
     def _stored(
@@ -176,109 +213,127 @@ class Arrivals(Subscriber):
             connection.flush()
         self._set_alarm()
 
-    def _acknowledgments(self, batch: Batch, runs: Sequence[Run]) -> list[_Arrival]:
-        """Take what is for other hosts and what queue managers tell each other about orders; gives the rest, with
-        where they go."""
-        ordinary: list[_Arrival] = []
-        for run in runs:
-            if self.forwarding.concerns(run.sample):
-                for message in run.messages:
-                    self.forwarding.take(message)
-                continue
-            way = self._way(batch, run.sample)
-            if not way.order_queue:
-                ordinary.append((run, way))
-                continue
-            for message in run.messages:
+    def _acknowledgments(self, reading: Reading, messages: Incoming) -> Incoming:
+        """Take what queue managers tell each other about orders; gives the rest."""
+        rest = []
+        connection = reading.connection
+        for index in range(len(messages)):
+            way = self._way(reading, messages, index)
+            acknowledgment = None
+            if way is not None and way.order_queue:
+                message = messages.message(index)
                 acknowledgment = order_acknowledgment(message)
-                if acknowledgment is None:
-                    ordinary.append((Run.of(message), way))
-                elif isinstance(acknowledgment, OrderAckBody):
-                    self._outgoing.order_ack(acknowledgment)
-                else:
-                    self._outgoing.final_ack(acknowledgment, message.properties.message_class)
-        return ordinary
-
-    def _take_all(self, batch: Batch, arrivals: list[_Arrival]) -> None:
-        """Take messages within one event, which also has the new places of their streams."""
-        try:
-            for run, way in arrivals:
-                rest = run
-                if way.queue is not None and 0 < (readers := len(way.queue.waiting)) < len(run):
-                    first, rest = run.split(readers)  # of which each reader gets one
-                    self._take_each(batch, first, way)
-                if self._runs.take(batch, rest, way):
-                    batch.taken += len(rest)
-                else:
-                    self._take_each(batch, rest, way)
-        finally:
-            for stream, reached in batch.unwritten.items():
-                way = batch.touched[stream]
-                assert way.queue is not None
-                self._streams.write(stream[0], way.queue, way.name, reached)
-            batch.progress.update(batch.unwritten)
-            batch.unwritten.clear()
-
-    def _take_each(self, batch: Batch, run: Run, way: Way) -> None:
-        for message in run.messages:
-            if message.transactional:
-                self._take_transactional(batch, message, way)
+            if acknowledgment is None:
+                rest.append(index)
+                continue
+            voice = Voice(connection.peer, connection.session.remote_guid, messages.sources[index])
+            if isinstance(acknowledgment, OrderAckBody):
+                self._outgoing.order_ack(acknowledgment, voice)
             else:
-                self._take_plain(batch, message, way)
-            batch.taken += 1
+                self._outgoing.final_ack(acknowledgment, message.properties.message_class, voice)
+        return messages if len(rest) == len(messages) else messages.only(rest)
 
-    def _take_plain(self, batch: Batch, message: UserMessage, way: Way) -> None:
-        identifier = message_identifier(message)
-        if not self._history.seen(identifier, batch.now_s):
-            self._deliver(way, self._arrived(way, message))
-            self._history.record(identifier, batch.now_s, recoverable=message.recoverable)
+    def _take(self, reading: Reading, messages: Incoming) -> None:
+        """Take messages within one event, which also has the new places of their streams. Neighbours that go the same
+        way are taken together."""
+        if not len(messages):
+            return
+        ways = [self._way(reading, messages, index) for index in range(len(messages))]
+        with self._core.event(*_room_for(messages)):
+            try:
+                start = 0
+                for way, group in groupby(ways):
+                    stop = start + sum(1 for _ in group)
+                    if way is None:
+                        self.forwarding.take(messages, range(start, stop))
+                    elif messages.sequels[start] is not None:
+                        self._take_in_order(reading, messages, range(start, stop), way)
+                    else:
+                        self._take_plain(reading, messages, range(start, stop), way)
+                    reading.taken += stop - start
+                    start = stop
+            finally:
+                for stream, reached in reading.unwritten.items():
+                    way = reading.touched[stream]
+                    assert way.queue is not None
+                    self._streams.write(stream[0], way.queue, way.name, reached)
+                reading.progress.update(reading.unwritten)
+                reading.unwritten.clear()
 
-    def _take_transactional(self, batch: Batch, message: UserMessage, way: Way) -> None:
-        header = message.transaction
-        assert header is not None
-        connection, queue = batch.connection, way.queue
-        arrived = self._arrived(way, message)
-        source = message.user.source_queue_manager
+    def _take_plain(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
+        """Messages without a transaction: those that came before are dropped."""
+        history, now_s = self._history, reading.now_s
+        numbers = messages.message_ids[indices.start : indices.stop]
+        fresh: Sequence[int] = indices
+        if not history.all_new(way.source, numbers):
+            fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
+        if not fresh:
+            return
+        taken = self._deliver(way, messages, fresh)
+        for recoverable in (True, False):
+            kept = [
+                messages.message_ids[index]
+                for index in fresh[:taken]
+                if bool(messages.user_flags[index] & RECOVERABLE) is recoverable
+            ]
+            if kept:
+                history.record_all(way.source, kept, now_s, recoverable=recoverable)
+        self._check_room(taken, fresh)
+
+    def _take_in_order(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
+        """Transactional messages: those that follow what came before."""
+        queue, connection, receiver = way.queue, reading.connection, self._receiver
         if queue is None:
             # Nothing is remembered for a queue that is not there: whatever its number, the message is refused.
-            self._deliver(way, arrived)
-            body = OrderAckBody.of(header.tx_sequence_id, max(header.tx_sequence_number, 1))
-            self._send_order_ack(OrderAckDue((source, 0), connection, body))
+            self._deliver(way, messages, indices)
+            for index in indices:
+                sequel = messages.sequels[index]
+                assert sequel is not None
+                body = OrderAckBody.of(sequel.tx_sequence_id, sequel.tx_sequence_number)
+                self._send_order_ack(OrderAckDue((way.source, 0), connection, body))
             return
-        stream = stream_of(source, queue, way.name)
-        batch.touched[stream] = way
-        if self._receiver.judge(stream, header, connection, batch.now_ms, batch.now_s) is Verdict.ACCEPTED:
-            self._deliver(way, arrived)
-            batch.unwritten[stream] = self._receiver.advance(
-                stream, header, connection, batch.now_ms, batch.now_s
+        stream = stream_of(way.source, queue, way.name)
+        reading.touched[stream] = way
+        accepted = receiver.judge_all(
+            stream,
+            [sequel for sequel in messages.sequels[indices.start : indices.stop] if sequel is not None],
+            connection,
+            reading.now_ms,
+            reading.now_s,
+        )
+        chosen = [indices[index] for index in accepted]
+        if not chosen:
+            return
+        taken = self._deliver(way, messages, chosen)
+        if taken:
+            last = messages.sequels[chosen[taken - 1]]
+            assert last is not None
+            reading.unwritten[stream] = receiver.advance(
+                stream, last, connection, reading.now_ms, reading.now_s, messages=taken
             )
+        self._check_room(taken, chosen)
+
+    @staticmethod
+    def _check_room(taken: int, wanted: Sequence[int]) -> None:
+        if taken < len(wanted):
+            raise NoRoomError("the quota of the queue manager is used up")
 
     # Delivery
 
-    def _arrived(self, way: Way, message: UserMessage) -> StoredMessage:
-        """Where it came from matters only for a FinalAck."""
-        if not message.user.flags & _OWN_ATTRIBUTES:
-            return StoredMessage(message)
-        local = LocalAttributes()
-        if message.transactional and wants_final_ack(message):
-            local.source_address = way.source_address
-        return StoredMessage(message, local)
-
-    def _way(self, batch: Batch, message: UserMessage) -> Way:
-        """Where a message goes; the messages of a batch that name the same queue in the same way share one."""
-        user = message.user
-        session = batch.connection.session
-        own = session.remote_guid == user.source_queue_manager  # else it came by way of others
-        key = (user.flags & _WAY_FLAGS, user.destination_queue, user.queue_manager_address, own)
-        way = batch.ways.get(key)
+    def _way(self, reading: Reading, messages: Incoming, index: int) -> Way | None:
+        """Where a message goes, None when it is for somebody else; messages of a read that name the same queue in the
+        same way share one."""
+        address, source = messages.addresses[index], messages.sources[index]
+        if self.forwarding.concerns(address):
+            return None
+        key = (messages.user_flags[index] & _DESTINATION, messages.names[index], address, source)
+        way = reading.ways.get(key)
         if way is None:
-            from_where = batch.connection.peer if session.direct and own else ""
+            session, message = reading.connection.session, messages.message(index)
+            own = session.remote_guid == source  # else it came by way of others
+            from_where = reading.connection.peer if session.direct and own else ""
             queue, name = self._destination(message)
-            way = Way(queue, name, is_for_order_queue(message), from_where)
-            batch.ways[key] = way
-            if way.queue is not None:
-                way.insert = self._manager.transit.intake(way.queue)
-                way.tell = self._core.told_arrived
+            way = reading.ways[key] = Way(queue, name, is_for_order_queue(message), source, from_where)
         return way
 
     def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:
@@ -291,75 +346,110 @@ class Arrivals(Subscriber):
             return None, text
         return queue, text
 
-    def _deliver(self, way: Way, message: StoredMessage) -> None:
-        """Put a message into its queue, or refuse it for good.
+    def _deliver(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> int:
+        """Put messages into their queue, or refuse them for good; gives how many. The rest can be neither, because this
+        host is full."""
+        batch = self._batch(way, messages, chosen)
+        if way.queue is None:
+            fate = MessageClass.NACK_BAD_DST_Q
+            packets = [messages.message(index) for index in chosen]
+            self._manager.acknowledging.acknowledge(packets, fate)
+            for packet in packets:
+                if packet.transactional:
+                    local = LocalAttributes(source_address=way.source_address)
+                    self._send_final_ack(StoredMessage(packet, local), fate)
+            return len(chosen)
+        senders, refused = self._examine(way.queue, messages, chosen, batch)
+        delivery = self._manager.sending.deliver(
+            way.queue, batch, STRANGER, senders=senders, refused=refused, waits_for_room=True
+        )
+        for index, fate in enumerate(delivery.fates):
+            if fate is not MessageClass.ACK_REACH_QUEUE:
+                self._refused(way, batch, index, fate)
+            elif self._tracing is not None and batch.base_flags[index] & BASE_TR:
+                self._tracing.received(UserMessage.route(batch.packets[index]))
+        return len(delivery.fates)
 
-        Raises:
-            NoRoomError: it is neither, because this host is full.
-        """
-        fate = self._fate(way, message)
-        if fate is MessageClass.ACK_REACH_QUEUE:
-            if self._tracing is not None:
-                self._tracing.received(message.packet)
-            return
-        if message.packet.transactional:
-            message.local.source_address = way.source_address
-            self._send_final_ack(message, fate)
-        elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and message.packet.user.negative_journaling:
+    def _batch(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> Batch:
+        """The messages as their queue is to keep them. Where one came from matters only for a FinalAck."""
+        if len(chosen) < len(messages):
+            messages = messages.only(chosen)
+        own, flags = way.source == self._own_guid, messages.user_flags
+        final_acks = [0 if sequel is None else sequel.flags & FINAL_ACK for sequel in messages.sequels]
+        local = {}
+        if way.source_address and not own:
+            kept = LocalAttributes(source_address=way.source_address)
+            local = {
+                index: kept
+                for index, final_ack in enumerate(final_acks)
+                if flags[index] & USER_TH and (final_ack or flags[index] & _JOURNALED)
+            }
+        return Batch(
+            list(messages.packets),
+            flags,
+            messages.base_flags,
+            list(map(second_after, messages.sent_times, messages.times_to_be_received_s)),
+            list(map(second_after, messages.sent_times, messages.times_to_reach_queue_s)),
+            messages.asks,
+            bytes(
+                marks_of(each, asks, ours=own, final_ack=final_ack)
+                for each, asks, final_ack in zip(flags, messages.asks, final_acks, strict=True)
+            ),
+            local,
+        )
+
+    def _examine(
+        self, queue: Queue, messages: Incoming, chosen: Sequence[int], batch: Batch
+    ) -> tuple[dict[int, Token], dict[int, MessageClass]]:
+        """Verify and decrypt what asks for it: who sent some of the messages, and why some are refused."""
+        senders: dict[int, Token] = {}
+        refused: dict[int, MessageClass] = {}
+        credentials = self._manager.credentials
+        believes = credentials.policy.believe_unsigned_senders
+        for place, index in enumerate(chosen):
+            flags = messages.user_flags[index]
+            if not (messages.proofs[index] or (believes and flags & USER_SH)):
+                continue  # nothing but a name, and nothing to prove it
+            if queue.transactional != bool(flags & USER_TH):
+                continue
+            stored = StoredMessage(messages.message(index), batch.local.get(place, LocalAttributes()))
+            try:
+                senders[place] = credentials.examine(stored)
+            except MessageRejectedError as error:
+                refused[place] = error.message_class
+                continue
+            batch.replace(place, stored)
+        return senders, refused
+
+    def _refused(self, way: Way, batch: Batch, index: int, fate: MessageClass) -> None:
+        """A message is not taken: its sender's queue manager is told, or the message is kept here."""
+        flags = batch.user_flags[index]
+        if flags & USER_TH:
+            local = LocalAttributes(source_address=way.source_address)
+            self._send_final_ack(StoredMessage(UserMessage.route(batch.packets[index]), local), fate)
+        elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and flags & NEGATIVE_JOURNALING:
             dead_letters = self._core.dead_letter_queue
             assert dead_letters is not None
-            message.local = message.local.changed(dead_letter_class=int(fate))
-            self._manager.placing.insert(dead_letters, message)
-
-    def _fate(self, way: Way, message: StoredMessage) -> MessageClass:
-        packet = message.packet
-        queue = way.queue
-        refusal = None
-        sender = STRANGER
-        if queue is None:
-            refusal = MessageClass.NACK_BAD_DST_Q
-        elif packet.user.flags & USER_SH and queue.transactional == packet.transactional:
-            try:
-                sender = self._manager.credentials.examine(message)
-            except MessageRejectedError as error:
-                refusal = error.message_class
-        if queue is None or refusal is not None:
-            assert refusal is not None
-            self._manager.acknowledging.acknowledge(packet, refusal)
-            return refusal
-        status = self._manager.placing.admit(queue, message)
-        if status is EnqueueStatus.QUEUE_MANAGER_QUOTA:
-            raise NoRoomError("the quota of the queue manager is used up")
-        if packet.user.flags & USER_SH:
-            fate = self._manager.sending.judge(queue, message, sender)
-        else:
-            fate = self._runs.verdict(queue, way, message)
-        if fate is None:
-            if status is EnqueueStatus.OK:
-                way.insert(message)
-                fate = MessageClass.ACK_REACH_QUEUE
-            else:
-                fate = REFUSAL[status]
-        for tell in way.tell:
-            tell(queue, message, fate)
-        return fate
+            letter = batch.only((index,))
+            kept = batch.local.get(index, LocalAttributes())
+            letter.local[0] = kept.changed(dead_letter_class=int(fate))
+            letter.expiries = [NEVER]
+            self._manager.mailbox.put(dead_letters, letter)
 
     # Acknowledging transactional messages
 
-    only_owing = True
-
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        """A message left its destination queue: its sender may be waiting to hear of it (3.1.7.2.2)."""
-        if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE or message.owes_nothing:
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        """Messages left their destination queue: their senders may be waiting to hear of it (3.1.7.2.2)."""
+        if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE:
             return
-        if wants_final_ack(message.packet):
-            self._send_final_ack(message, MessageClass(reason))
+        for message in messages:
+            if wants_final_ack(message.packet):
+                self._send_final_ack(message, MessageClass(reason))
 
     def _send_final_ack(self, message: StoredMessage, message_class: MessageClass) -> None:
-        source = message.packet.user.source_queue_manager
-        if source == self._own_guid:
-            return
-        address = message.local.source_address
+        source, address = message.packet.user.source_queue_manager, message.local.source_address
+        if source == self._own_guid or (source == NULL_GUID and not address):
+            return  # nobody to tell
         packet = build_order_message(
             FinalAckBody.of(message.packet),
             message_class,
@@ -376,23 +466,28 @@ class Arrivals(Subscriber):
         user = packet.user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
         assert name is not None
+        queues = self._manager.queues
         try:
-            descriptor = self._manager.queues.open(name, QueueAccessType.SEND, purpose=purpose)
-        except MQError as error:
+            descriptor = queues.open(name, QueueAccessType.SEND, purpose=purpose)
+            assert descriptor.queue is not None
+            try:
+                # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
+                message = StoredMessage(packet, LocalAttributes())
+                batch = Batch.of((message,), self._own_guid)
+                (lookup_id,) = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
+                return descriptor.queue.position(lookup_id)
+            finally:
+                queues.close(descriptor)
+        except MsmqError as error:
             _log.debug("no acknowledgment to %s: %s", name, error)
             return None
-        assert descriptor.queue is not None
-        # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
-        position = self._manager.placing.insert(
-            descriptor.queue, StoredMessage(packet, LocalAttributes()), freeing=True
-        )
-        self._manager.queues.close(descriptor)
-        return position
 
     def _send_order_ack(self, due: OrderAckDue[Connection]) -> None:
         session = due.link.session
         source = due.stream[0]
         direct = session.direct and session.remote_guid == source
+        if source == NULL_GUID and not direct:
+            return  # nobody to tell
         packet = build_order_message(
             due.body,
             MessageClass.ORDER_ACK,
@@ -411,7 +506,7 @@ class Arrivals(Subscriber):
         out of date."""
         old = self._routed.pop(stream, None)
         if old is not None and old.state is PositionState.AVAILABLE:
-            self._manager.placing.delete(old.queue, old.lookup_id, MessageClass.NORMAL)
+            self._manager.mailbox.remove(old.queue, (old.lookup_id,), MessageClass.NORMAL)
         position = self._post(packet, Purpose.COURTESY)
         if position is not None:
             self._routed[stream] = position

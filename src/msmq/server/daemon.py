@@ -223,7 +223,7 @@ class Daemon:
             membership.wake = self.outgoing.wake_everything
             self.outgoing.may_seal = membership.may_seal
             self.addressing.ask = membership.ask
-        self._cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+        self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
 
     async def _open_doors(self) -> None:
         config = self.config
@@ -372,7 +372,9 @@ class Daemon:
     # Time
 
     def _keep_house(self) -> None:
-        """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
+        """Timers of the queue manager, records nobody waits for, figures to show, space to give back. There is a next
+        time whatever happens in between."""
+        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.manager.run_timers()
         self.outgoing.follow_clock()
         self.outgoing.try_again()
@@ -380,7 +382,6 @@ class Daemon:
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         self._clean()
-        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
 
     def _clean(self) -> None:
         """Give some space of the store back, and go on soon if there is more of it. Messages go first."""

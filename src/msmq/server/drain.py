@@ -11,18 +11,18 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
+from msmq.manager.mailbox import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransferInfo
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OutgoingQueue
 from msmq.manager.stored import StoredMessage
-from msmq.manager.transit import Waiting
 from msmq.server.connection import Connection
 from msmq.server.expiries import Expiries
 from msmq.server.outgoing_runs import (
@@ -40,6 +40,7 @@ from msmq.server.outgoing_runs import (
     together,
 )
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
+from msmq.server.settling import Receivers
 from msmq.transfer.final_ack import Fate, Tracked
 from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run
 from msmq.wire.classes import MessageClass
@@ -77,6 +78,8 @@ class Drain:
         self.link: Link | None = None
         self.connection: Connection | None = None
         """Where its messages go at present."""
+        self.receivers = Receivers(queue.receiver)
+        """Who may tell what became of its transactional messages."""
         self.parked: set[int] = set()
         """Messages that only wait for their FinalAck."""
         self.numbers: dict[int, int] = {}
@@ -122,10 +125,10 @@ class Drain:
         """Find the messages again that wait here, and the places that some of them have."""
         outgoing, positions = self.outgoing, self.queue.positions
         behind = START
-        while waiting := outgoing.transit.waiting(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES):
-            for lookup_id, packet in zip(waiting.lookup_ids, waiting.packets, strict=True):
+        while len(waiting := outgoing.mailbox.look(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)):
+            for lookup_id, packet in zip(waiting.ids, waiting.packets, strict=True):
                 self._watch(lookup_id, packet)
-            behind = waiting.lookup_ids[-1]
+            behind = waiting.ids[-1]
         present = {entry.lookup_id for entry in positions} if values else set()
         found = self._places.restore(values, present)
         self._sender = self._new_sender(now_ms, self._places.last)
@@ -155,9 +158,7 @@ class Drain:
         return bool(self._again) or self.queue.positions.next_available(START) is not None
 
     def load(self, lookup_id: int) -> StoredMessage:
-        entry = self.queue.positions.get(lookup_id)
-        assert entry is not None
-        return self.outgoing.core.load(self.queue, entry)
+        return self.outgoing.mailbox.load(self.queue, lookup_id)
 
     def take(self, most: int) -> list[Run]:
         """Choose up to ``most`` messages to send, and no more bytes than one write should have. They may leave once
@@ -166,10 +167,10 @@ class Drain:
         count = sum(map(len, chosen))
         behind, whole = START, True
         while whole and count < most and size < _CHOSEN_BYTES:
-            found = self.outgoing.transit.waiting(self.queue, behind, most - count, _CHOSEN_BYTES - size)
-            if found is None:
+            found = self.outgoing.mailbox.look(self.queue, behind, most - count, _CHOSEN_BYTES - size)
+            if not len(found):
                 break
-            behind = found.lookup_ids[-1]
+            behind = found.ids[-1]
             fresh, whole = self._choose(found)
             chosen += fresh
             count += sum(map(len, fresh))
@@ -209,7 +210,7 @@ class Drain:
         if run.number:
             wanted = self._sender.standing(run.number, run.lookup_ids)
         else:
-            standing = set(self.queue.positions.standing(run.lookup_ids).ids)
+            standing = set(self.queue.positions.find(run.lookup_ids).ids)
             wanted = bytearray(lookup_id in standing for lookup_id in run.lookup_ids)
         return list(run.parts(wanted)) if 0 in wanted else [run]
 
@@ -222,8 +223,8 @@ class Drain:
         whole = True
         while whole and count < _PLACED_AHEAD and size < _AHEAD_BYTES:
             # No more at a time than are sent at a time.
-            found = self.outgoing.transit.waiting(self.queue, START, _PLACED_AHEAD - count, _CHOSEN_BYTES)
-            if found is None:
+            found = self.outgoing.mailbox.look(self.queue, START, _PLACED_AHEAD - count, _CHOSEN_BYTES)
+            if not len(found):
                 break
             runs, whole = self._choose(found, only_placed=True)
             self._again.extend(runs)
@@ -231,7 +232,7 @@ class Drain:
             size += sum(map(len, found.packets))
         self.outgoing.commit.request()
 
-    def _choose(self, found: Waiting, *, only_placed: bool = False) -> tuple[list[Run], bool]:
+    def _choose(self, found: Found, *, only_placed: bool = False) -> tuple[list[Run], bool]:
         """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
         of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
         nothing behind it may overtake it; with ``only_placed`` also at one that gets no place."""
@@ -276,7 +277,7 @@ class Drain:
             sealed = self._sealed(lookup_id, message)
             if sealed is None:
                 return None if self.queue.positions.get(lookup_id) is None else False
-            run.packets, run.marks = [sealed], bytes(1)
+            run.packets = [sealed]
         return True
 
     def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
@@ -292,8 +293,11 @@ class Drain:
             return None
 
     def _room_for_places(self, most: int) -> bool:
-        """Whether places can be written; on a full disk transactional messages wait."""
+        """Whether places can be written, behind the name of who gets the messages; on a full disk transactional
+        messages wait."""
         try:
+            if self.queue.receiver != self.receivers.last:
+                self.outgoing.manager.queues.change(self.queue, receiver=self.receivers.last)
             self.outgoing.core.ledger.reserve(2 * RECORD_BYTES + PLACE_BYTES * most)
         except MessageStorageFailedError:
             return False
@@ -355,7 +359,6 @@ class Drain:
             message = self.load(lookup_id)
             private = message.local.private
             packets.append(self._sealed(lookup_id, message) if private else message.packet.data)
-        run.marks = bytes(len(packets))
         run.packets = [packet or b"" for packet in packets]
         return [run] if all(packets) else list(run.parts(packets))
 
@@ -364,7 +367,7 @@ class Drain:
         assert run.packets is not None
         if not run.number:
             return run.packets, None
-        return run.packets, placed_run(run.packets, self._sender.place(run.number), run.marks)
+        return run.packets, placed_run(run.packets, self._sender.place(run.number))
 
     def sent(self, run: Run, count: int, now_ms: int) -> None:
         """So many messages of a run were sent."""
@@ -413,7 +416,7 @@ class Drain:
     def _forget(self, lookup_ids: list[int]) -> None:
         """Messages are where they belong, and that is all."""
         if lookup_ids:
-            self.outgoing.transit.forget(self.queue, lookup_ids)
+            self.outgoing.mailbox.remove(self.queue, lookup_ids, MessageClass.NORMAL, quiet=True)
             self._places.done_all(lookup_ids)
 
     def _delivered(self, lookup_id: int) -> None:
@@ -427,7 +430,8 @@ class Drain:
         if wanted and journaled(message):
             self._move_to_journal(lookup_id)
         else:
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
+            known = {lookup_id: message}
+            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL, known=known)
         self._places.done(lookup_id)
 
     def _move_to_journal(self, lookup_id: int) -> None:
@@ -450,7 +454,7 @@ class Drain:
         elif fate is Fate.DEAD_LETTER:
             self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
         else:
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL)
+            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL)
         self._places.done(lookup_id)
         self._changed = True
 
@@ -460,7 +464,7 @@ class Drain:
         if entry is None:
             return
         if entry.state is PositionState.PURGE_PENDING:
-            self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NACK_Q_PURGED)
+            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NACK_DELETED)
         elif entry.state is PositionState.LOCKED:
             self.queue.positions.set_state(lookup_id, PositionState.AVAILABLE)
 
@@ -503,16 +507,17 @@ class Drain:
         self._changed = True
         return True
 
-    def arrived(self, lookup_id: int) -> None:
-        """A message is ready to be sent. Most have left before anybody need know when they expire."""
+    def arrived(self, lookup_ids: Sequence[int]) -> None:
+        """Messages are ready to be sent. Most have left before anybody need know when they expire."""
         self._available_at = self._appended
         self._changed = True
-        self._unwatched.append(lookup_id)
+        self._unwatched.extend(lookup_ids)
 
     def watch(self, most: int) -> bool:
         """Remember when messages expire that came lately and are still there; gives whether there are more of them."""
         lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
-        for lookup_id, packet in self.outgoing.transit.packets(self.queue, lately):
+        found = self.outgoing.mailbox.read(self.queue, self.queue.positions.find(lately), ours=False)
+        for lookup_id, packet in zip(found.ids, found.packets, strict=True):
             self._watch(lookup_id, packet)
         return bool(self._unwatched)
 
@@ -565,11 +570,13 @@ class Drain:
             return False
         number = self.numbers.pop(lookup_id, None)
         with event:
-            self.outgoing.acknowledging.acknowledge(packet, fate)
+            self.outgoing.acknowledging.acknowledge((packet,), fate)
             if packet.user.negative_journaling and journaled(message):
                 self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
             else:
-                self.outgoing.placing.delete(self.queue, lookup_id, MessageClass.NORMAL, message)
+                self.outgoing.mailbox.remove(
+                    self.queue, (lookup_id,), MessageClass.NORMAL, known={lookup_id: message}
+                )
         if number is not None:
             self._sender.remove(number)
         self._odd.discard(lookup_id)

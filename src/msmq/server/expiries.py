@@ -59,7 +59,7 @@ class Expiries:
 
     def _sweep(self) -> None:
         """Forget messages that are no more; the next time is when there are twice as many as were left."""
-        kept = {second: self._positions.standing(there).ids for second, there in self._when.items()}
+        kept = {second: self._positions.find(there).ids for second, there in self._when.items()}
         self._when = {second: there for second, there in kept.items() if there}
         self._seconds = sorted(self._when)
         self._count = sum(map(len, self._when.values()))

@@ -8,9 +8,10 @@ to end; the newer copy then takes the place of one that still waits here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from msmq.errors import DecodeError, MQError
+from msmq.manager.batch import Batch
 from msmq.manager.core import Subscriber
 from msmq.manager.model import EnqueueStatus
 from msmq.manager.outgoing_queues import Purpose
@@ -25,6 +26,7 @@ from msmq.transfer.history import message_identifier
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name
 from msmq.wire.headers import NULL_GUID
+from msmq.wire.incoming import Incoming
 from msmq.wire.message import UserMessage
 from msmq.wire.names import PrivateName, PublicName, is_read_only, parse_format_name
 
@@ -57,17 +59,20 @@ class Forwarding(Subscriber):
         self.copies: dict[tuple[int, bytes], int] = {}
         """Lookup identifiers of transactional messages that wait here, by queue and message."""
 
-    def concerns(self, message: UserMessage) -> bool:
-        """Whether a message is for somebody else."""
-        address = message.user.queue_manager_address
+    def concerns(self, address: bytes) -> bool:
+        """Whether a message with this QueueManagerAddress is for somebody else."""
         return address != self._own_guid and address != NULL_GUID
 
-    def take(self, message: UserMessage) -> None:
-        """Store a message for its next hop, or refuse it for good, as everybody does who is no routing server.
+    def take(self, messages: Incoming, indices: Iterable[int]) -> None:
+        """Store messages for their next hop, or refuse them for good, as everybody does who is no routing server.
 
         Raises:
-            NoRoomError: it is neither, because this host is full.
+            NoRoomError: one is neither, because this host is full.
         """
+        for index in indices:
+            self._take(messages.message(index))
+
+    def _take(self, message: UserMessage) -> None:
         identifier, now_s = message_identifier(message), self._core.now_s
         if not message.transactional and self._history.seen(identifier, now_s):
             return
@@ -82,13 +87,14 @@ class Forwarding(Subscriber):
         if queue is None:
             self._refuse(message, MessageClass.NACK_BAD_DST_Q)
             return
-        stored = StoredMessage(onward, LocalAttributes())
-        if self._manager.placing.admit(queue, stored) is EnqueueStatus.QUEUE_MANAGER_QUOTA:
+        batch = Batch.of((StoredMessage(onward, LocalAttributes()),), self._own_guid)
+        statuses = self._manager.mailbox.admit(queue, batch)
+        if statuses is not None and statuses[0] is EnqueueStatus.QUEUE_MANAGER_QUOTA:
             raise NoRoomError("the quota of the queue manager is used up")
         if message.transactional:
-            self._put_transactional(queue, stored, identifier)
+            self._put_transactional(queue, batch, identifier)
         else:
-            self._manager.placing.insert(queue, stored)
+            self._manager.mailbox.put(queue, batch)
             self._history.record(identifier, now_s, recoverable=message.recoverable)
         if self._tracing is not None:
             self._tracing.received(onward)
@@ -99,7 +105,7 @@ class Forwarding(Subscriber):
         if self._history.seen(identifier, now_s):
             return
         self._history.record(identifier, now_s, recoverable=message.recoverable)
-        self._manager.acknowledging.acknowledge(message, fate)
+        self._manager.acknowledging.acknowledge((message,), fate)
         if message.transactional:
             self._refuse_transactional(StoredMessage(message, LocalAttributes()), fate)
 
@@ -126,22 +132,21 @@ class Forwarding(Subscriber):
         except MQError as error:
             raise NoRoomError(str(error)) from error
 
-    def _put_transactional(self, queue: OutgoingQueue, stored: StoredMessage, identifier: bytes) -> None:
+    def _put_transactional(self, queue: OutgoingQueue, batch: Batch, identifier: bytes) -> None:
         key = (queue.number, identifier)
         old = self.copies.get(key)
         entry = None if old is None else queue.positions.get(old)
         if entry is not None and entry.state is not PositionState.AVAILABLE:
             return  # it is on its way at this moment
-        with self._core.event(stored.size + _SLACK_BYTES, 4):
+        with self._core.event(batch.sizes[0] + _SLACK_BYTES, 4):
             if entry is not None:
-                self._manager.placing.delete(queue, entry.lookup_id, MessageClass.NORMAL)
-            position = self._manager.placing.insert(queue, stored)
-        self.copies[key] = position.lookup_id
+                self._manager.mailbox.remove(queue, (entry.lookup_id,), MessageClass.NORMAL)
+            (self.copies[key],) = self._manager.mailbox.put(queue, batch)
 
-    only_owing = True
-
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        if self.copies and isinstance(queue, OutgoingQueue) and message.packet.transactional:
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        if not self.copies or not isinstance(queue, OutgoingQueue):
+            return
+        for message in messages:
             key = (queue.number, message_identifier(message.packet))
-            if self.copies.get(key) == message.lookup_id:
+            if message.packet.transactional and self.copies.get(key) == message.lookup_id:
                 del self.copies[key]

@@ -164,7 +164,7 @@ class Membership:
         needed = [] if waiting is not None else self._unknown_senders(event)
         if waiting is None and not needed:
             return False
-        connection.hold(event.size)
+        connection.hold(event.messages.size)
         if waiting is not None:
             waiting.append(event)
         else:
@@ -176,7 +176,12 @@ class Membership:
         assert self._manager is not None
         if self._manager.core.directory_offline:
             return []
-        needed = [self._manager.credentials.needed_for(run.sample) for run in event.runs]
+        messages, credentials = event.messages, self._manager.credentials
+        needed = [
+            credentials.needed_for(messages.message(index))
+            for index, proof in enumerate(messages.proofs)
+            if proof
+        ]
         questions = {reading(*question) for question in needed if question is not None}
         return [question for question in questions if not self.directory.knows(question)]
 
@@ -188,7 +193,7 @@ class Membership:
             more = self._unknown_senders(event)
             if more:  # of messages that came behind
                 await self.directory.load(*more)
-            connection.let_go(event.size)
+            connection.let_go(event.messages.size)
             self.take(connection, event)
         del self._parked[connection]
 

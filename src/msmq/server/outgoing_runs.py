@@ -16,9 +16,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msmq.manager.mailbox import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
-from msmq.manager.transit import Waiting
 from msmq.transfer.order_sender import common_offset, transaction_offset
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_TH
@@ -59,8 +59,6 @@ class Run:
     simple: bool = False
     """Nothing is to be done when they have arrived but to forget them."""
     packets: list[bytes] | None = None
-    marks: bytes | bytearray = b""
-    """Which of them are the first and the last of their transaction, where the packets do not say so."""
     durable_at: int = 0
     """What has to be durable before any of them leaves, as a number of the store."""
 
@@ -83,7 +81,6 @@ class Run:
             self.recoverable,
             self.simple,
             None if self.packets is None else self.packets[start:stop],
-            self.marks[start:stop],
             self.durable_at,
         )
 
@@ -133,20 +130,20 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -
     return kind
 
 
-def alike(found: Waiting, own_guid: bytes, now_s: int) -> Iterator[tuple[int, int, int]]:
+def alike(found: Found, own_guid: bytes, now_s: int) -> Iterator[tuple[int, int, int]]:
     """Where stretches of messages begin and end that need the same, and their kind. One that is late or not plain is
     alone."""
     # Messages that were sent in the same second say the same here, so only a few of them are looked at closely.
     looks = list(map(look, found.packets))
     kind_of = {each: _kind(each, own_guid, now_s) for each in set(looks)}
-    if len(kind_of) == 1 and 0 not in found.plain:
+    if len(kind_of) == 1 and not found.local:
         (kind,) = kind_of.values()
         if not kind & LATE:
             yield 0, len(looks), kind
             return
     kinds = [kind_of[each] for each in looks]
-    if 0 in found.plain:
-        kinds = [kind if plain else kind | ODD for kind, plain in zip(kinds, found.plain, strict=True)]
+    for index in found.local:
+        kinds[index] |= ODD
     start = 0
     for kind, group in groupby(kinds):
         stop = start + len(list(group))
@@ -157,16 +154,15 @@ def alike(found: Waiting, own_guid: bytes, now_s: int) -> Iterator[tuple[int, in
         start = stop
 
 
-def run_of(drain: Drain, found: Waiting, start: int, stop: int, kind: int) -> Run:
+def run_of(drain: Drain, found: Found, start: int, stop: int, kind: int) -> Run:
     """Messages of one kind as a run."""
     return Run(
         drain,
-        found.lookup_ids[start:stop],
+        found.ids[start:stop],
         0,
         bool(kind & RECOVERABLE),
         is_simple(kind),
         found.packets[start:stop],
-        found.marks[start:stop],
     )
 
 

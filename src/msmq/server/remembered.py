@@ -76,6 +76,10 @@ class RememberedIds:
         """Whether none of several messages is a duplicate, not even of another one among them."""
         return self._history.all_new(source, numbers)
 
+    def fresh(self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int) -> list[int]:
+        """Which of some messages of a source have not come before, given as indices into their numbers."""
+        return self._history.fresh(source, numbers, indices, now_s)
+
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int, *, recoverable: bool) -> None:
         """Messages of one source were taken that are :meth:`all_new`."""
         self._history.record_all(source, numbers, now_s)

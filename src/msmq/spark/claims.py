@@ -9,6 +9,11 @@ claim whose end stands in the offsets of a committed batch is *settled*: exactly
 queue, then the claim. Whoever comes by may do that, any number of times: the reader between batches and when it ends,
 the next run when it starts, and :func:`settle`. A batch that is repeated after a crash writes its claim again.
 
+A query may read from several queue managers, and each of its sources finds the claims of all. So a claim says which
+queue its identifiers are of, and the queue manager itself refuses to remove those of another: such a claim is left to
+the source that is connected to that one. A queue that was deleted took its messages with it, whether or not there is
+another of its name now.
+
 A claim is a file of JSON lines: the end, then a line for each queue.
 """
 
@@ -46,7 +51,7 @@ class Claims:
         self._folder = posixpath.join(root, FOLDER)
 
     def make(self, end: Offset, messages: Mapping[str, array[int]]) -> None:
-        """Write down what a batch has, before anybody reads it."""
+        """Write down what a batch has, before anybody reads it. ``end`` says which queues the names are."""
         lines = [end.json()]
         for queue, ids in messages.items():
             packed = base64.b64encode(zlib.compress(ids.tobytes(), 1)).decode()
@@ -58,7 +63,8 @@ class Claims:
         self._system.move(f"{final}.new", final)
 
     def settle(self, door: Door) -> int:
-        """Remove the messages of every committed batch; gives how many were removed."""
+        """Remove the messages of every committed batch, as far as the queue manager behind the door has them; gives
+        how many were removed."""
         waiting = {self._name(end): end for end in self._committed()} if self.any() else {}
         return sum(self._settle(door, end) for end in waiting.values())
 
@@ -83,12 +89,12 @@ class Claims:
             ids = array("Q")
             ids.frombytes(zlib.decompress(base64.b64decode(claimed["ids"])))
             try:
-                done = door.remove(claimed["queue"], ids)
+                done = door.remove(claimed["queue"], ids, end.identity(claimed["queue"]))
             except QueueNotFoundError:  # it was deleted, with all that was in it
                 continue
             removed += done.removed
-            whole = whole and not done.held
-        if whole:  # else somebody looks at one of them, and it is removed the next time
+            whole = whole and not done.held and not done.elsewhere
+        if whole:  # else somebody looks at one of them, or another source has to remove them
             self._delete(path)
         return removed
 

@@ -56,7 +56,7 @@ _FRAME_DDL: Final = (
     "`file` STRING, `time` TIMESTAMP, `stream` BIGINT, `source` STRING, `destination` STRING, `packet` STRING, "
     "`size` BIGINT, `error` STRING"
 )
-_OF_A_QUEUE: Final = frozenset(("queue", "lookup_id", "arrived_time"))
+_OF_A_QUEUE: Final = frozenset(("queue", "lookup_id", "arrived_time", "queue_manager", "queue_guid"))
 
 
 class Task(NamedTuple):

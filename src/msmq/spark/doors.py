@@ -16,7 +16,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Tls
 from msmq.client.info import QueueKind
 from msmq.client.problems import ConnectionLostError
-from msmq.client.queue import Removal, Survey
+from msmq.client.queue import QueueIdentity, Removal, Survey
 from msmq.client.sync import SyncConnection, connect_sync
 from msmq.spark.ahead import ahead
 from msmq.spark.options import Access
@@ -46,13 +46,13 @@ class Door(Protocol):
     def survey(
         self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
     ) -> Survey:
-        """What stands in spans of a queue; 0 is no limit."""
+        """What stands in spans of a queue, and which queue that is; 0 is no limit."""
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         """The messages of a span, in order and in batches."""
 
-    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
-        """Take messages out; those that are gone already do no harm."""
+    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
+        """Take messages out; those that are gone already do no harm. With an ``identity``, only of that very queue."""
 
 
 def open_door(access: Access) -> Door:
@@ -139,9 +139,9 @@ class ChannelDoor:
                 continue
             return
 
-    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         ids = array("Q", lookup_ids)
-        return self._again(lambda: self._mq.queue(queue).remove(ids))
+        return self._again(lambda: self._mq.queue(queue).remove(ids, identity))
 
     def _again(self, ask: Callable[[], _T]) -> _T:
         while True:

@@ -5,8 +5,12 @@ A late message of a higher priority therefore sorts before ones that were read a
 would step over it. So an offset holds, for each queue, the last number read in each of the eight *lanes*; messages of a
 lane arrive in the order of their numbers. Transactional queues have one lane, 0.
 
-The JSON is ``{"version": 1, "queues": {name: {lane: number}}}`` with lanes as text, keys sorted, so that the same
-position is always the same text.
+Numbers are those of one queue manager. Another one, whatever its name, gives the same numbers to other messages, and so
+does one that was set up anew. An offset therefore says of each queue which it was, by GUIDs: it says nothing about
+another queue of that name. An offset that people write may leave this out; it then counts for whatever is there.
+
+The JSON is ``{"version": 1, "queues": {name: {lane: number}}, "identities": {name: {"queue_manager": GUID, "queue":
+GUID}}}`` with lanes as text, keys sorted, so that the same position is always the same text.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
+
+from msmq.client.queue import QueueIdentity
 
 LANES: Final = 8
 _SHIFT: Final = 56
@@ -62,44 +68,67 @@ def number_of(lookup_id: int) -> int:
 class Offset:
     """An immutable position; a lane that is not named stands at its beginning."""
 
-    __slots__ = ("_queues",)
+    __slots__ = ("_identities", "_queues")
 
-    def __init__(self, queues: Mapping[str, Mapping[int, int]] | None = None) -> None:
+    def __init__(
+        self,
+        queues: Mapping[str, Mapping[int, int]] | None = None,
+        identities: Mapping[str, QueueIdentity] | None = None,
+    ) -> None:
         self._queues = {
             name: {lane: number for lane, number in lanes.items() if number}
             for name, lanes in (queues or {}).items()
         }
+        self._identities = {
+            name: identity for name, identity in (identities or {}).items() if name in self._queues
+        }
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Offset) and self._queues == other._queues
+        return (
+            isinstance(other, Offset)
+            and self._queues == other._queues
+            and self._identities == other._identities
+        )
 
     def __hash__(self) -> int:
         return hash(self.json())
 
     def __repr__(self) -> str:
-        return f"Offset({self._queues!r})"
+        return f"Offset({self._queues!r}, {self._identities!r})"
 
     @property
     def queues(self) -> tuple[str, ...]:
         return tuple(self._queues)
 
-    def lanes(self, queue: str) -> dict[int, int]:
-        return dict(self._queues.get(queue, {}))
+    def identity(self, queue: str) -> QueueIdentity | None:
+        """Which queue had the name; None if nobody has said."""
+        return self._identities.get(queue)
 
-    def reading(self, lookup_ids: Mapping[str, Iterable[int]]) -> Offset:
-        """This position after more messages were read."""
+    def is_of(self, queue: str, identity: QueueIdentity | None) -> bool:
+        """Whether this is a position in that very queue, as far as is known."""
+        return identity is None or self._identities.get(queue, identity) == identity
+
+    def lanes(self, queue: str, identity: QueueIdentity | None = None) -> dict[int, int]:
+        """The last number read of each lane; none if this is a position in another queue of that name."""
+        return dict(self._queues.get(queue, {})) if self.is_of(queue, identity) else {}
+
+    def reading(
+        self, lookup_ids: Mapping[str, Iterable[int]], identities: Mapping[str, QueueIdentity] | None = None
+    ) -> Offset:
+        """This position after more messages were read. Those of another queue of the same name begin anew."""
+        known = identities or {}
         queues = {name: dict(lanes) for name, lanes in self._queues.items()}
         for name, found in lookup_ids.items():
-            lanes = queues.setdefault(name, {})
+            lanes = queues[name] = self.lanes(name, known.get(name))
             for lookup_id in found:
                 lane = lane_of(lookup_id)
                 lanes[lane] = max(lanes.get(lane, 0), number_of(lookup_id))
-        return Offset(queues)
+        return Offset(queues, self._identities | dict(known))
 
     def spans(self, end: Offset) -> Iterator[Span]:
         """What lies between this position and a later one."""
         for name, lanes in end._queues.items():
-            begun = self._queues.get(name, {})
+            begun = self.lanes(name, end.identity(name))
             for lane, number in sorted(lanes.items()):
                 start = begun.get(lane, 0)
                 if number > start:
@@ -117,7 +146,8 @@ class Offset:
             name: {str(lane): lanes[lane] for lane in sorted(lanes)}
             for name, lanes in sorted(self._queues.items())
         }
-        return {"version": _VERSION, "queues": queues}
+        known = {name: identity._asdict() for name, identity in sorted(self._identities.items())}
+        return {"version": _VERSION, "queues": queues} | ({"identities": known} if known else {})
 
     def json(self) -> str:
         return json.dumps(self.value(), sort_keys=True, separators=(",", ":"))
@@ -140,6 +170,10 @@ class Offset:
                 str(name): {int(lane): int(number) for lane, number in lanes.items()}
                 for name, lanes in value["queues"].items()
             }
+            identities = {
+                str(name): QueueIdentity(str(known["queue_manager"]), str(known["queue"]))
+                for name, known in value.get("identities", {}).items()
+            }
         except OffsetError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -150,4 +184,4 @@ class Offset:
             for lane, number in lanes.items()
         ):
             raise OffsetError(f"lanes go from 0 to {LANES - 1}, numbers to 2**{_SHIFT}: {str(given)[:200]}")
-        return cls(queues)
+        return cls(queues, identities)

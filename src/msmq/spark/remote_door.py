@@ -1,7 +1,8 @@
 """The door by remote read (MS-MQRR): queues of any MSMQ host, Windows machines among them.
 
 ``server`` is ``mqrr:HOST`` or ``mqrr:HOST:PORT``. Remote read shows only messages that nobody holds, and does not say
-that there are others: whoever streams from a queue by it should be the only reader.
+that there are others: whoever streams from a queue by it should be the only reader. Nor does it say which host and
+which queue this is: one that was set up anew is not noticed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from msmq.client.queue import Removal, Survey
+from msmq.client.queue import QueueIdentity, Removal, Survey
 from msmq.direct import Access as Opening
 from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
 from msmq.errors import MsmqError, RemoteMachineNotAvailableError
@@ -88,10 +89,17 @@ class RemoteDoor:
             finally:
                 self._runner.run(messages.aclose())
 
-    def remove(self, queue: str, lookup_ids: Iterable[int]) -> Removal:
+    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         wanted = array("Q", lookup_ids)
+        if identity not in (None, self._identity):
+            return Removal(0, array("Q"), array("Q"), elsewhere=True)
         found = self._again(lambda: self._remove(queue, wanted))
         return Removal(len(found), array("Q", (each for each in wanted if each not in found)), array("Q"))
+
+    @property
+    def _identity(self) -> QueueIdentity:
+        """Remote read tells the GUID of neither the host nor its queue: the host is known by its address."""
+        return QueueIdentity((self._access.server or "").lower(), "")
 
     # --- by remote read ---------------------------------------------------------------------------------------------
 
@@ -106,10 +114,10 @@ class RemoteDoor:
                     length = len(message.packet.data)
                     full = most_messages and len(found) >= most_messages
                     if full or (most_bytes and found and size + length > most_bytes):
-                        return Survey(found, array("Q"), size)
+                        return Survey(found, array("Q"), size, self._identity)
                     found.append(message.lookup_id)
                     size += length
-        return Survey(found, array("Q"), size)
+        return Survey(found, array("Q"), size, self._identity)
 
     async def _remove(self, queue: str, wanted: array[int]) -> set[int]:
         return await remove(await self._queue(queue, Opening.RECEIVE), wanted)

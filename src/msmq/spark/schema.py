@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from msmq.client.queue import QueueIdentity
 from msmq.errors import DecodeError
 from msmq.manager.message import SenderIdentifierType, sender_sid
 from msmq.spark.alike import Alike, Numbers, look_alike
@@ -47,6 +48,8 @@ class ReadMessage(NamedTuple):
     """What the queue manager has verified, not what the packet claims."""
     dead_letter_class: int = 0
     """Why it is in a dead-letter queue, as a class; 0 for every other message."""
+    identity: QueueIdentity | None = None
+    """Which queue that is; None if it is in none, or nobody said."""
 
 
 class Messages(NamedTuple):
@@ -58,25 +61,32 @@ class Messages(NamedTuple):
     packets: Sequence[bytes]
     authentication_levels: Sequence[int]
     dead_letter_classes: Sequence[int]
+    identity: QueueIdentity | None = None
+    """Which queue that is; None if they are in none, or nobody said."""
+
+    @property
+    def columns(self) -> tuple[Sequence[Any], ...]:
+        return self[1:6]
 
     def each(self) -> Iterator[ReadMessage]:
         """One by one."""
-        for lookup_id, arrived, data, level, dead in zip(*self[1:], strict=True):
-            yield ReadMessage(self.queue, lookup_id, UserMessage.route(data), arrived, level, dead)
+        for lookup_id, arrived, data, level, dead in zip(*self.columns, strict=True):
+            packet = UserMessage.route(data)
+            yield ReadMessage(self.queue, lookup_id, packet, arrived, level, dead, self.identity)
 
     def part(self, start: int, end: int) -> Messages:
-        columns: list[Any] = [column[start:end] for column in self[1:]]
-        return Messages(self.queue, *columns)
+        return self._with([column[start:end] for column in self.columns])
 
     def at(self, places: Sequence[int]) -> Messages:
         """Those at some places."""
-        columns: list[Any] = [[column[place] for place in places] for column in self[1:]]
-        return Messages(self.queue, *columns)
+        return self._with([[column[place] for place in places] for column in self.columns])
 
     def chosen(self, wanted: Sequence[bool]) -> Messages:
         """Those that are wanted."""
-        columns: list[Any] = [list(compress(column, wanted)) for column in self[1:]]
-        return Messages(self.queue, *columns)
+        return self._with([list(compress(column, wanted)) for column in self.columns])
+
+    def _with(self, columns: list[Any]) -> Messages:
+        return Messages(self.queue, *columns)._replace(identity=self.identity)
 
     @property
     def size(self) -> int:
@@ -86,10 +96,8 @@ class Messages(NamedTuple):
 
 def joined(parts: Sequence[Messages]) -> Messages:
     """Messages of one queue one behind the other."""
-    columns: list[Any] = [
-        list(chain.from_iterable(column)) for column in zip(*(part[1:] for part in parts), strict=True)
-    ]
-    return Messages(parts[0].queue, *columns)
+    columns = zip(*(part.columns for part in parts), strict=True)
+    return parts[0]._with([list(chain.from_iterable(column)) for column in columns])
 
 
 class _Part(NamedTuple):
@@ -329,6 +337,16 @@ COLUMNS: Final = (
         "time_to_be_received", "BIGINT", pa.int64(), lambda s: _limit(s.user.time_to_be_received_s),
         "Seconds it may wait to be received; null for ever.",
     ),
+    Column(
+        "queue_manager", "STRING", pa.string(),
+        lambda s: s.read.identity.queue_manager if s.read.identity else None,
+        "GUID of the queue manager it was read from; its address where it was read by remote read.",
+    ),
+    Column(
+        "queue_guid", "STRING", pa.string(),
+        lambda s: (s.read.identity.queue if s.read.identity else None) or None,
+        "GUID of the queue, which tells it from another of that name; null where it was read by remote read.",
+    ),
 )  # fmt: skip
 _MAP: Final = pa.map_(pa.string(), pa.string())
 HEADERS: Final = Column(
@@ -387,7 +405,8 @@ class Table:
     def alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
         """The same of messages that look alike."""
         part, count = _Part(given, alike), len(alike)
-        source = _source(ReadMessage(given.queue, given.lookup_ids[0], alike.sample))
+        first = ReadMessage(given.queue, given.lookup_ids[0], alike.sample, identity=given.identity)
+        source = _source(first)
         arrays = [
             pa.repeat(_array([column.value(source)], column.arrow)[0], count)
             if column.values is None

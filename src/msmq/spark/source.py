@@ -13,7 +13,7 @@ import os
 import time
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from msmq.client.queue import Survey
+from msmq.client.queue import QueueIdentity, Survey
 from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
@@ -122,8 +122,9 @@ def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
 class MessagesPartition(InputPartition):
     """The messages of one task: of one queue, ascending."""
 
-    def __init__(self, queue: str, lookup_ids: array[int]) -> None:
+    def __init__(self, queue: str, identity: QueueIdentity | None, lookup_ids: array[int]) -> None:
         self.queue = queue
+        self.identity = identity
         self.lookup_ids = lookup_ids
 
     def __repr__(self) -> str:
@@ -165,64 +166,77 @@ class _Planner:
                     continue
                 left -= len(found.lookup_ids)
                 left_bytes -= found.bytes
-                position = position.reading({queue: _ends(found.lookup_ids)})
+                position = position.reading({queue: _ends(found.lookup_ids)}, {queue: found.identity})
                 if most_messages and not most_bytes and len(found.lookup_ids) >= share:
                     full.append(queue)
             # A second round of bytes would exceed the limit: at least one message is always given.
             waiting = full
         return position
 
-    def now(self, start: Offset) -> dict[str, array[int]]:
-        """The messages behind a position that may be read now."""
-        found = {queue: self._survey(queue, start, None, 0, 0) for queue in self.queues()}
-        return {queue: survey.lookup_ids for queue, survey in found.items() if survey and survey.lookup_ids}
+    def now(self, start: Offset) -> list[MessagesPartition]:
+        """The messages behind a position that may be read now, queue by queue."""
+        found = ((queue, self._survey(queue, start, None, 0, 0)) for queue in self.queues())
+        return [
+            MessagesPartition(queue, survey.identity, survey.lookup_ids) for queue, survey in found if survey
+        ]
 
     def _survey(
         self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
     ) -> Survey | None:
-        """What is in a queue; None if it is gone, and that is no error."""
+        """What is in a queue; None if it is gone, and that is no error. A queue that is not the one that was read is
+        surveyed from its beginning."""
         try:
-            return self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
+            found = self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
+            if start.is_of(queue, found.identity):
+                return found
+            self.replaced(queue, start.identity(queue), found.identity)
+            begun = start.reading({queue: ()}, {queue: found.identity})
+            found = self._door.survey(queue, _whole(begun, queue, upto), most_messages, most_bytes)
+            return found if begun.is_of(queue, found.identity) else None
         except QueueNotFoundError:
             named = self._options.pattern is None
             if named and queue not in start.queues:
                 raise
             if named and self._options.fail_on_data_loss:
                 raise DataLossError(
-                    f"{queue} was deleted, with whatever came to it and was not read yet. Create it again and start "
-                    "the query anew, or let the option failOnDataLoss=false wait for it."
+                    f"{queue} was deleted, with whatever came to it and was not read yet. The option "
+                    "failOnDataLoss=false waits for another one of that name."
                 ) from None
             _log.warning("%s is gone, and is read again when it is back.", queue)
             return None
 
-    def partitions(self, start: Offset, end: Offset, *, exact: bool) -> dict[str, array[int]]:
-        """The messages between two positions. ``exact``: the end was seen in the queue, so that it must be there."""
+    def between(self, start: Offset, end: Offset, *, exact: bool) -> list[MessagesPartition]:
+        """The messages between two positions, queue by queue. ``exact``: the end was seen in the queue, so that it
+        must be there."""
         spans: dict[str, list[Span]] = {}
         for span in start.spans(end):
             spans.setdefault(span.queue, []).append(span)
-        found: dict[str, array[int]] = {}
+        found: list[MessagesPartition] = []
         for queue, parts in spans.items():
             try:
-                ids = self._all_of(queue, parts)
+                survey = self._all_of(queue, parts)
             except QueueNotFoundError:
                 self.deleted(queue)
                 continue
+            if not end.is_of(queue, survey.identity):
+                self.replaced(queue, end.identity(queue), survey.identity)
+                continue
             if exact:
-                there = set(ids)
+                there = set(survey.lookup_ids)
                 missing = [part.last_lookup_id for part in parts if part.last_lookup_id not in there]
                 self.lost(queue, len(missing))
-            if ids:
-                found[queue] = ids
+            found.append(MessagesPartition(queue, survey.identity, survey.lookup_ids))
         return found
 
-    def _all_of(self, queue: str, parts: list[Span]) -> array[int]:
+    def _all_of(self, queue: str, parts: list[Span]) -> Survey:
         """Everything in some spans; waits for messages that somebody holds, which may come back."""
         wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
         deadline = time.monotonic() + self._options.access.timeout_s
         while True:
-            ids, held, _ = self._door.survey(queue, wanted)
+            survey = self._door.survey(queue, wanted)
+            held = survey.held
             if not held:
-                return ids
+                return survey
             if time.monotonic() > deadline:
                 raise DataLossError(
                     f"Another reader, or an open transaction, holds {len(held)} message(s) of {queue} that belong to "
@@ -240,6 +254,24 @@ class _Planner:
             raise DataLossError(text)
         _log.warning(text)
 
+    def replaced(self, queue: str, before: QueueIdentity | None, now: QueueIdentity) -> None:
+        """A queue has the name of one that was read before and is not there any more."""
+        assert before is not None
+        if before.queue_manager != now.queue_manager:
+            what = (
+                f"{queue} is that of another queue manager now, {now.queue_manager}; {before.queue_manager} was read "
+                "before: it was set up anew, or the option server names another one"
+            )
+        else:
+            what = f"{queue} was deleted and created again"
+        text = (
+            f"{what}. What came to the old queue and was not read yet is lost. The option failOnDataLoss=false begins "
+            "anew, with everything that is in the queue now."
+        )
+        if self._options.fail_on_data_loss:
+            raise DataLossError(text)
+        _log.warning(text)
+
     def lost(self, queue: str, count: int) -> None:
         """Some messages are gone."""
         if not count:
@@ -252,22 +284,22 @@ class _Planner:
             raise DataLossError(text)
         _log.warning(text)
 
-    def divide(self, messages: Mapping[str, array[int]]) -> list[MessagesPartition]:
+    def divide(self, messages: Sequence[MessagesPartition]) -> list[MessagesPartition]:
         """Messages in about equal parts: as many as the option says, or as there are processors here."""
-        total = sum(map(len, messages.values()))
+        total = sum(len(part.lookup_ids) for part in messages)
         wanted = self._options.partitions or min(os.cpu_count() or 1, -(-total // _LEAST_PER_PARTITION))
         size = max(-(-total // max(wanted, 1)), 1)
         return [
-            MessagesPartition(queue, ids[place : place + size])
-            for queue, ids in messages.items()
-            for place in range(0, len(ids), size)
+            MessagesPartition(part.queue, part.identity, part.lookup_ids[place : place + size])
+            for part in messages
+            for place in range(0, len(part.lookup_ids), size)
         ]
 
 
 def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, int]]:
     """Everything behind a position, lane by lane; that is the order of the queue."""
     begun = start.lanes(queue)
-    ended = None if upto is None else upto.lanes(queue)
+    ended = None if upto is None else upto.lanes(queue, start.identity(queue))
     spans = (
         Span(queue, lane, begun.get(lane, 0), _LAST_NUMBER if ended is None else ended.get(lane, 0))
         for lane in range(LANES)
@@ -291,6 +323,10 @@ def _read(
         waiting: list[Messages] = []
         count = size = 0
         try:
+            now = door.survey(partition.queue, ()).identity
+            if partition.identity not in (None, now):
+                planner.replaced(partition.queue, partition.identity, now)
+                return
             for first, last in _runs(partition.lookup_ids):
                 for given in door.read(partition.queue, first - 1, last):
                     found = _chosen_of(given, wanted)
@@ -299,14 +335,14 @@ def _read(
                     count += len(found.packets)
                     size += found.size
                     if count >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
-                        yield table.rows(joined(waiting))
+                        yield table.rows(joined(waiting)._replace(identity=now))
                         waiting, count, size = [], 0, 0
         except QueueNotFoundError:
             planner.deleted(partition.queue)
         else:
             planner.lost(partition.queue, len(wanted))
         if count:
-            yield table.rows(joined(waiting))
+            yield table.rows(joined(waiting)._replace(identity=now))
 
 
 def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
@@ -341,18 +377,19 @@ class MsmqReader(DataSourceReader):
         options = self._options
         with plainly(options.access), open_door(options.access) as door:
             planner = _Planner(options, door, self._wants_queue)
-            found = self._found(planner)
-            return planner.divide({queue: self._wanted_of(ids) for queue, ids in found.items()}) or [_NOTHING]
+            found = [
+                MessagesPartition(part.queue, part.identity, self._wanted_of(part.lookup_ids))
+                for part in self._found(planner)
+            ]
+            return planner.divide(found) or [_NOTHING]
 
-    def _found(self, planner: _Planner) -> dict[str, array[int]]:
+    def _found(self, planner: _Planner) -> list[MessagesPartition]:
         starting, ending = self._options.starting, self._options.ending
         start = starting if isinstance(starting, Offset) else Offset()
         found = (
-            planner.partitions(start, ending, exact=False)
-            if isinstance(ending, Offset)
-            else planner.now(start)
+            planner.between(start, ending, exact=False) if isinstance(ending, Offset) else planner.now(start)
         )
-        return {} if starting == LATEST else found  # a queue that is not there is an error nevertheless
+        return [] if starting == LATEST else found  # a queue that is not there is an error nevertheless
 
     def _wants_queue(self, queue: str) -> bool:
         return True
@@ -416,7 +453,7 @@ def _holds(given: Filter, value: str | int) -> bool:
     return _COMPARISONS[type(given)](value, given.value)  # type: ignore[attr-defined]
 
 
-_NOTHING: Final = MessagesPartition("", array("Q"))
+_NOTHING: Final = MessagesPartition("", None, array("Q"))
 """Spark wants at least one partition of a table."""
 
 
@@ -494,7 +531,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._partitions(Offset.parse(start), Offset.parse(end))
 
     def _partitions(self, start: Offset, ended: Offset) -> Sequence[InputPartition]:
-        messages = self._planner.partitions(start, ended, exact=True)
+        found = self._planner.between(start, ended, exact=True)
+        messages = {part.queue: part.lookup_ids for part in found if part.lookup_ids}
         if self._claims is not None and messages:
             if not self._claims.belongs(ended):
                 raise OptionError(
@@ -503,7 +541,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             self._claims.make(ended, messages)
             self._claimed = True
-        return self._planner.divide(messages)
+        return self._planner.divide(found)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, MessagesPartition)

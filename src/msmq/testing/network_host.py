@@ -7,7 +7,7 @@ receive through the queue manager as local applications do, and tell the book.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from random import Random
@@ -65,18 +65,24 @@ class _Observer(Subscriber):
     def __init__(self, host: NetworkHost) -> None:
         self._host = host
 
-    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
+    every_message = True
+
+    def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
         name = self._host.names.get(queue.number)
-        if name in DESTINATIONS and fate == MessageClass.ACK_REACH_QUEUE:
-            key = (self._host.address, name)
+        if name not in DESTINATIONS or fate != MessageClass.ACK_REACH_QUEUE:
+            return
+        key = (self._host.address, name)
+        for message in messages:
             number = number_in(message.packet)
             self._host.book.arrived(key, number)
             self._host.daemon.commit.when_durable(partial(self._host.book.log(key).stored.add, number))
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
         name = self._host.names.get(queue.number)
-        if name in DESTINATIONS and reason == MessageClass.NACK_RECEIVE_TIMEOUT:
-            log = self._host.book.log((self._host.address, name))
+        if name not in DESTINATIONS or reason != MessageClass.NACK_RECEIVE_TIMEOUT:
+            return
+        log = self._host.book.log((self._host.address, name))
+        for message in messages:
             number = number_in(message.packet)
             log.expiring.add(number)
             self._host.daemon.commit.when_durable(partial(self._expired, name, number))
@@ -269,8 +275,8 @@ class NetworkHost:
         return self.daemon.manager.core.by_path[f"{self.name}\\private$\\{name}".lower()]
 
     def packets(self, queue: Queue) -> list[UserMessage]:
-        core = self.daemon.manager.core
-        return [core.load(queue, entry).packet for entry in queue.positions]
+        mailbox = self.daemon.manager.mailbox
+        return [mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
     def _do(self, action: Callable[[], T]) -> T | None:
         """An application's call; what the queue manager refuses, and what the power cuts short, has no answer."""

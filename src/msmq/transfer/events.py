@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from msmq.transfer.states import CloseReason
-from msmq.wire.message import UserMessage
-from msmq.wire.runs import Run
+from msmq.wire.incoming import Incoming
 
 T = TypeVar("T")
 
@@ -33,26 +31,16 @@ class Established:
 
 @dataclass(frozen=True, slots=True)
 class MessagesReceived:
-    """Messages in the order in which they arrived, those that look alike in one run.
+    """Messages in the order in which they arrived.
 
     Their recoverable ones have the numbers from ``first_recoverable`` on, ``recoverables`` of them: what
     :meth:`msmq.transfer.session.Session.stored` wants to hear once they are safe, or known to be duplicates
     or refused for good. The numbers go on growing when an initiator connects again.
     """
 
-    runs: Sequence[Run]
+    messages: Incoming
     first_recoverable: int
     recoverables: int
-
-    @property
-    def messages(self) -> list[UserMessage]:
-        """All of them, decoded."""
-        return [message for run in self.runs for message in run.messages]
-
-    @property
-    def size(self) -> int:
-        """Bytes that came."""
-        return sum(run.size for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)

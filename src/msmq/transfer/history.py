@@ -110,6 +110,18 @@ class MessageIdHistory:
         known = self._sources.get(source)
         return (known is None or known.keys().isdisjoint(numbers)) and len(set(numbers)) == len(numbers)
 
+    def fresh(self, source: bytes, numbers: Sequence[int], indices: Iterable[int], now_s: int) -> list[int]:
+        """Which of some messages of a source are no duplicates, also not of another one among them; the others are
+        remembered anew."""
+        known, new = self._sources.get(source, {}), dict[int, int]()
+        for index in indices:
+            number = numbers[index]
+            if number in known:
+                self._enter(source, (number,), now_s)
+            else:
+                new.setdefault(number, index)
+        return sorted(new.values())
+
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
         """As :meth:`record`, for many messages that are :meth:`all_new`."""
         if not self._count:

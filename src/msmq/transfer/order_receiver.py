@@ -1,7 +1,7 @@
 """Exactly once, in order: the receiving side (MS-MQQB 3.1.5.8.6, 3.1.6.9).
 
 Per stream, which is one source queue manager and one of our queues by the name that the source has for it, the
-receiver remembers the place of the last message it took. :meth:`OrderReceiver.judge` compares the next one with
+receiver remembers the place of the last message it took. :meth:`OrderReceiver.judge_all` compares the next ones with
 it: accepted, a duplicate, or out of order. An accepted message is checked further; whatever these checks say,
 :meth:`OrderReceiver.advance` gives the new state of the stream, **which the caller makes durable in one step with
 the message** (or, if the message is refused for good, with its refusal: a refused message that did not advance the
@@ -16,14 +16,13 @@ but not for ever.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from enum import Enum
 from itertools import takewhile
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.message import UserMessage
-from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.packets import (
     ORDER_ACK_LABEL,
     FinalAckBody,
@@ -57,7 +56,20 @@ class Progress(NamedTuple):
     last_access_time_s: int = 0
 
 
-def judge(progress: Progress, header: TransactionHeader) -> Verdict:
+class Place(Protocol):
+    """What of a TransactionHeader says where a message stands in its sequence."""
+
+    @property
+    def tx_sequence_id(self) -> int: ...
+
+    @property
+    def tx_sequence_number(self) -> int: ...
+
+    @property
+    def previous_tx_sequence_number(self) -> int: ...
+
+
+def judge(progress: Progress, header: Place) -> Verdict:
     """Whether a message continues a stream (3.1.5.8.6)."""
     if header.tx_sequence_id == progress.tx_sequence_id:
         if header.tx_sequence_number <= progress.tx_sequence_number:
@@ -123,30 +135,37 @@ class OrderReceiver(Generic[L]):
         known = self._streams.get(stream)
         return Progress() if known is None else known.progress
 
-    def judge(self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int) -> Verdict:
-        """Whether to take a message that has arrived; ``time_s`` is the time of day."""
+    def judge_all(
+        self, stream: Stream, headers: Sequence[Place], link: L, now_ms: int, time_s: int
+    ) -> list[int]:
+        """Which of some messages to take that have arrived one behind the other, by index: each is compared with those
+        in front of it. :meth:`advance` tells with which of them the stream has come further."""
         known = self._streams.get(stream)
-        if known is None:
-            # A stranger costs nothing until a message of his is accepted and advances a stream.
-            return judge(Progress(), header)
-        verdict = judge(known.progress, header)
-        if verdict is not Verdict.ACCEPTED:
-            rejected = known.progress.reject_count + 1
-            known.progress = known.progress._replace(reject_count=rejected, last_access_time_s=time_s)
-        self._schedule(stream, known, link, now_ms)
-        return verdict
+        progress = Progress() if known is None else known.progress
+        accepted = []
+        for index, header in enumerate(headers):
+            if judge(progress, header) is Verdict.ACCEPTED:
+                accepted.append(index)
+                progress = progress._replace(
+                    tx_sequence_id=header.tx_sequence_id, tx_sequence_number=header.tx_sequence_number
+                )
+        if known is not None:
+            if len(accepted) < len(headers):
+                rejected = known.progress.reject_count + len(headers) - len(accepted)
+                known.progress = known.progress._replace(reject_count=rejected, last_access_time_s=time_s)
+            self._schedule(stream, known, link, now_ms)
+        return accepted
 
     def advance(
-        self, stream: Stream, header: TransactionHeader, link: L, now_ms: int, time_s: int, messages: int = 1
+        self, stream: Stream, header: Place, link: L, now_ms: int, time_s: int, messages: int = 1
     ) -> Progress:
-        """An accepted message is taken or refused for good: what has to be made durable with it. Of several that
-        follow each other, ``header`` is that of the first."""
+        """Accepted messages are taken or refused for good: what has to be made durable with them. ``header`` is that of
+        the last one."""
         known = self._streams.get(stream)
         if known is None:
             known = self._streams[stream] = _Stream(Progress(), now_ms)
             self._schedule(stream, known, link, now_ms)
-        number = header.tx_sequence_number + messages - 1
-        known.progress = Progress(header.tx_sequence_id, number, 0, time_s)
+        known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, 0, time_s)
         known.taken += messages
         return known.progress
 

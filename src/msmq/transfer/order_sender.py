@@ -56,10 +56,9 @@ def transaction_offset(packet: bytes) -> int:
     return UserHeader.read(packet, 16)[1]
 
 
-def placed(packet: bytes, place: Place, marks: int = 0) -> bytes:
-    """The packet of a transactional message with its place in the TransactionHeader; ``marks`` are Flags.FM (1) and
-    Flags.LM (2) where they are not in the packet yet."""
-    return bytes(placed_run([packet], place, bytes((marks,))))
+def placed(packet: bytes, place: Place) -> bytes:
+    """The packet of a transactional message with its place in the TransactionHeader."""
+    return bytes(placed_run([packet], place))
 
 
 def common_offset(packets: Sequence[bytes]) -> int:
@@ -69,7 +68,7 @@ def common_offset(packets: Sequence[bytes]) -> int:
     return transaction_offset(packets[0]) if alike else 0
 
 
-def placed_run(packets: Sequence[bytes], first: Place, marks: bytes | bytearray) -> bytearray:
+def placed_run(packets: Sequence[bytes], first: Place) -> bytearray:
     """The packets of messages that have consecutive places, one behind the other."""
     sequence_id, number, previous = first
     data = bytearray().join(packets)
@@ -80,13 +79,6 @@ def placed_run(packets: Sequence[bytes], first: Place, marks: bytes | bytearray)
         previous = number
         number += 1
         start += len(packet)
-    if any(marks):
-        start = 0
-        for packet, edges in zip(packets, marks, strict=True):
-            if edges:
-                place = start + transaction_offset(packet)
-                data[place] = data[place] & ~_EDGES | edges << 2
-            start += len(packet)
     return data
 
 
@@ -144,6 +136,10 @@ class Sequences(Generic[T]):
         """From now on ``sequence_id`` is the one sequence of this sender."""
         self._owners.pop(sender.sequence_id, None)
         self._owners[sequence_id] = sender
+
+    def owner(self, sequence_id: int) -> OrderSender[T] | None:
+        """Whose sequence it is, None when it is nobody's (any more)."""
+        return self._owners.get(sequence_id)
 
     def release(self, sender: OrderSender[T]) -> None:
         """The outgoing queue is no more."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from msmq.errors import DecodeError
 from msmq.transfer.acknowledgment import (
@@ -44,9 +44,10 @@ from msmq.transfer.events import (
 )
 from msmq.transfer.states import FIRST, REASONS, TABLES, Action, CloseReason, Input, Role, State
 from msmq.transfer.timers import TimerSettings, earliest
-from msmq.wire.framing import Packet, StreamReader, Stretch, decode_packet
-from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID, USER_AH
-from msmq.wire.message import UserMessage
+from msmq.wire.framing import Packet, StreamReader, decode_packet
+from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID
+from msmq.wire.incoming import Incoming, Row, row_of
+from msmq.wire.layout import BASE, USER
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE, SessionHeader
 from msmq.wire.packets import (
     MAX_ACK_TIMEOUT_MS,
@@ -55,18 +56,26 @@ from msmq.wire.packets import (
     EstablishConnection,
     SessionAck,
 )
-from msmq.wire.runs import Run, Shapes, first_of, skip
 
 T = TypeVar("T")
 
-_BASE_FLAGS: Final = 2
-_USER_FLAGS: Final = 60
+_BASE_FLAGS: Final = BASE["flags"]
+_USER_FLAGS: Final = USER["flags"]
 _DM_RECOVERABLE: Final = 0x20
 _PAUSED_WINDOW: Final = 1
 _USER_MESSAGE: Final = Input.USER_MESSAGE
 _OPEN, _CLOSED = State.OPEN, State.CLOSED
 
-_Perform = Callable[[Packet | None, int], None] | None
+
+class _Message(NamedTuple):
+    """A user message that was checked."""
+
+    data: bytes
+    row: Row
+
+
+_Given = Packet | _Message | None
+_Perform = Callable[[_Given, int], None] | None
 _Step = tuple[_Perform, State]
 
 
@@ -144,8 +153,8 @@ class Session(Generic[T]):
         self._reader = StreamReader()
         self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
-        self._runs: list[Run] = []
-        self._shapes = Shapes()
+        self._packets: list[bytes] = []
+        self._rows: list[Row] = []
         self._settled: list[T] = []
         self._announced = Window(self._config.window_size, timers.window_growth_ms)
         self._start_counting()
@@ -317,7 +326,7 @@ class Session(Generic[T]):
         first = self._receipts.recoverable_received + 1
         was_open, room = self.state is State.OPEN, self.room
         try:
-            packets = self._reader.cut(data)
+            packets = self._reader.feed(data)
             if packets:
                 self._outbox.heard = True
             self._receive_all(packets, now_ms)
@@ -381,32 +390,21 @@ class Session(Generic[T]):
 
     # Following the table
 
-    def _receive_all(self, packets: list[bytes | Stretch], now_ms: int) -> None:
+    def _receive_all(self, packets: list[bytes], now_ms: int) -> None:
         """Take packets, until one of them closes the session."""
-        taken = 0
-        while taken < len(packets) and self.state is not _CLOSED:
-            # Of messages that look like earlier ones, all that is left to do is to count them.
-            run = self._shapes.run(packets, taken) if self.state is _OPEN else None
-            if run is None:
-                self._receive(first_of(packets[taken]), now_ms)
-                taken = skip(packets, taken, 1)
-            else:
-                self.active = True
-                self._receipts.count(run.sample.user.flags & _DM_RECOVERABLE, now_ms, len(run))
-                self._runs.append(run)
-                taken = skip(packets, taken, len(run))
-
-    def _receive(self, data: bytes, now_ms: int) -> None:
-        if not data[_BASE_FLAGS] & BASE_IN:
-            # The reader has looked at what decode_packet would look at again.
-            message = UserMessage.decode(data)
-            if message.user.flags & USER_AH:
-                raise DecodeError("Flags.AH marks a message of another protocol", _USER_FLAGS)
+        for data in packets:
+            if self.state is _CLOSED:
+                return
+            if data[_BASE_FLAGS] & BASE_IN:
+                self._receive_internal(data, now_ms)
+                continue
+            message = _Message(data, row_of(data))
             if self.state is _OPEN:  # where nearly all of them arrive, and where the table says just this
                 self._take_message(message, now_ms)
             else:
                 self._step(_USER_MESSAGE, message, now_ms)
-            return
+
+    def _receive_internal(self, data: bytes, now_ms: int) -> None:
         packet = decode_packet(data)
         if isinstance(packet, SessionAck):
             given = Input.SESSION_ACK
@@ -417,7 +415,7 @@ class Session(Generic[T]):
             given = Input.ESTABLISH if self._suits(packet) else Input.UNSUITABLE_ESTABLISH
         self._step(given, packet, now_ms)
 
-    def _step(self, given: Input, packet: Packet | None, now_ms: int, detail: str = "") -> None:
+    def _step(self, given: Input, packet: _Given, now_ms: int, detail: str = "") -> None:
         """One transition of the table; what it does not know closes the session."""
         step = self._steps.get((self.state, given))
         if step is None:
@@ -442,17 +440,19 @@ class Session(Generic[T]):
 
     def _drain(self, first: int = 0) -> list[Event[T]]:
         """The events since the last call; a closing comes last, after the messages that arrived before it."""
-        if not self._runs and not self._settled:
+        if not self._packets and not self._settled:
             events, self._events = self._events, []
             return events
         closing = [event for event in self._events if isinstance(event, Closed)]
         events = [event for event in self._events if not isinstance(event, Closed)]
-        if self._runs:
+        if self._packets:
             count = self._receipts.recoverable_received + 1 - first
-            events.append(MessagesReceived(self._runs, self._earlier + first, count))
+            messages = Incoming(self._packets, self._rows)
+            events.append(MessagesReceived(messages, self._earlier + first, count))
         if self._settled:
             events.append(MessagesAcknowledged(self._settled))
-        self._events, self._runs, self._settled = [], [], []
+        self._events, self._settled = [], []
+        self._packets, self._rows = [], []
         return events + closing
 
     def _suits(self, packet: EstablishConnection) -> bool:
@@ -468,7 +468,7 @@ class Session(Generic[T]):
 
     # The actions
 
-    def _ask(self, packet: Packet | None, now_ms: int) -> None:
+    def _ask(self, packet: _Given, now_ms: int) -> None:
         config = self._config
         request = EstablishConnection.request(
             config.own_guid,
@@ -480,7 +480,7 @@ class Session(Generic[T]):
         self._output.append(request.encode())
         self._opening_ms = now_ms + config.timers.opening_ms
 
-    def _answer(self, packet: Packet | None, now_ms: int) -> None:
+    def _answer(self, packet: _Given, now_ms: int) -> None:
         """Which ServerGuid goes back is decided in EstablishConnection.response: a zero one becomes ours, any other
         is echoed (MQQB-2.2.3.1-d). MQQB-3.1.5.3.1-c would have ours even where another was asked for."""
         assert isinstance(packet, EstablishConnection)
@@ -489,12 +489,12 @@ class Session(Generic[T]):
         self._output.append(packet.response(self._config.own_guid).encode())
         self._opening_ms = now_ms + self._config.timers.opening_ms
 
-    def _refuse(self, packet: Packet | None, now_ms: int) -> None:
+    def _refuse(self, packet: _Given, now_ms: int) -> None:
         assert isinstance(packet, EstablishConnection)
         self._output.append(packet.response(self._config.own_guid, refuse=True).encode())
         self._close(CloseReason.REFUSED, "")
 
-    def _offer(self, packet: Packet | None, now_ms: int) -> None:
+    def _offer(self, packet: _Given, now_ms: int) -> None:
         """The acceptor answered: it is who it says it is, and this far away."""
         assert isinstance(packet, EstablishConnection)
         self.remote_guid = packet.header.server_guid
@@ -509,7 +509,7 @@ class Session(Generic[T]):
         self._output.append(offer.encode())
         self._events.append(Answered(self.remote_guid))
 
-    def _confirm(self, packet: Packet | None, now_ms: int) -> None:
+    def _confirm(self, packet: _Given, now_ms: int) -> None:
         """The acceptor works with the initiator's times and tells its own window."""
         assert isinstance(packet, ConnectionParameters)
         header = packet.header
@@ -521,7 +521,7 @@ class Session(Generic[T]):
         self._output.append(answer.encode())
         self._adopt(packet, now_ms)
 
-    def _adopt(self, packet: Packet | None, now_ms: int) -> None:
+    def _adopt(self, packet: _Given, now_ms: int) -> None:
         assert isinstance(packet, ConnectionParameters)
         self.received_window_size = packet.header.window_size
         self._opening_ms = None
@@ -536,19 +536,21 @@ class Session(Generic[T]):
             )
         )
 
-    def _take_message(self, packet: Packet | None, now_ms: int) -> None:
+    def _take_message(self, packet: _Given, now_ms: int) -> None:
         """Count first: the SessionHeader of a message counts the message that carries it."""
-        assert isinstance(packet, UserMessage)
+        assert isinstance(packet, _Message)
+        data, row = packet
         self.active = True
-        self._receipts.count(packet.user.flags & _DM_RECOVERABLE, now_ms)
-        self._runs.append(Run.of(packet))
-        self._shapes.remember(packet)
-        if packet.base.flags & BASE_SH:
-            header = packet.session
-            assert header is not None
-            self._take_header(header, now_ms)
+        self._receipts.count(data[_USER_FLAGS] & _DM_RECOVERABLE, now_ms)
+        self._rows.append(row)
+        if not data[_BASE_FLAGS] & BASE_SH:
+            self._packets.append(data)
+            return
+        self._packets.append(without_session_header(data))
+        header, _ = SessionHeader.read(data, len(data) - SessionHeader.SIZE)
+        self._take_header(header, now_ms)
 
-    def _take_ack(self, packet: Packet | None, now_ms: int) -> None:
+    def _take_ack(self, packet: _Given, now_ms: int) -> None:
         assert isinstance(packet, SessionAck)
         self._take_header(packet.session, now_ms)
 
@@ -571,10 +573,10 @@ class Session(Generic[T]):
             )
             self._step(Input.MISCOUNTED, None, now_ms, detail)
 
-    def _wait(self, packet: Packet | None, now_ms: int) -> None:
+    def _wait(self, packet: _Given, now_ms: int) -> None:
         self._retry_ms = now_ms + self._config.timers.retry_ms
 
-    def _reconnect(self, packet: Packet | None, now_ms: int) -> None:
+    def _reconnect(self, packet: _Given, now_ms: int) -> None:
         self._retry_ms = None
         self._events.append(RetryDue())
 

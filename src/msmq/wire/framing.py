@@ -1,16 +1,14 @@
 """Packets out of a byte stream (TCP 1801).
 
-A stream reader takes chunks as they come and gives whole packets, each as its own ``bytes``, or many of one length
-as a :class:`Stretch`. It looks at a packet's first twenty bytes as soon as they are there and refuses what can never
-become a packet, so that a stranger cannot make it wait for, or buffer, more than one packet of the largest legal
-size. The first refusal is final: the stream has lost its place, and every later ``feed`` raises the same error again.
+A stream reader takes chunks as they come and gives whole packets, each as its own ``bytes``. It looks at a packet's
+first twenty bytes as soon as they are there and refuses what can never become a packet, so that a stranger cannot make
+it wait for, or buffer, more than one packet of the largest legal size. The first refusal is final: the stream has lost
+its place, and every later ``feed`` raises the same error again.
 """
 
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
-from itertools import chain
 from typing import Final
 
 from msmq.errors import DecodeError
@@ -29,7 +27,6 @@ from msmq.wire.packets import (
 _read_base: Final = struct.Struct("<BxHII").unpack_from
 _INTERNAL_OR_SESSION: Final = BASE_IN | BASE_SH
 _HEAD: Final = 20  # BaseHeader and, in an internal packet, the InternalHeader that gives its kind
-_SAME: Final = 12  # BaseHeader up to PacketSize, which says how long a message is
 _AH_BYTE: Final = 63
 _AH_BIT: Final = 0x02
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
@@ -96,52 +93,6 @@ def decode_packet(data: bytes) -> Packet:
     return ConnectionParameters.decode(data)
 
 
-@lru_cache(maxsize=64)
-def _one_of(length: int) -> struct.Struct:
-    return struct.Struct(f"{length}s")
-
-
-class Stretch:
-    """Packets one behind the other in ``data``, from ``start`` on: ``count`` of them, all of one ``length``, that begin
-    with the same twelve bytes. They are cut apart for those who want them one by one."""
-
-    __slots__ = ("count", "data", "length", "start")
-
-    def __init__(self, data: bytes, start: int, length: int, count: int) -> None:
-        self.data = data
-        self.start = start
-        self.length = length
-        self.count = count
-
-    def __len__(self) -> int:
-        return self.count
-
-    @property
-    def stop(self) -> int:
-        return self.start + self.length * self.count
-
-    @property
-    def first(self) -> bytes:
-        return self.data[self.start : self.start + self.length]
-
-    def packets(self) -> list[bytes]:
-        view = memoryview(self.data)[self.start : self.stop]
-        return list(chain.from_iterable(_one_of(self.length).iter_unpack(view)))
-
-    def part(self, begin: int, end: int) -> Stretch:
-        """Those from number ``begin`` up to, not including, ``end``."""
-        return Stretch(self.data, self.start + begin * self.length, self.length, end - begin)
-
-    def column(self, offset: int) -> bytes:
-        """What each of them has at an offset."""
-        return self.data[self.start + offset : self.stop : self.length]
-
-
-def leading(column: bytes, value: bytes) -> int:
-    """How many bytes at the beginning of a column have this value."""
-    return len(column) - len(column.lstrip(value))
-
-
 class StreamReader:
     """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read."""
 
@@ -171,16 +122,6 @@ class StreamReader:
 
         Packets that are whole before a refused one are given first; the refusal comes with the next call.
         """
-        packets: list[bytes] = []
-        for each in self.cut(chunk):
-            if isinstance(each, Stretch):
-                packets += each.packets()
-            else:
-                packets.append(each)
-        return packets
-
-    def cut(self, chunk: bytes) -> list[bytes | Stretch]:
-        """As :meth:`feed`, with packets of one length that begin alike left together."""
         if self._error is not None:
             raise self._error
         buffer = self._buffer
@@ -195,28 +136,18 @@ class StreamReader:
             buffer += memoryview(chunk)[consumed:]
         return found
 
-    def _cut(self, data: bytes) -> tuple[list[bytes | Stretch], int]:
-        found: list[bytes | Stretch] = []
+    def _cut(self, data: bytes) -> tuple[list[bytes], int]:
+        found: list[bytes] = []
         start = 0
         available = len(data)
         try:
             while available - start >= _HEAD:
-                version, flags, signature, size = _read_base(data, start)
-                if (
-                    version == VERSION
-                    and signature == SIGNATURE
-                    and not flags & _INTERNAL_OR_SESSION
-                    and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
-                ):  # a message with nothing unusual about it
-                    length, count = size, 0
-                else:
-                    length, count = packet_length(data, start), 1
-                if start + length > available:
+                length = packet_length(data, start)
+                end = start + length
+                if end > available:
                     self._wanted = length
                     return found, start
-                count = count or _alike(data, start, length)
-                end = start + count * length
-                found.append(data[start:end] if count == 1 else Stretch(data, start, length, count))
+                found.append(data[start:end])
                 start = end
             self._wanted = _HEAD
         except DecodeError as error:
@@ -225,15 +156,3 @@ class StreamReader:
                 raise
             return found, available  # what follows the refused packet is worth nothing
         return found, start
-
-
-def _alike(data: bytes, start: int, length: int) -> int:
-    """How many packets from ``start`` on begin as the first one does, a message with nothing unusual about it: then
-    there is nothing more to ask. They are looked at in columns."""
-    if not data.startswith(data[start : start + _SAME], start + length):
-        return 1
-    count = (len(data) - start) // length
-    for offset in range(start, start + _SAME):
-        column = data[offset : offset + count * length : length]
-        count = leading(column, column[:1])
-    return max(count, 1)

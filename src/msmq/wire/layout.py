@@ -1,7 +1,7 @@
 """Where things are in a UserMessage packet, taken from the declarations of its headers.
 
-Most code reads headers through :class:`msmq.wire.message.UserMessage`. Whoever writes or reads single fields of very many
-packets takes the offsets from here.
+Most code reads headers through :class:`msmq.wire.message.UserMessage`. Whoever writes or reads single fields of very
+many packets takes the offsets from here.
 """
 
 from __future__ import annotations

@@ -184,34 +184,36 @@ class QueueName(_message.Message):
     def __init__(self, queue: _Optional[str] = ...) -> None: ...
 
 class SendRequest(_message.Message):
-    __slots__ = ("queue", "messages", "transaction", "alike")
+    __slots__ = ("queue", "messages", "transaction", "columns")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    alike: bytes
-    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
-class Alike(_message.Message):
-    __slots__ = ("common", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids")
-    COMMON_FIELD_NUMBER: _ClassVar[int]
+class Columns(_message.Message):
+    __slots__ = ("kinds", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids", "kind")
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     BODIES_FIELD_NUMBER: _ClassVar[int]
     BODY_TYPES_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     EXTENSIONS_FIELD_NUMBER: _ClassVar[int]
     APPLICATION_TAGS_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
-    common: Message
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    kinds: _containers.RepeatedCompositeFieldContainer[Message]
     bodies: _containers.RepeatedScalarFieldContainer[bytes]
     body_types: _containers.RepeatedScalarFieldContainer[int]
     labels: _containers.RepeatedScalarFieldContainer[str]
     extensions: _containers.RepeatedScalarFieldContainer[bytes]
     application_tags: _containers.RepeatedScalarFieldContainer[int]
     correlation_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, common: _Optional[_Union[Message, _Mapping]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    kind: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, kinds: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ..., kind: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SendReply(_message.Message):
     __slots__ = ("queue_manager", "ordinals", "lookup_ids", "failures")
@@ -256,16 +258,16 @@ class OpenToSend(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., resume_token: _Optional[bytes] = ...) -> None: ...
 
 class SendBatch(_message.Message):
-    __slots__ = ("number", "messages", "transaction", "alike")
+    __slots__ = ("number", "messages", "transaction", "columns")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
-    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     number: int
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    alike: bytes
-    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., alike: _Optional[bytes] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class SendStreamReply(_message.Message):
     __slots__ = ("opened", "confirmed")
@@ -308,18 +310,16 @@ class ReceiveRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenToReceive, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., acknowledge: _Optional[_Union[Acknowledge, _Mapping]] = ..., reject: _Optional[_Union[Reject, _Mapping]] = ...) -> None: ...
 
 class OpenToReceive(_message.Message):
-    __slots__ = ("queue", "mode", "form", "exclusive", "packets")
+    __slots__ = ("queue", "mode", "form", "exclusive")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
-    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     mode: ReceiveMode
     form: Form
     exclusive: bool
-    packets: bool
-    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ..., packets: _Optional[bool] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("messages", "timeout_ms", "transaction")
@@ -368,14 +368,30 @@ class Deliveries(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[Delivered, _Mapping]]] = ..., packets: _Optional[_Union[Packets, _Mapping]] = ...) -> None: ...
 
 class Packets(_message.Message):
-    __slots__ = ("lookup_ids", "arrived_times", "packets")
+    __slots__ = ("lookup_ids", "arrived_times", "packets", "remarks")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     ARRIVED_TIMES_FIELD_NUMBER: _ClassVar[int]
     PACKETS_FIELD_NUMBER: _ClassVar[int]
+    REMARKS_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     arrived_times: _containers.RepeatedScalarFieldContainer[int]
     packets: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    remarks: _containers.RepeatedCompositeFieldContainer[Remark]
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., arrived_times: _Optional[_Iterable[int]] = ..., packets: _Optional[_Iterable[bytes]] = ..., remarks: _Optional[_Iterable[_Union[Remark, _Mapping]]] = ...) -> None: ...
+
+class Remark(_message.Message):
+    __slots__ = ("index", "returned_count", "authenticated", "dead_letter_class", "dead_letter_reason")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_CLASS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_REASON_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    returned_count: int
+    authenticated: bool
+    dead_letter_class: int
+    dead_letter_reason: str
+    def __init__(self, index: _Optional[int] = ..., returned_count: _Optional[int] = ..., authenticated: _Optional[bool] = ..., dead_letter_class: _Optional[int] = ..., dead_letter_reason: _Optional[str] = ...) -> None: ...
 
 class Settled(_message.Message):
     __slots__ = ("messages", "unknown", "error")
@@ -392,12 +408,28 @@ class TimedOut(_message.Message):
     def __init__(self) -> None: ...
 
 class BrowseRequest(_message.Message):
-    __slots__ = ("open", "step")
+    __slots__ = ("open", "step", "keep", "release")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
     open: OpenToBrowse
     step: Step
-    def __init__(self, open: _Optional[_Union[OpenToBrowse, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+    keep: Keep
+    release: Release
+    def __init__(self, open: _Optional[_Union[OpenToBrowse, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., keep: _Optional[_Union[Keep, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ...) -> None: ...
+
+class Keep(_message.Message):
+    __slots__ = ("lookup_id",)
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    lookup_id: int
+    def __init__(self, lookup_id: _Optional[int] = ...) -> None: ...
+
+class Release(_message.Message):
+    __slots__ = ("lookup_id",)
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    lookup_id: int
+    def __init__(self, lookup_id: _Optional[int] = ...) -> None: ...
 
 class OpenToBrowse(_message.Message):
     __slots__ = ("queue", "receive", "form")
@@ -410,26 +442,34 @@ class OpenToBrowse(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., receive: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("action", "timeout_ms", "count", "transaction")
+    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CURRENT: _ClassVar[Step.Action]
         NEXT: _ClassVar[Step.Action]
         TAKE_CURRENT: _ClassVar[Step.Action]
         RESTART: _ClassVar[Step.Action]
+        HOLD_CURRENT: _ClassVar[Step.Action]
+        HOLD: _ClassVar[Step.Action]
     CURRENT: Step.Action
     NEXT: Step.Action
     TAKE_CURRENT: Step.Action
     RESTART: Step.Action
+    HOLD_CURRENT: Step.Action
+    HOLD: Step.Action
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEK_FIELD_NUMBER: _ClassVar[int]
     action: Step.Action
     timeout_ms: int
     count: int
     transaction: bytes
-    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ...) -> None: ...
+    lookup_id: int
+    seek: Seek
+    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ...) -> None: ...
 
 class BrowseReply(_message.Message):
     __slots__ = ("opened", "deliveries", "error")
@@ -478,44 +518,56 @@ class SurveyRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ...) -> None: ...
 
 class SurveyReply(_message.Message):
-    __slots__ = ("lookup_ids", "held", "bytes")
+    __slots__ = ("lookup_ids", "held", "bytes", "identity")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
     bytes: int
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ...) -> None: ...
+    identity: QueueIdentity
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ...) -> None: ...
+
+class QueueIdentity(_message.Message):
+    __slots__ = ("queue_manager", "queue")
+    QUEUE_MANAGER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue_manager: str
+    queue: str
+    def __init__(self, queue_manager: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
-    __slots__ = ("queue", "span", "form", "packets")
+    __slots__ = ("queue", "span", "form")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     SPAN_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
-    PACKETS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     span: Span
     form: Form
-    packets: bool
-    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ..., packets: _Optional[bool] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
-    __slots__ = ("queue", "lookup_ids")
+    __slots__ = ("queue", "lookup_ids", "identity")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
     queue: str
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, queue: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    identity: QueueIdentity
+    def __init__(self, queue: _Optional[str] = ..., lookup_ids: _Optional[_Iterable[int]] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ...) -> None: ...
 
 class RemoveReply(_message.Message):
-    __slots__ = ("messages", "not_found", "held")
+    __slots__ = ("messages", "not_found", "held", "elsewhere")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     messages: int
     not_found: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ...) -> None: ...
+    elsewhere: bool
+    def __init__(self, messages: _Optional[int] = ..., not_found: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., elsewhere: _Optional[bool] = ...) -> None: ...
 
 class PurgeReply(_message.Message):
     __slots__ = ("messages",)

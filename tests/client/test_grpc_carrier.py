@@ -1,4 +1,4 @@
-"""One stream of the channel, and how its end is told."""
+"""One stream of gRPC, and how its end is told."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.grpc_carrier import GrpcStream, multicallable, problem
 from msmq.client.problems import ConnectionLostError
-from msmq.client.stream import METHODS, GrpcStream, multicallable, problem
 from msmq.errors import MsmqError, QueueNotFoundError
 from tests.api.support import address, daemon
 from tests.server.support import eventually, run
@@ -56,7 +56,3 @@ def test_a_failure_without_a_status_of_ours_is_a_broken_connection(details: str)
     found = problem(failure)
     assert isinstance(found, ConnectionLostError)
     assert (details or "UNAVAILABLE") in str(found)
-
-
-def test_all_methods_are_known() -> None:
-    assert {"Send", "Receive", "ListQueues"} <= METHODS.keys()

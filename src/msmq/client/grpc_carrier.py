@@ -1,0 +1,234 @@
+"""Calls by way of gRPC, for servers on other computers and for systems without unix sockets.
+
+gRPC cannot be used in a process that was forked from one that had used it, whatever the switches: its threads and its
+poller are the parent's. So a forked child is told, instead of waiting for an answer that cannot come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+
+from msmq.api import status
+from msmq.api.frames import METHODS
+from msmq.api.rpc import CHANNEL_OPTIONS
+from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
+from msmq.errors import MsmqError
+
+if TYPE_CHECKING:
+    from msmq.client.connection import Tls
+
+_OPTIONS: Final = (
+    *CHANNEL_OPTIONS,
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_QUICKEST_PING_MS: Final = 5_000
+"""Servers hang up on clients that ping more often."""
+_FIRST_PROCESS: Final[list[int]] = []
+"""The process that used gRPC first, among this one and those it was forked from."""
+
+
+def multicallable(channel: grpc.aio.Channel, name: str) -> Any:
+    """The function of gRPC that makes a call."""
+    method = METHODS[name]
+    return getattr(channel, method.kind)(
+        method.path,
+        request_serializer=method.serialize_request,
+        response_deserializer=method.deserialize_reply,
+    )
+
+
+def problem(error: grpc.aio.AioRpcError) -> MsmqError:
+    """What a failed call tells: a status of MSMQ, or that the connection broke."""
+    told = status.from_metadata(error.trailing_metadata())
+    if told is not None:
+        return told
+    return ConnectionLostError(
+        f"The connection to the queue manager broke: {error.details() or error.code().name}."
+    )
+
+
+def _credentials(tls: Tls) -> grpc.ChannelCredentials:
+    authorities, key, certificate = (
+        Path(given).read_bytes() if given else None
+        for given in (tls.authorities, tls.private_key, tls.certificate)
+    )
+    return grpc.ssl_channel_credentials(authorities, key, certificate)
+
+
+class GrpcCarrier:
+    """Makes calls by way of gRPC: a :class:`msmq.client.stream.Carrier`."""
+
+    def __init__(
+        self,
+        target: str,
+        tls: Tls | None,
+        token: str | None,
+        timeout_s: float,
+        no_answer: Callable[[Exception | None], MsmqError],
+    ) -> None:
+        if not _FIRST_PROCESS:
+            _FIRST_PROCESS.append(os.getpid())
+        elif _FIRST_PROCESS[0] != os.getpid():
+            raise ServerNotAvailableError(
+                f"{target} is reached by gRPC, which does not work in a process that was forked after it was used. "
+                "Start processes with the method `spawn`, or connect to a unix socket."
+            )
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._timeout_s = timeout_s
+        self._no_answer = no_answer
+        self._streams: weakref.WeakSet[GrpcStream] = weakref.WeakSet()
+        pause_ms = max(int(timeout_s * 500), _QUICKEST_PING_MS)
+        options: list[tuple[str, int | str]] = [
+            *_OPTIONS,
+            ("grpc.keepalive_time_ms", pause_ms),
+            ("grpc.keepalive_timeout_ms", int(timeout_s * 500)),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+        if tls is None:
+            self._channel = grpc.aio.insecure_channel(target, options=options)
+        else:
+            if tls.server_name:
+                options.append(("grpc.ssl_target_name_override", tls.server_name))
+            self._channel = grpc.aio.secure_channel(target, _credentials(tls), options=options)
+
+    async def ready(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._channel.channel_ready()
+        except TimeoutError:
+            raise self._no_answer(None) from None
+
+    async def stream(
+        self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]
+    ) -> GrpcStream:
+        await self.ready()
+        stream = GrpcStream(multicallable(self._channel, name)(metadata=self._metadata), received, lost)
+        self._streams.add(stream)
+        return stream
+
+    async def call(self, name: str, request: Any) -> Any:
+        await self.ready()
+        try:
+            return await multicallable(self._channel, name)(request, metadata=self._metadata)
+        except grpc.aio.AioRpcError as failure:
+            raise problem(failure) from failure
+
+    async def replies(self, name: str, request: Any) -> AsyncGenerator[Any, None]:
+        await self.ready()
+        call = multicallable(self._channel, name)(request, metadata=self._metadata)
+        try:
+            async for reply in call:
+                yield reply
+        except grpc.aio.AioRpcError as failure:
+            raise problem(failure) from failure
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        leaving = [stream for stream in self._streams if stream.leaving and not stream.over]
+        try:
+            await asyncio.gather(*(stream.close(self._timeout_s) for stream in leaving))
+        finally:
+            await self._channel.close()
+
+
+class GrpcStream:
+    """A call of gRPC, as :class:`msmq.client.stream.Stream` is one."""
+
+    def __init__(self, call: Any, received: Callable[[Any], None], lost: Callable[[MsmqError], None]) -> None:
+        self._call = call
+        self._received = received
+        self._lost = lost
+        self._outgoing: deque[Any] = deque()
+        self._something = asyncio.Event()
+        self._closing = False
+        self.over = False
+        self._tasks = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
+
+    def put(self, request: Any) -> None:
+        self._outgoing.append(request)
+        self._something.set()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._outgoing:
+                    await self._call.write(self._outgoing.popleft())
+                if self._closing:
+                    await self._call.done_writing()
+                    return
+                self._something.clear()
+                await self._something.wait()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return  # the reader learns why
+
+    async def _read(self) -> None:
+        error: MsmqError = ConnectionLostError("The stream has ended.")
+        try:
+            while (reply := await self._call.read()) is not grpc.aio.EOF:
+                self._received(reply)
+            if not self._closing:
+                await self._status()
+        except grpc.aio.AioRpcError as failure:
+            error = problem(failure)
+        except asyncio.CancelledError:
+            if not self._call.cancelled() and not self._call.done():
+                raise
+            if not self._call.cancelled():
+                error = await self._ended(error)
+        self.over = True
+        self._lost(error)
+
+    async def _ended(self, otherwise: MsmqError) -> MsmqError:
+        """Why a call is done whose reading was cut short."""
+        try:
+            await self._status()
+        except grpc.aio.AioRpcError as failure:
+            return problem(failure)
+        return otherwise
+
+    async def _status(self) -> None:
+        """Raise what a stream ended with, if it was not an orderly end."""
+        code = await self._call.code()
+        if code is not grpc.StatusCode.OK:
+            raise grpc.aio.AioRpcError(
+                code,
+                await self._call.initial_metadata(),
+                await self._call.trailing_metadata(),
+                details=await self._call.details(),
+            )
+
+    def end(self) -> None:
+        """Take leave: what was put in goes out, and the other side ends the stream."""
+        self._closing = True
+        self._something.set()
+
+    async def close(self, timeout_s: float = 5.0) -> None:
+        """Take leave, and wait for the other side to end the stream."""
+        self.end()
+        try:
+            if not self.over:
+                await asyncio.wait(self._tasks, timeout=timeout_s)
+        finally:
+            self.cancel()
+
+    @property
+    def leaving(self) -> bool:
+        """Whether leave was taken."""
+        return self._closing
+
+    def cancel(self) -> None:
+        self._call.cancel()
+        for task in self._tasks:
+            task.cancel()

@@ -159,7 +159,7 @@ class Worker(Host):
         entry = source.positions.next_available(-1)
         if entry is None:
             return []
-        text = text_of(self.manager.core.load(source, entry))
+        text = text_of(self.manager.mailbox.load(source, entry.lookup_id))
         self.manager.move_message(source.position(entry.lookup_id), target)
         return [("moved", names[0], text, names[1])]
 

@@ -72,9 +72,11 @@ def test_what_can_be_done_otherwise_begins_with_room_or_not_at_all() -> None:
     alone = event.begin_with_room(100, 2)
     assert alone is not None
     with alone:
+        assert event.begin_with_room(50, 1) is None, "nothing is reserved for it"
+    with event.begin(100, 2):
         assert event.begin_with_room(60, 1) is event, "the event that it is part of has reserved so much"
         assert event.begin_with_room(60, 1) is None, "but not twice"
-    assert room.asked == [(100, 2, False)]
+    assert room.asked == [(100, 2, False), (100, 2, False)]
     room.full = True
     assert event.begin_with_room(50, 1) is None
     with event.begin(10, 1, freeing=True):

@@ -16,7 +16,7 @@ from msmq.errors import (
 from msmq.manager.mailbox import Found
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionState
-from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue import Queue
 from msmq.manager.reading import INFINITE
 from msmq.manager.transactions import Transaction
 from msmq.store import StoreFullError
@@ -143,8 +143,8 @@ def test_a_receive_in_a_transaction_waits_for_its_end(host: Host, transactional:
         assert first.state is LOCKED
         (operation,) = transaction.operations
         assert operation.operation_type is OperationType.DEQUEUE
-        assert MessagePosition(operation.queue, operation.lookup_id) == first
-        assert operation.dequeue_reason == MessageClass.ACK_RECEIVE
+        assert (operation.queue, [*operation.ids]) == (first.queue, [first.lookup_id])
+        assert operation.reasons == {}
         assert body_of(other.peek()) == b"b", "invisible to others"
         end(transaction.identifier)
         assert host.contents(transactional) == left

@@ -6,10 +6,8 @@ from array import array
 from typing import Any, cast
 
 import pytest
+from msmq.manager.transit import Waiting
 
-from msmq.manager.mailbox import Found
-from msmq.manager.positions import Positions
-from msmq.manager.stored import LocalAttributes
 from msmq.server.outgoing_runs import (
     LATE,
     ODD,
@@ -41,11 +39,10 @@ def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, ag
     return bytes(data)
 
 
-def found(*packets: bytes, odd: tuple[int, ...] = ()) -> Found:
+def found(*packets: bytes, plain: bytes | None = None) -> Waiting:
     count = len(packets)
-    ids, sizes = array("Q", range(count)), array("I", map(len, packets))
-    positions = Positions(ids, ids[:], sizes, bytearray(count), bytearray(count))
-    return Found(positions, [0] * count, list(packets), {index: LocalAttributes() for index in odd})
+    plain = b"\1" * count if plain is None else plain
+    return Waiting(array("Q", range(count)), list(packets), bytes(count), plain)
 
 
 def test_neighbours_that_need_the_same_are_one_run() -> None:
@@ -74,7 +71,7 @@ def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
 
 def test_who_is_late_or_odd_stands_alone() -> None:
     late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
-    given = found(fresh, late, late, fresh, fresh, odd=(3, 4))
+    given = found(fresh, late, late, fresh, fresh, plain=b"\1\1\1\0\0")
     runs = list(alike(given, OURS, NOW_S))
     assert [(start, stop) for start, stop, _ in runs] == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     assert [bool(kind & LATE) for _, _, kind in runs] == [False, True, True, False, False]

@@ -108,6 +108,17 @@ def test_a_look_at_what_says_more_than_its_packet_is_taken_one_by_one(host: Host
     assert look(host, held) == [b"1"]
 
 
+def test_a_look_never_takes_local_attributes_for_the_packet(host: Host) -> None:
+    """Neither while the records wait for the disk, nor afterwards."""
+    path = host.find().pathname
+    filled(host, 2)
+    filled(host, 2, application_deadletter_queue=path)
+    for _ in range(2):
+        assert look(host, most=2) == [b"0", b"1"]
+        assert look(host) in ([], [b"0", b"1"])
+        host.store.commit()
+
+
 @pytest.mark.parametrize("chosen", [slice(None), slice(1, 3), slice(0, None, 2)])
 @pytest.mark.parametrize("restarted", ["kill", "restart"])
 def test_what_is_kept_is_gone_and_the_rest_comes_back(host: Host, chosen: slice, restarted: str) -> None:

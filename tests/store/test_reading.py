@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from msmq.store import DamagedRecordError, Store
-from msmq.store.layout import RECORD_SIZE, place, segment_name
+from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, place, segment_name
 from msmq.testing import SimulatedDisk
 from tests.store.support import SMALL, new_store, open_store, payload, put
 
@@ -133,3 +133,17 @@ def test_reading_during_recovery() -> None:
     store.close()
     store = Store.open(disk, SMALL)
     assert [store.read(address) for _, _, _, address, _ in store.recover()] == [payload(5)]
+
+
+def test_a_size_that_is_not_the_record_s_own_is_refused_before_and_after_the_commit() -> None:
+    """Whoever takes a payload for something it is not, by its size, is told so wherever the record is."""
+    store = new_store()
+    address = store.append(1, bytes(HEAD_SIZE), b"ten  bytes")
+    for _ in range(2):
+        assert store.read_many([(address, 10)], 4) == [b" bytes"]
+        for size in (9, 11):
+            with pytest.raises(DamagedRecordError):
+                store.read_many([(address, size)], 4)
+            with pytest.raises(DamagedRecordError):
+                store.read(address, size)
+        store.commit()

@@ -26,7 +26,7 @@ from msmq.manager.model import QueueShareMode
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.reading import INFINITE
-from msmq.manager.stored import StoredMessage, UnreadMessage
+from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
 
@@ -274,32 +274,31 @@ class Receiver:
 
     def _end(self, ids: list[int]) -> None:
         queue = self._queue()
-        held, unknown = list[StoredMessage](), list[int]()
+        found: dict[int, StoredMessage] = {}
+        unknown, damaged = list[int](), list[int]()
         for lookup_id in ids:
-            if lookup_id in self._held:
-                held.append(self._held.pop(lookup_id) or self._unread(queue, lookup_id))
-            else:
+            if lookup_id not in self._held:
                 unknown.append(lookup_id)
+            elif (message := self._held[lookup_id] or self._read_again(queue, lookup_id)) is not None:
+                found[lookup_id] = message
+            else:
+                damaged.append(lookup_id)
         settled, failure = 0, None
         try:
-            settled = self._reading.end_all(self.descriptor, held)
-            if settled < len(held):
+            settled = self._reading.end_all(self.descriptor, found.values())
+            for lookup_id in (*found, *damaged):
+                del self._held[lookup_id]
+            if damaged or settled < len(found):
                 raise TransactionSequenceError("Some of these messages are no longer held by this reader.")
         except MQError as error:
             failure = error_message(error)
-            if not settled:
-                self._held.update((message.lookup_id, message) for message in held)
         self._put(pb.ReceiveReply(settled=pb.Settled(messages=settled, unknown=unknown, error=failure)))
 
-    def _unread(self, queue: Queue, lookup_id: int) -> StoredMessage:
-        """A plain message that was shipped without a look into it."""
-
-        def read() -> StoredMessage:
-            entry = queue.positions.get(lookup_id)
-            assert entry is not None
-            return self._desk.manager.core.load(queue, entry)
-
-        return UnreadMessage(lookup_id, read)
+    def _read_again(self, queue: Queue, lookup_id: int) -> StoredMessage | None:
+        """A plain message that was shipped without a look into it, read before it leaves its queue, because somebody
+        may have to be told of it; None when the disk has damaged it."""
+        entry = queue.positions.get(lookup_id)
+        return None if entry is None else self._desk.manager.placing.fetch(queue, entry)
 
     def reject(self, lookup_ids: Iterable[int], subqueue: str) -> None:
         queue = self._queue()

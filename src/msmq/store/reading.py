@@ -18,6 +18,7 @@ _read_lead: Final = LEAD.unpack_from
 _LEAD_SIZE: Final = LEAD.size
 _ENDS: Final = "the file ends within the record"
 _WRONG: Final = "the record does not have its checksum"
+_OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
 class Reader:
@@ -39,6 +40,8 @@ class Reader:
     def read(self, address: int, payload_size: int | None) -> bytes:
         payload = self._waiting(address)
         if payload is not None:
+            if payload_size not in (None, len(payload)):
+                raise self._damaged(address, _OTHER_SIZE)
             return payload
         number, offset = place(address)
         segment = self._space.segments[number]
@@ -62,6 +65,8 @@ class Reader:
             if address < window_start or end > window_end:
                 payload = self._waiting(address) if address >= frontier else None
                 if payload is not None:
+                    if len(payload) != size:
+                        raise self._damaged(address, _OTHER_SIZE)
                     keep(payload[skipped:])
                     continue
                 number, offset = place(address)

@@ -98,3 +98,13 @@ def test_a_message_is_made_first_and_sent_later(live: Live, tmp_path: Path) -> N
 def test_failures_are_one_line(live: Live, arguments: tuple[str, ...], code: int, says: str) -> None:
     live.run("queue", "create", ".\\private$\\sent")
     assert says in live.bad("send", *arguments, code=code)
+
+
+def test_a_public_admin_queue_costs_its_acknowledgments_only(live: Live) -> None:
+    """Without a directory nobody knows where such a queue is."""
+    queue = live.queue()
+    nowhere = "PUBLIC=00000000-0000-0000-0000-000000000001"
+    live.good("send", queue, "--body", "x", "--admin-queue", nowhere, "--acknowledge", "full-receive")
+    assert live.object("receive", queue)["body"] == "x"
+    live.good("send", queue, "--body", "x", "--admin-queue", nowhere, "--acknowledge", "full-reach-queue")
+    live.good("queue", "purge", queue, "--yes")

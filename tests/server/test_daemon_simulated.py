@@ -11,6 +11,7 @@ from msmq.errors import PublicKeyNotFoundError
 from msmq.manager.stored import LocalAttributes
 from msmq.server.drain import Drain
 from msmq.server.outgoing_runs import runs_of
+from msmq.server.settling import Voice
 from msmq.testing.network_book import Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS, NetworkHost
 from msmq.testing.network_sim import NetworkSimulation
@@ -316,7 +317,8 @@ def test_a_message_that_is_done_while_it_waits_to_be_sent_again(simulation: Netw
         link._pump(connection)
         assert connection.promised
         drain.acknowledged(runs_of(drain, [(1, lookup_id)], 0))
-        outgoing.order_ack(OrderAckBody.of(drain._sender.sequence_id, 1))
+        voice = Voice(connection.peer, connection.session.remote_guid, connection.session.remote_guid)
+        outgoing.order_ack(OrderAckBody.of(drain._sender.sequence_id, 1), voice)
     assert not drain.numbers
     simulation.end()
     assert simulation.book.log((bob.address, ORDERS)).read == [1]

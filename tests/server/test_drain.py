@@ -199,7 +199,7 @@ def test_a_final_ack_of_an_unlisted_class(tmp_path: Path) -> None:
             await eventually(lambda: drain.parked)
             (packet,) = alice.packets(queue)
             body = FinalAckBody(1, 1, 0, alice.core.record.identifier, packet.user.message_id)
-            peer = Peer()
+            peer = Peer(bob.core.record.identifier)
             await peer.connect(ALICE, here.port, remote=alice.core.record.identifier)
             peer.send(
                 build_order_message(

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from msmq.server.alarm import now_ms
+from msmq.server.settling import Voice
 from msmq.wire.classes import MessageClass
+from msmq.wire.guid import NULL_GUID
 from msmq.wire.identifiers import SequenceInfo
 from msmq.wire.packets import OrderAckBody, build_order_message
 from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run, stream_from
@@ -54,7 +56,7 @@ def test_the_sending_side(tmp_path: Path) -> None:
             assert shown(LAST_ACK_COUNT) == 1
             assert shown(RESEND_TIME) == 0
             await eventually(lambda: shown(NO_READ_COUNT) == 3)
-            peer = Peer()
+            peer = Peer(bob.core.record.identifier)
             await peer.connect(ALICE, here.port, remote=alice.core.record.identifier)
             for _ in range(2):
                 peer.send(
@@ -102,7 +104,8 @@ def test_sending_again_and_again(tmp_path: Path) -> None:
             assert counts == [*range(10), 9, 9]
             identifier = alice.daemon.outgoing.sequences.last_id
             queue.transfer_info.eod_last_ack_time = 0
-            alice.daemon.outgoing.order_ack(OrderAckBody.of(identifier, 1))
+            bob = Voice(BOB, NULL_GUID, NULL_GUID)
+            alice.daemon.outgoing.order_ack(OrderAckBody.of(identifier, 1), bob)
             drain.refresh()
             assert abs(alice.management(queue, LAST_ACK_TIME) - alice.core.now_s) <= 2
 

@@ -3,12 +3,13 @@
 
 A message that reaches its destination queue, is refused there, is received, purged, deleted with its queue
 or expires unread may owe its sender a message of the matching class in the administration queue it named.
-That queue is opened like any other one, here or on another host; when it cannot be, nobody is left to tell.
+That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
+nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
 """
 
 from __future__ import annotations
 
-from msmq.errors import MQError
+from msmq.errors import MsmqError
 from msmq.manager.core import Core, Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message, SenderMessageClass
 from msmq.manager.model import QueueAccessType
@@ -40,7 +41,7 @@ class Acknowledging(Subscriber):
         self.sending = sending
         self.send_insecure_nacks = send_insecure_nacks
         self.unsent = 0
-        """Acknowledgments that could not be sent, for want of a queue, of a way or of room."""
+        """Acknowledgments that could not be sent, for want of a queue, of a way, of room or of a name for the queue."""
 
     def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
         if message.packet.properties.flags:  # most senders ask for nothing
@@ -59,7 +60,7 @@ class Acknowledging(Subscriber):
         for destination in due.destinations:
             try:
                 self._send(due, destination)
-            except MQError:
+            except MsmqError:
                 self.unsent += 1
 
     def _send(self, due: Acknowledgment, destination: str) -> None:

@@ -124,6 +124,8 @@ class Timers:
         self._sweep_at = _SMALLEST_SWEEP
         self.failures = 0
         """How often something could not be done at its moment, for want of disk space as a rule."""
+        self.tell_fault: Callable[[str], None] = lambda reason: None
+        """Hears of failures that are faults of this program and no status of MS-MQMQ; given by the server."""
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -148,15 +150,18 @@ class Timers:
         return self._heap[0].deadline if self._heap else None
 
     def run(self, now: float) -> int:
-        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later."""
+        """Do everything whose moment has come; gives how many it was. What fails is tried again a moment later, and
+        keeps nothing else from its moment."""
         done = 0
         while (deadline := self.next_deadline) is not None and deadline <= now:
             timer = heapq.heappop(self._heap)
             try:
                 timer.action()
                 done += 1
-            except MQError:
+            except Exception as error:
                 self.failures += 1
+                if not isinstance(error, MQError):
+                    self.tell_fault(repr(error))
                 timer.deadline = now + RETRY_S
                 heapq.heappush(self._heap, timer)
         return done

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from msmq.errors import MQError
 from msmq.manager.core import Timer, Timers
 from msmq.manager.queue import Queue
 
@@ -61,17 +62,26 @@ class Expiries:
         self._counts[queue] = sum(len(ids) for ids, _ in buckets.values())
 
     def _run(self, queue: Queue, second: int) -> None:
-        """A second has come. What cannot be done now, for want of space, is done when the timer tries again."""
+        """A second has come. What cannot be done now is done when the timer tries again: for want of space that is all
+        of the rest, but a message that fails for a reason of its own keeps no other one."""
         buckets = self._buckets[queue]
         ids, _ = buckets[second]
-        done = 0
-        try:
-            for lookup_id in ids:
+        left = array("Q")
+        failure: Exception | None = None
+        for place, lookup_id in enumerate(ids):
+            try:
                 self._expire(queue, lookup_id)
-                done += 1
-        finally:
-            del ids[:done]
-            self._counts[queue] -= done
+            except MQError as error:
+                left += ids[place:]
+                failure = error
+                break
+            except Exception as error:
+                left.append(lookup_id)
+                failure = error
+        self._counts[queue] -= len(ids) - len(left)
+        ids[:] = left
+        if failure is not None:
+            raise failure
         del buckets[second]
         if not buckets:
             self.forget(queue)

@@ -44,9 +44,6 @@ class Purpose(Enum):
     DUTY = "this host has something to say that it owes"
 
 
-_NOT_NOW: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
-
-
 class OutgoingQueues:
     """Makes outgoing queues and keeps the incidental ones within bounds."""
 
@@ -85,17 +82,14 @@ class OutgoingQueues:
         self.check_way(name)
         base_priority, host = 0, NULL_GUID
         if isinstance(name, PublicName):
-            base_priority, host = self._look_up(name, purpose)
+            base_priority, host = self._look_up(name)
         elif isinstance(name, PrivateName):
             host = name.computer
         return self.make(name, host, purpose, base_priority)
 
-    def _look_up(self, name: PublicName, purpose: Purpose) -> tuple[int, bytes]:
-        """BasePriority of a public queue, and whose it is. What is sent out of courtesy may wait for a directory that
-        cannot be asked now."""
+    def _look_up(self, name: PublicName) -> tuple[int, bytes]:
+        """BasePriority of a public queue, and whose it is."""
         result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
-        if purpose is Purpose.COURTESY and result in _NOT_NOW:
-            return 0, NULL_GUID
         if result is not DirectoryResult.SUCCESS or item is None:
             raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
         computer: str = item.attributes["pathname"].partition("\\")[0]
@@ -142,7 +136,7 @@ class OutgoingQueues:
         queue may be known by now."""
         changed = False
         if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
-            _, queue.destination_queue_manager = self._look_up(name, purpose)
+            _, queue.destination_queue_manager = self._look_up(name)
             changed = queue.destination_queue_manager != NULL_GUID
         if queue.incidental and purpose is Purpose.APPLICATION:
             queue.incidental = False
@@ -160,8 +154,19 @@ class OutgoingQueues:
 
 
 def queue_manager_of(core: Core, queue: Queue) -> bytes:
-    """QueueManagerAddress of messages for a queue; direct and private names say it themselves."""
-    return queue.destination_queue_manager if isinstance(queue, OutgoingQueue) else core.record.identifier
+    """QueueManagerAddress of messages for a queue; direct and private names say it themselves.
+
+    Raises:
+        UnsupportedFormatnameOperationError: the queue is public, and the directory has not told yet whose it is.
+    """
+    if not isinstance(queue, OutgoingQueue):
+        return core.record.identifier
+    host = queue.destination_queue_manager
+    if host == NULL_GUID and queue.destination_format_name.upper().startswith("PUBLIC="):
+        raise UnsupportedFormatnameOperationError(
+            f"The directory does not tell where {queue.destination_format_name} is."
+        )
+    return host
 
 
 def is_http(name: FormatName) -> bool:

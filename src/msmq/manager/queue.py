@@ -122,6 +122,9 @@ class OutgoingQueue(Queue):
     multicast: bool = False
     destination_queue_manager: bytes = NULL_GUID
     """Identifier of the queue manager that has the queue, where its name does not say the address."""
+    receiver: bytes = NULL_GUID
+    """Identifier of the queue manager that transactional messages were last sent to: where they go, or their next
+    hop."""
     incidental: bool = False
     """Whether no application asked for it (see :mod:`msmq.manager.outgoing_queues`)."""
     state: OutgoingState = OutgoingState.INACTIVE

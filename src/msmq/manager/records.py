@@ -34,6 +34,7 @@ def queue_record(queue: Queue) -> dict[str, Any]:
             "destination_format_name": queue.destination_format_name,
             "multicast": queue.multicast,
             "destination_queue_manager": queue.destination_queue_manager.hex(),
+            "receiver": queue.receiver.hex(),
             "incidental": queue.incidental,
             "locked": queue.state is OutgoingState.LOCKED,
             "on_hold": queue.state is OutgoingState.ON_HOLD,
@@ -63,6 +64,7 @@ def queue_from_record(number: int, record: dict[str, Any]) -> Queue:
         queue.destination_format_name = record["destination_format_name"]
         queue.multicast = record["multicast"]
         queue.destination_queue_manager = bytes.fromhex(record.get("destination_queue_manager", "00" * 16))
+        queue.receiver = bytes.fromhex(record.get("receiver", "00" * 16))
         queue.incidental = record.get("incidental", False)
         if record["locked"]:
             queue.state = OutgoingState.LOCKED

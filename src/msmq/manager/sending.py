@@ -7,10 +7,11 @@ A sender and a receiver on one host never meet on the network, so the rules an a
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from msmq.errors import AccessDeniedError, MessageStorageFailedError
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.guard import Guard
 from msmq.manager.model import EnqueueStatus
@@ -134,7 +135,8 @@ class Sending:
         if within_quota(self._quota_kb(target), target.total_bytes, message.size):
             copy = message.same_place(0)
             copy.local = message.local.changed(dead_letter_class=int(fate))
-            self.placing.insert(target, copy)
+            with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                self.placing.insert(target, copy)
 
     def _grave_for(self, queue: Queue, message: StoredMessage, whole: bool) -> Queue | None:
         """Where a message of ours goes that waited for its reader in vain, if its sender wants it kept and there is
@@ -177,7 +179,10 @@ class Sending:
         if within_quota(self._quota_kb(journal), journal.total_bytes, message.size) and within_quota(
             core.record.queue_manager_quota_kb, core.total_bytes, message.size
         ):
-            self.placing.insert(journal, message.same_place(0), freeing=freeing)
+            with suppress(
+                MessageStorageFailedError, InsufficientResourcesError
+            ):  # the message itself is delivered
+                self.placing.insert(journal, message.same_place(0), freeing=freeing)
 
     def _quota_kb(self, target: Queue) -> int:
         """A journal has its queue's limit, a destination its own, the system queues that of the host."""

@@ -279,6 +279,22 @@ class Addressing:
             hops = set()
         return frozenset({guid}) if guid in hops else frozenset({guid, *hops})
 
+    def answers_for(self, key: Destination, neighbour: bytes, source: bytes) -> bool:
+        """Whether the session of a queue manager may bring what another one says about messages for a destination:
+        that is the destination itself, or a routing server that brings what the destination or another routing server
+        has written. As long as the directory has not told who routes, whoever brings it may."""
+        try:
+            guid = self.destination(key)
+        except NoWayError:
+            return False
+        if neighbour == guid or not self.has_directory:
+            return neighbour == guid
+        self._forget_old()
+        if self._read_at is None:
+            return source == guid
+        routers = {machine.identifier for machine in self._routers}
+        return neighbour in routers and (source == guid or source in routers)
+
     # Addresses
 
     async def hops(self, key: Destination) -> list[Hop]:

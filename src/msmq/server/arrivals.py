@@ -17,7 +17,13 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any, Final
 
-from msmq.errors import DecodeError, InsufficientResourcesError, MessageStorageFailedError, MQError
+from msmq.errors import (
+    DecodeError,
+    InsufficientResourcesError,
+    MessageStorageFailedError,
+    MQError,
+    MsmqError,
+)
 from msmq.manager.core import Subscriber
 from msmq.manager.model import EnqueueStatus, QueueAccessType
 from msmq.manager.outgoing_queues import Purpose
@@ -37,6 +43,7 @@ from msmq.server.group_commit import GroupCommit
 from msmq.server.outgoing import Outgoing
 from msmq.server.remembered import RememberedIds
 from msmq.server.runs import JOURNALED, STRANGER, Batch, RunTaking, Way
+from msmq.server.settling import Voice
 from msmq.server.streams import RememberedStreams, stream_of
 from msmq.server.tracing import Tracing
 from msmq.transfer.events import MessagesReceived
@@ -53,7 +60,7 @@ from msmq.transfer.order_receiver import (
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name as name_in_packet
-from msmq.wire.headers import USER_SH, USER_TH
+from msmq.wire.headers import NULL_GUID, USER_SH, USER_TH
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
 from msmq.wire.names.direct import DIRECT_PREFIX
@@ -189,14 +196,18 @@ class Arrivals(Subscriber):
             if not way.order_queue:
                 ordinary.append((run, way))
                 continue
+            connection = batch.connection
             for message in run.messages:
                 acknowledgment = order_acknowledgment(message)
+                voice = Voice(
+                    connection.peer, connection.session.remote_guid, message.user.source_queue_manager
+                )
                 if acknowledgment is None:
                     ordinary.append((Run.of(message), way))
                 elif isinstance(acknowledgment, OrderAckBody):
-                    self._outgoing.order_ack(acknowledgment)
+                    self._outgoing.order_ack(acknowledgment, voice)
                 else:
-                    self._outgoing.final_ack(acknowledgment, message.properties.message_class)
+                    self._outgoing.final_ack(acknowledgment, message.properties.message_class, voice)
         return ordinary
 
     def _take_all(self, batch: Batch, arrivals: list[_Arrival]) -> None:
@@ -356,10 +367,9 @@ class Arrivals(Subscriber):
             self._send_final_ack(message, MessageClass(reason))
 
     def _send_final_ack(self, message: StoredMessage, message_class: MessageClass) -> None:
-        source = message.packet.user.source_queue_manager
-        if source == self._own_guid:
-            return
-        address = message.local.source_address
+        source, address = message.packet.user.source_queue_manager, message.local.source_address
+        if source == self._own_guid or (source == NULL_GUID and not address):
+            return  # nobody to tell
         packet = build_order_message(
             FinalAckBody.of(message.packet),
             message_class,
@@ -376,23 +386,27 @@ class Arrivals(Subscriber):
         user = packet.user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
         assert name is not None
+        queues = self._manager.queues
         try:
-            descriptor = self._manager.queues.open(name, QueueAccessType.SEND, purpose=purpose)
-        except MQError as error:
+            descriptor = queues.open(name, QueueAccessType.SEND, purpose=purpose)
+            assert descriptor.queue is not None
+            try:
+                # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
+                return self._manager.placing.insert(
+                    descriptor.queue, StoredMessage(packet, LocalAttributes()), freeing=True
+                )
+            finally:
+                queues.close(descriptor)
+        except MsmqError as error:
             _log.debug("no acknowledgment to %s: %s", name, error)
             return None
-        assert descriptor.queue is not None
-        # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
-        position = self._manager.placing.insert(
-            descriptor.queue, StoredMessage(packet, LocalAttributes()), freeing=True
-        )
-        self._manager.queues.close(descriptor)
-        return position
 
     def _send_order_ack(self, due: OrderAckDue[Connection]) -> None:
         session = due.link.session
         source = due.stream[0]
         direct = session.direct and session.remote_guid == source
+        if source == NULL_GUID and not direct:
+            return  # nobody to tell
         packet = build_order_message(
             due.body,
             MessageClass.ORDER_ACK,

@@ -167,6 +167,7 @@ class Daemon:
         directory = self._domain or self._directory
         self.manager = QueueManager(self.store, self._environment, lambda: identity, settings, directory)
         self.manager.credentials.tell = Complaints(_log).hear
+        self.manager.core.timers.tell_fault = Complaints(_log, "a timer failed").hear
         self.manager.queues.outgoing.check_way = check_way
         self.manager.queues.outgoing.most_incidental = config.max_incidental_queues
         # Who listens on one loopback address only shares this computer with others of its kind.
@@ -372,7 +373,9 @@ class Daemon:
     # Time
 
     def _keep_house(self) -> None:
-        """Timers of the queue manager, records nobody waits for, figures to show, space to give back."""
+        """Timers of the queue manager, records nobody waits for, figures to show, space to give back. There is a next
+        time whatever happens in between."""
+        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.manager.run_timers()
         self.outgoing.follow_clock()
         self.outgoing.try_again()
@@ -380,7 +383,6 @@ class Daemon:
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         self._clean()
-        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
 
     def _clean(self) -> None:
         """Give some space of the store back, and go on soon if there is more of it. Messages go first."""

@@ -40,6 +40,7 @@ from msmq.server.outgoing_runs import (
     together,
 )
 from msmq.server.places import PLACE_BYTES, RECORD_BYTES, Places
+from msmq.server.settling import Receivers
 from msmq.transfer.final_ack import Fate, Tracked
 from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run
 from msmq.wire.classes import MessageClass
@@ -77,6 +78,8 @@ class Drain:
         self.link: Link | None = None
         self.connection: Connection | None = None
         """Where its messages go at present."""
+        self.receivers = Receivers(queue.receiver)
+        """Who may tell what became of its transactional messages."""
         self.parked: set[int] = set()
         """Messages that only wait for their FinalAck."""
         self.numbers: dict[int, int] = {}
@@ -292,8 +295,11 @@ class Drain:
             return None
 
     def _room_for_places(self, most: int) -> bool:
-        """Whether places can be written; on a full disk transactional messages wait."""
+        """Whether places can be written, behind the name of who gets the messages; on a full disk transactional
+        messages wait."""
         try:
+            if self.queue.receiver != self.receivers.last:
+                self.outgoing.manager.queues.change(self.queue, receiver=self.receivers.last)
             self.outgoing.core.ledger.reserve(2 * RECORD_BYTES + PLACE_BYTES * most)
         except MessageStorageFailedError:
             return False

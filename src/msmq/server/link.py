@@ -156,6 +156,7 @@ class Link:
             if room <= 0:
                 self._outgoing.starves(connection, self)
                 break
+            drain.receivers.meet(connection)
             runs = drain.take(room)
             if runs:
                 self._outgoing.carries(connection, drain)

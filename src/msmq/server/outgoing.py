@@ -7,6 +7,7 @@ and takes it. What peers say about messages comes back here by its token, its se
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,12 +19,14 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.stored import StoredMessage
 from msmq.server.addressing import Destination, destination_of
 from msmq.server.alarm import Alarm, now_ms
+from msmq.server.complaints import Complaints
 from msmq.server.connection import Connection
 from msmq.server.drain import Drain
 from msmq.server.group_commit import GroupCommit
 from msmq.server.link import Link, Surroundings
 from msmq.server.outgoing_runs import Parcel, Run
 from msmq.server.places import LAST_SEQUENCE, stored_places
+from msmq.server.settling import Voice
 from msmq.transfer.final_ack import Fate, FinalAcks
 from msmq.transfer.order_sender import OrderSender, Sequences, first_sequence_id
 from msmq.transfer.timers import TimerSettings, earliest
@@ -32,6 +35,7 @@ from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, PublicName, parse_format_name
 from msmq.wire.packets import FinalAckBody, OrderAckBody
 
+_log = logging.getLogger(__name__)
 _HISTORY = 32
 _CLOCK_JUMP_MS = 1_000
 _UNWATCHED_MS = 250
@@ -87,6 +91,7 @@ class Outgoing(Subscriber):
         self._stored = stored_places(values)
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
         """Whether a message can be encrypted by now; else something is called when it can."""
+        self._complaints = Complaints(_log, "an acknowledgment is not believed")
         self.deletions = 0
         """Rises whenever a message leaves an outgoing queue by another door than its drain's."""
 
@@ -268,7 +273,10 @@ class Outgoing(Subscriber):
 
     # What peers say about transactional messages
 
-    def order_ack(self, body: OrderAckBody) -> None:
+    def order_ack(self, body: OrderAckBody, voice: Voice) -> None:
+        owner = self.sequences.owner(body.tx_sequence_id)
+        if owner is None or not self._believes(self.drain_of[owner], voice):
+            return
         found = self.sequences.order_ack(body, now_ms())
         if found is not None:
             sender, released = found
@@ -276,17 +284,30 @@ class Outgoing(Subscriber):
             drain.release(released)
             self._wake(drain)
 
-    def final_ack(self, body: FinalAckBody, message_class: int) -> None:
-        settled = self.final_acks.receive(body, message_class)
-        if settled is not None:
-            drain, lookup_id = settled.token
-            drain.settle(lookup_id, settled.fate, settled.parked, message_class)
+    def final_ack(self, body: FinalAckBody, message_class: int, voice: Voice) -> None:
+        parcel = self.final_acks.find(body)
+        if parcel is not None:
+            if self._believes(parcel.drain, voice):
+                settled = self.final_acks.receive(body, message_class)
+                assert settled is not None
+                parcel.drain.settle(parcel.lookup_id, settled.fate, settled.parked, message_class)
         elif message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier:
             # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
             refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
             if refused is not None:
                 sender, lookup_id = refused
-                self.drain_of[sender].settle(lookup_id, Fate.FORGET, False, message_class)
+                drain = self.drain_of[sender]
+                if self._believes(drain, voice):
+                    drain.settle(lookup_id, Fate.FORGET, False, message_class)
+
+    def _believes(self, drain: Drain, voice: Voice) -> bool:
+        """Whether an acknowledgment comes from where the messages of a drain went."""
+        queue = drain.queue
+        key = destination_of(_destination(queue), queue.destination_queue_manager)
+        if drain.receivers.may_settle(voice, key, self._surroundings.addressing):
+            return True
+        self._complaints.hear(f"{voice} says what became of messages to {queue.destination_format_name}")
+        return False
 
     def write_last_sequence(self) -> None:
         """With the first message of a sequence, its identifier is used up for ever."""
@@ -337,12 +358,14 @@ class Outgoing(Subscriber):
 
     def _timer_expired(self) -> None:
         now = now_ms()
-        for drain in list(self.drains.values()):
-            drain.expire_late(self.core.now_s)
-            if drain.handle_timer(now):
-                self._wake(drain)
-        self.commit.request()
-        self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
+        try:
+            for drain in list(self.drains.values()):
+                drain.expire_late(self.core.now_s)
+                if drain.handle_timer(now):
+                    self._wake(drain)
+        finally:
+            self.commit.request()
+            self._alarm.set(earliest(*map(self._deadline_ms, self.drains.values())))
 
     def refresh(self) -> None:
         """Show management how far the streams have come."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
-from msmq.errors import MQError
+from msmq.errors import MsmqError
 from msmq.manager.message import Message
 from msmq.manager.model import QueueAccessType
 from msmq.manager.outgoing_queues import Purpose
@@ -55,7 +55,7 @@ class Tracing:
             label=label(packet, self._manager.core.now_s),
             message_class=MessageClass.REPORT,
         )
-        with suppress(MQError):  # no such queue, no way to it, or no room: then nobody is told
+        with suppress(MsmqError):  # no such queue, no way to it, or no room: then nobody is told
             queues = self._manager.queues
             descriptor = queues.open(name, QueueAccessType.SEND, purpose=Purpose.COURTESY)
             try:

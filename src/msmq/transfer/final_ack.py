@@ -100,10 +100,14 @@ class FinalAcks(Generic[T]):
         """The message ended otherwise: expired, or deleted by an administrator."""
         self._tracked.pop(message_id, None)
 
+    def find(self, body: FinalAckBody) -> T | None:
+        """The message that a FinalAck is about, None when it is none of ours that is still here."""
+        tracked = self._tracked.get(body.message_id) if body.source_guid == self._own_guid else None
+        return None if tracked is None else tracked.token
+
     def receive(self, body: FinalAckBody, message_class: int) -> Settled[T] | None:
         """Take a FinalAck; None when it is about no message of ours that is still here."""
-        tracked = self._tracked.get(body.message_id) if body.source_guid == self._own_guid else None
-        if tracked is None:
+        if self.find(body) is None:
             return None
-        del self._tracked[body.message_id]
+        tracked = self._tracked.pop(body.message_id)
         return Settled(tracked.token, tracked.fate(message_class), tracked.parked)

@@ -145,6 +145,10 @@ class Sequences(Generic[T]):
         self._owners.pop(sender.sequence_id, None)
         self._owners[sequence_id] = sender
 
+    def owner(self, sequence_id: int) -> OrderSender[T] | None:
+        """Whose sequence it is, None when it is nobody's (any more)."""
+        return self._owners.get(sequence_id)
+
     def release(self, sender: OrderSender[T]) -> None:
         """The outgoing queue is no more."""
         self._owners.pop(sender.sequence_id, None)

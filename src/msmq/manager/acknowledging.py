@@ -49,7 +49,9 @@ class Acknowledging(Subscriber):
 
     def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
         """Journals and dead letters are history: what happens to them is of no interest to the sender."""
-        if is_destination(queue) and reason != MessageClass.NORMAL and not message.owes_nothing:
+        if not is_destination(queue) or reason == MessageClass.NORMAL or message.owes_nothing:
+            return
+        if not message.local.dead_letter_class:  # which may stand in a queue of its application's own
             self.acknowledge(message.packet, MessageClass(reason))
 
     def acknowledge(self, packet: UserMessage, fate: MessageClass | SenderMessageClass) -> None:

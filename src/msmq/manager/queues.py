@@ -322,11 +322,11 @@ class Queues:
                 if entry.address:
                     core.ledger.delete_message(entry.lookup_id, MessageClass.NACK_Q_DELETED)
             self.reading.transactions.forget_queues(family)
+            core.unregister(queue)  # first of all, or acknowledgments would still be put into it
             for member in family:
                 for entry in list(member.positions):
                     self.placing.discard(member, entry, MessageClass.NACK_Q_DELETED, recorded=True)
                 self.placing.expiries.forget(member)
-            core.unregister(queue)
             for member in family[1:]:
                 core.queues.pop(member.number, None)
             self._abandon(family)

@@ -28,6 +28,7 @@ from msmq.testing.manager_follow import (
     DELETED,
     LATE,
     NEGATIVE,
+    NO_ROOM,
     PURGED,
     RECEIVED,
     Due,
@@ -458,10 +459,12 @@ class SimulatedHost:
         return None
 
     def _graves(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
-        """Where a message is kept that its sender wants back."""
+        """Where a transactional message is kept that its sender wants back; others have reached their queue."""
         wishes, core = item.wishes, self.manager.core
         wanted = wishes.dead_letter and not item.reason and self._is_destination(item.place)
         if not wanted or fate not in BURIED | {DELETED}:
+            return []
+        if not wishes.transactional and fate != NO_ROOM:
             return []
         system = core.transactional_dead_letter_queue if wishes.transactional else core.dead_letter_queue
         assert system is not None

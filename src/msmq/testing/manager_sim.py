@@ -117,6 +117,7 @@ class ManagerSimulation(Senders, Readers):
         standing = [entry.lookup_id for member in queue.family for entry in member.positions]
         with self._perhaps_full():
             self.manager.queues.delete(queue)
+            self.manager.core.chores.finish()
             unsent = [due for work in self.works.values() for due in self._told_of_unsent(work, path)]
             for work in self.works.values():
                 work.operations = [member for member in work.operations if root_of(member.item.place) != path]
@@ -140,6 +141,7 @@ class ManagerSimulation(Senders, Readers):
         queue = self._queue(path)
         with self._perhaps_full():
             self.manager.queues.purge(queue)
+            self.manager.core.chores.finish()
             for lookup_id, held in self.held.items():
                 held.purged |= self._message(lookup_id).place == path
         gone = [lookup_id for lookup_id in readable if queue.positions.get(lookup_id) is None]

@@ -167,10 +167,13 @@ class Node:
     def reasons(self, queue: Queue | None) -> list[int]:
         """Why the dead letters of a queue are there."""
         assert queue is not None
-        return [self.core.load(queue, entry).local.dead_letter_class for entry in queue.positions]
+        return [message.local.dead_letter_class for message in self._messages(queue)]
 
     def packets(self, queue: Queue) -> list[UserMessage]:
-        return [self.core.load(queue, entry).packet for entry in queue.positions]
+        return [message.packet for message in self._messages(queue)]
+
+    def _messages(self, queue: Queue) -> list[StoredMessage]:
+        return [self.manager.mailbox.load(queue, entry.lookup_id) for entry in queue.positions]
 
     def send(
         self,

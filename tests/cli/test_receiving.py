@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ import sys
 import pytest
 
 from msmq.cli.receiving import hexadecimal
+from msmq.wire.message import UserMessage
 from tests.cli.support import Live
+from tests.server.support import CAROL, Peer, eventually
 
 CONTRACT = {
     "queue": str, "lookup_id": int, "message_id": str, "label": str, "priority": int, "class": str, "delivery": str,
@@ -200,3 +203,28 @@ def test_bodies_that_are_no_text(live: Live) -> None:
     out = live.good("receive", queue)
     assert "00000010  10 11" in out
     assert hexadecimal(b"AB\x00") == "00000000  41 42 00" + " " * 41 + "AB."
+
+
+def test_half_a_surrogate_pair_stops_nobody(live: Live) -> None:
+    """A stranger's label and names are any UTF-16; the message at the head can be seen and taken."""
+    queue = live.queue()
+
+    async def send() -> None:
+        peer = Peer()
+        await peer.connect(live.address, live.port, source=CAROL)
+        packet = peer.message(b"x", f"OS:host\\private$\\{queue.rpartition(chr(92))[2]}", recoverable=True)
+        peer.send(
+            UserMessage.build(
+                base=packet.base,
+                user=packet.user,
+                properties=packet.properties,
+                label="half \ud800 pair",
+                body=b"x",
+            )
+        )
+        await eventually(lambda: peer.acknowledged)
+        await peer.close()
+
+    asyncio.run(send())
+    assert live.object("peek", queue)["label"] == "half \ud800 pair"
+    assert live.object("receive", queue)["label"] == "half \ud800 pair"

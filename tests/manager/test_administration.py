@@ -90,6 +90,16 @@ def test_everything_that_can_be_changed(host: Host) -> None:
     assert queue.privacy_level is QueuePrivacyLevel.BODY
 
 
+def test_a_label_has_at_most_124_characters(host: Host) -> None:
+    queues = host.manager.queues
+    queue = queues.create(QueueRequest(".\\private$\\labelled", label="x" * 124))
+    with pytest.raises(IllegalPropertyValueError):
+        queues.create(QueueRequest(".\\private$\\too_long", label="x" * 125))
+    with pytest.raises(IllegalPropertyValueError):
+        queues.change(queue, label="x" * 125)
+    assert queue.label == "x" * 124
+
+
 def test_quotas_apply_at_once(host: Host) -> None:
     queue = host.queue()
     host.send(queue, bytes(2000))

@@ -1,4 +1,4 @@
-"""What purging and deleting queues does to mail: whoever asked is told, and nothing is lost that was to be kept."""
+"""Mail that is purged or comes too late: whoever asked is told, and nothing is lost that was to be kept."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from msmq.manager.queue import Queue
 from msmq.wire.classes import MessageClass
+from msmq.wire.message import UserMessage
 from tests.server.support import ALICE, BOB, Node, Peer, eventually, name_of, neighbourhood, run
 from tests.server.test_arrivals import classes
 
@@ -73,5 +74,34 @@ def test_what_is_on_its_way_when_its_queue_is_purged(tmp_path: Path, recoverable
             await bob.close()
             await eventually(lambda: alice.bodies(alice.core.dead_letter_queue) == [b"x"])
             assert alice.reasons(alice.core.dead_letter_queue) == [MessageClass.NACK_DELETED]
+
+    run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.7.1.2-c")
+@pytest.mark.parametrize("recoverable", [False, True])
+def test_a_message_that_arrives_late_is_kept_where_it_is_late(tmp_path: Path, recoverable: bool) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice = await here.node(ALICE)
+            orders = alice.queue()
+            peer = Peer()
+            await peer.connect(ALICE, here.port, source=BOB)
+            for journaled in (0, 1):
+                packet = peer.message(
+                    b"%d" % journaled, recoverable=recoverable, negative_journaling=journaled, sent_time=1_000
+                )
+                base = packet.base
+                base.time_to_reach_queue_s = 5
+                late = UserMessage.build(
+                    base=base, user=packet.user, properties=packet.properties, body=bytes(packet.body)
+                )
+                peer.send(late)
+            peer.send(peer.message(b"behind"))
+            await eventually(lambda: alice.bodies(orders) == [b"behind"])
+            dead = alice.core.dead_letter_queue
+            assert alice.bodies(dead) == [b"1"]
+            assert alice.reasons(dead) == [MessageClass.NACK_REACH_QUEUE_TIMEOUT]
+            await peer.close()
 
     run(test)

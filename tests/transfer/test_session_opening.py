@@ -148,6 +148,15 @@ def test_an_unsuitable_response_closes(answer: EstablishConnection) -> None:
     assert session.next_deadline_ms is None
 
 
+@pytest.mark.spec("MQQB-3.1.5.3.2-b")
+def test_an_answer_from_nobody_closes() -> None:
+    session = support.initiator(remote=None)
+    answer = establish_of(session).response(FOREIGN)
+    answer.header.server_guid = bytes(16)
+    closing = support.only_closing(session.receive_data(answer.encode(), START_MS))
+    assert closing.reason is CloseReason.NOT_ADMITTED
+
+
 @pytest.mark.spec("MQQB-3.1.1.3.1-b", "MQQB-3.1.1.3.1-a")
 def test_a_direct_session_learns_whom_it_reached() -> None:
     session = support.initiator(remote=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 UNLIMITED: Final = 0xFFFFFFFF
 _LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
 _WIDTH_OF_FILES: Final = 160
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def plain(value: Any) -> Any:
@@ -46,8 +48,10 @@ def time_text(time: datetime) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One object on one line."""
-    print(json.dumps(plain(value), ensure_ascii=False), flush=True)
+    """One object on one line. Labels and names of messages are UTF-16 of strangers, and half of a surrogate pair in
+    them, which UTF-8 cannot hold, is written as JSON escapes it."""
+    text = json.dumps(plain(value), ensure_ascii=False)
+    print(_SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text), flush=True)
 
 
 def clean(text: str) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from asyncio import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
+from math import ceil
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
@@ -130,68 +132,62 @@ class Message:
         return replace(self, **changes)
 
     def to_proto(self) -> pb.Message:
-        """As it goes over the channel."""
+        """As it goes over the channel by itself."""
         body, body_type = encode_body(self.body, self.body_type)
-        made = pb.Message(body=body, body_type=body_type, label=self.label, dead_letter=self.dead_letter)
-        if self.delivery:
-            made.delivery = int(self.delivery)  # type: ignore[assignment]  # the numbers are the same
-        if self.priority is not None:
-            made.priority = self.priority
-        if self.correlation_id:
-            made.correlation_id = self.correlation_id
-        if self.response_queue:
-            made.response_queue = self.response_queue
-        if self.extension:
-            made.extension = self.extension
-        if self.application_tag:
-            made.application_tag = self.application_tag
-        if self._is_plain:
-            return made
-        return self._rarities(made)
+        made = self.to_kind()
+        made.body, made.body_type, made.label = body, body_type, self.label
+        made.extension, made.application_tag = self.extension, self.application_tag
+        made.correlation_id = self.correlation_id
+        return made
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether nothing is asked that few ask."""
-        return not (
-            self.admin_queue
-            or self.acknowledgements
-            or self.time_to_reach_queue is not None
-            or self.time_to_be_received is not None
-            or self.journal
-            or self.dead_letter_queue
-            or self.message_class
-            or self.trace
-            or self.authenticate
-            or self.privacy
-            or self.peekable_when_locked
-            or self.sender_certificate
-            or self.connector_type
+    def to_kind(self) -> pb.Message:
+        """What it may say in the same way as others: everything but the columns of :meth:`own`."""
+        made = pb.Message(
+            delivery=int(self.delivery),  # type: ignore[arg-type]  # the numbers are the same
+            priority=self.priority,
+            response_queue=self.response_queue,
+            admin_queue=self.admin_queue,
+            acknowledgements=int(self.acknowledgements),
+            journal=self.journal,
+            dead_letter=self.dead_letter,
+            dead_letter_queue=self.dead_letter_queue,
+            message_class=self.message_class,
+            trace=self.trace,
+            authenticate=self.authenticate,
+            privacy_level=int(self.privacy),
+            peekable_when_locked=self.peekable_when_locked,
+            sender_certificate=self.sender_certificate,
+            connector_type=self.connector_type,
         )
-
-    def _rarities(self, made: pb.Message) -> pb.Message:
-        made.admin_queue = self.admin_queue
-        made.acknowledgements = int(self.acknowledgements)
         if self.time_to_reach_queue is not None:
             made.time_to_reach_queue_s = _seconds(self.time_to_reach_queue)
         if self.time_to_be_received is not None:
             made.time_to_be_received_s = _seconds(self.time_to_be_received)
-        made.journal = self.journal
-        made.dead_letter_queue = self.dead_letter_queue
-        made.message_class = self.message_class
-        made.trace = self.trace
-        made.authenticate = self.authenticate
-        made.privacy_level = int(self.privacy)
-        made.peekable_when_locked = self.peekable_when_locked
-        made.sender_certificate = self.sender_certificate
-        made.connector_type = self.connector_type
         return made
+
+    def own(self) -> tuple[bytes, int, str, bytes, int, bytes]:
+        """Body and its type, label, extension, application tag and correlation identifier: columns of their own when
+        many messages travel together."""
+        body, body_type = encode_body(self.body, self.body_type)
+        return body, body_type, self.label, self.extension, self.application_tag, self.correlation_id
+
+
+kind_of: Final = attrgetter(
+    *(
+        each.name
+        for each in fields(Message)
+        if each.name not in ("body", "body_type", "label", "extension", "application_tag", "correlation_id")
+    )
+)
+"""What messages of one kind say in the same way."""
 
 
 def _seconds(time: timedelta | float) -> int:
-    return int(time.total_seconds() if isinstance(time, timedelta) else time)
+    """Whole seconds, rounded up: a message lives no shorter than its sender asks."""
+    return ceil(time.total_seconds() if isinstance(time, timedelta) else time)
 
 
-NOTHING_MORE: Final = pb.Delivered()
+NOTHING_MORE: Final = pb.Remark()
 """What the queue manager adds to most messages."""
 
 
@@ -206,7 +202,7 @@ class ReceivedMessage:
         lookup_id: int,
         arrived_s: int,
         data: bytes,
-        rest: pb.Delivered = NOTHING_MORE,
+        rest: pb.Remark | pb.Delivered = NOTHING_MORE,
         receiver: Receiver | None = None,
     ) -> None:
         self.queue = queue
@@ -224,6 +220,18 @@ class ReceivedMessage:
     def delivered(cls, given: pb.Delivered, queue: str, receiver: Receiver | None = None) -> Self:
         """A message that came by itself."""
         return cls(queue, given.lookup_id, given.arrived_time, given.packet, given, receiver)
+
+    @classmethod
+    def all_of(cls, given: pb.Packets, queue: str, receiver: Receiver | None = None) -> list[Self]:
+        """Messages that came together."""
+        rest = {remark.index: remark for remark in given.remarks}
+        rows = zip(given.lookup_ids, given.arrived_times, given.packets, strict=True)
+        if not rest:
+            return [cls(queue, one, arrived_s, data, NOTHING_MORE, receiver) for one, arrived_s, data in rows]
+        return [
+            cls(queue, one, arrived_s, data, rest.get(index, NOTHING_MORE), receiver)
+            for index, (one, arrived_s, data) in enumerate(rows)
+        ]
 
     def __repr__(self) -> str:
         return f"<ReceivedMessage {self.id} {self.label!r} from {self.queue}>"

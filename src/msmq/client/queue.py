@@ -128,13 +128,13 @@ class Queue:
             raise SendError(outcomes)
         return receipts
 
-    async def send_alike(
-        self, alike: bytes, count: int, *, transaction: Transaction | None = None
+    async def send_columns(
+        self, columns: bytes, count: int, *, transaction: Transaction | None = None
     ) -> list[tuple[int, MQError]]:
-        """Send messages that say the same but for some columns: so many, in an Alike that is written for the channel.
-        Returns when they are safe, and gives which of them were refused and why."""
+        """Send so many messages in columns that are written for the channel already. Returns when they are safe, and
+        gives which of them were refused and why."""
         named = transaction.identifier if transaction is not None else b""
-        outcomes = await self._connection.sender(self.name).send_alike(alike, count, named)
+        outcomes = await self._connection.sender(self.name).send_columns(columns, count, named)
         return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
 
     # --- receiving ----------------------------------------------------------------------------------------------
@@ -247,18 +247,12 @@ class Queue:
         are. Those that somebody holds are left out."""
         name = self.name
         async for reply in self.span_replies(after, upto):
-            plain = reply.packets
-            yield [ReceivedMessage.delivered(delivered, name) for delivered in reply.messages] or [
-                ReceivedMessage(name, lookup_id, arrived_s, data)
-                for lookup_id, arrived_s, data in zip(
-                    plain.lookup_ids, plain.arrived_times, plain.packets, strict=True
-                )
-            ]
+            yield ReceivedMessage.all_of(reply.packets, name)
 
     def span_replies(self, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
         """The same as it comes over the channel, for those who want columns and not messages."""
         span = pb.Span(after=after, upto=upto)
-        request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET, packets=True)
+        request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET)
         return self._connection.server_stream("ReadSpan", request)
 
     async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.message import NOTHING_MORE, ReceivedMessage
+from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
 from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError
@@ -121,7 +121,6 @@ class Receiver:
                         mode=int(self._mode),  # type: ignore[arg-type]  # the numbers are the same
                         form=pb.PACKET,
                         exclusive=self._exclusive,
-                        packets=True,
                     )
                 )
             )
@@ -142,18 +141,6 @@ class Receiver:
         kind = reply.WhichOneof("reply")
         if kind == "packets":
             self._take_packets(reply.packets)
-        elif kind == "deliveries":
-            queue, holder = self.queue, self if self._mode is Mode.HOLD and not self._transaction else None
-            for delivered in reply.deliveries.messages:
-                if self._mode is Mode.PEEK:
-                    if delivered.lookup_id <= self._shown:  # before the connection broke
-                        continue
-                    self._shown = delivered.lookup_id
-                self._ready.append(ReceivedMessage.delivered(delivered, queue, holder))
-                if holder is not None:
-                    self._lives[delivered.lookup_id] = self._life
-            self._credit -= len(reply.deliveries.messages)
-            self._arrived.set()
         elif kind == "settled":
             self._settled(reply.settled)
         elif kind == "timed_out":
@@ -164,16 +151,17 @@ class Receiver:
             self._opened.set_result(None)
 
     def _take_packets(self, given: pb.Packets) -> None:
-        queue, holder = self.queue, None if self._transaction else self
-        ids, nothing = list(given.lookup_ids), NOTHING_MORE
-        self._ready.extend(
-            [
-                ReceivedMessage(queue, lookup_id, arrived_s, data, nothing, holder)
-                for lookup_id, arrived_s, data in zip(ids, given.arrived_times, given.packets, strict=True)
-            ]
-        )
-        self._lives.update(dict.fromkeys(ids, self._life))
-        self._credit -= len(ids)
+        holder = self if self._mode is Mode.HOLD and not self._transaction else None
+        messages = ReceivedMessage.all_of(given, self.queue, holder)
+        self._credit -= len(messages)
+        if holder is not None:
+            self._lives.update(dict.fromkeys(given.lookup_ids, self._life))
+        elif self._mode is Mode.PEEK:
+            messages = [message for message in messages if message.lookup_id > self._shown]
+            self._shown = max(
+                given.lookup_ids
+            )  # what was shown before the connection broke is not shown again
+        self._ready.extend(messages)
         self._arrived.set()
 
     def _settled(self, settled: pb.Settled) -> None:

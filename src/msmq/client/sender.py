@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.message import Message, Receipt
+from msmq.client.message import Message, Receipt, kind_of
 from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
 from msmq.errors import MQError, MsmqError, QueueDeletedError, QueueNotAvailableError
@@ -36,16 +36,22 @@ _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
 """What becomes of messages to a queue that was deleted after it was opened."""
 
 
+_MOST_KINDS: Final = 256
+_LARGEST: Final = 0xFFFFFFFF
+_Row = tuple[bytes, int, str, bytes, int, bytes]
+
+
 @dataclass(slots=True, eq=False)
 class _Parcel:
     messages: Sequence[Message]
-    encoded: list[pb.Message]
+    rows: list[_Row]
+    """What each of them has of its own."""
     size: int
     transaction: bytes
     done: asyncio.Future[list[Receipt | MQError]]
     count: int
-    alike: bytes = b""
-    """Messages in columns, instead of encoded ones. They travel in a batch of their own."""
+    columns: bytes = b""
+    """Messages whose columns are written already. They travel in a batch of their own."""
     again: bool = False
     """Whether it goes for the second time, because its queue was deleted."""
 
@@ -79,22 +85,41 @@ class Sender:
         self._changed = asyncio.Event()
         self._reopened: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._kinds: dict[tuple[object, ...], pb.Message] = {}
 
     def send(
         self, messages: Sequence[Message], transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
         """Put messages on their way; the future has the outcome of each."""
-        encoded = [message.to_proto() for message in messages]
-        size = sum(len(message.body) for message in encoded)
-        return self._send(
-            _Parcel(messages, encoded, size, transaction, self._loop.create_future(), len(encoded))
-        )
+        rows = [message.own() for message in messages]
+        for message, row in zip(messages, rows, strict=True):
+            self._check(message, row)
+        size = sum(len(row[0]) + len(row[3]) for row in rows)
+        return self._send(_Parcel(messages, rows, size, transaction, self._loop.create_future(), len(rows)))
 
-    def send_alike(
-        self, alike: bytes, count: int, transaction: bytes
+    def _check(self, message: Message, row: _Row) -> None:
+        """Refuse what cannot be written, before anything of the others is sent."""
+        if not (
+            message.label.isascii() and 0 <= message.application_tag <= _LARGEST and 0 <= row[1] <= _LARGEST
+        ):
+            message.to_proto()
+        self._kind(message)
+
+    def _kind(self, message: Message) -> pb.Message:
+        key = kind_of(message)
+        kind = self._kinds.get(key)
+        if kind is None:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            kind = self._kinds[key] = message.to_kind()
+        return kind
+
+    def send_columns(
+        self, columns: bytes, count: int, transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
-        """The same with so many messages as columns, in an Alike that is written already."""
-        return self._send(_Parcel((), [], len(alike), transaction, self._loop.create_future(), count, alike))
+        """Put so many messages on their way whose columns are written already."""
+        done = self._loop.create_future()
+        return self._send(_Parcel((), [], len(columns), transaction, done, count, columns))
 
     def _send(self, parcel: _Parcel) -> asyncio.Future[list[Receipt | MQError]]:
         self._used = True
@@ -173,7 +198,7 @@ class Sender:
             waiting
             and waiting[0].transaction == transaction
             and (not parcels or (count + waiting[0].count <= _BATCH_MESSAGES and size < _BATCH_BYTES))
-            and not (parcels and (parcels[0].alike or waiting[0].alike))
+            and not (parcels and (parcels[0].columns or waiting[0].columns))
         ):
             parcel = waiting.popleft()
             if parcel.done.cancelled():
@@ -184,13 +209,37 @@ class Sender:
         self._number += 1
         batch = pb.SendBatch(
             number=self._number,
-            messages=[message for parcel in parcels for message in parcel.encoded],
             transaction=transaction,
-            alike=parcels[0].alike,
+            columns=parcels[0].columns or self._columns(parcels),
         )
         self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
         self._messages_under_way += count
         self._stream.put(self._under_way[self._number].request)
+
+    def _columns(self, parcels: list[_Parcel]) -> bytes:
+        """The messages of parcels in columns, each kind of them once."""
+        places: dict[int, int] = {}
+        kinds: list[pb.Message] = []
+        column: list[int] = []
+        for parcel in parcels:
+            for message in parcel.messages:
+                kind = self._kind(message)
+                place = places.setdefault(id(kind), len(kinds))
+                if place == len(kinds):
+                    kinds.append(kind)
+                column.append(place)
+        rows = (row for parcel in parcels for row in parcel.rows)
+        bodies, body_types, labels, extensions, tags, correlations = zip(*rows, strict=True)
+        return pb.Columns(
+            kinds=kinds,
+            bodies=bodies,
+            body_types=body_types if any(body_types) else (),
+            labels=labels if any(labels) else (),
+            extensions=extensions if any(extensions) else (),
+            application_tags=tags if any(tags) else (),
+            correlation_ids=correlations if any(correlations) else (),
+            kind=column if len(kinds) > 1 else (),
+        ).SerializeToString()
 
     def _received(self, reply: pb.SendStreamReply) -> None:
         if reply.WhichOneof("reply") == "opened":

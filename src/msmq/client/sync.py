@@ -336,10 +336,10 @@ class SyncQueue:
     ) -> list[Receipt]:
         return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
 
-    def send_alike(
-        self, alike: bytes, count: int, *, transaction: SyncTransaction | None = None
+    def send_columns(
+        self, columns: bytes, count: int, *, transaction: SyncTransaction | None = None
     ) -> list[tuple[int, MQError]]:
-        return self._loop.run(self.inner.send_alike(alike, count, transaction=_inside(transaction)))
+        return self._loop.run(self.inner.send_columns(columns, count, transaction=_inside(transaction)))
 
     def receiver(
         self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False

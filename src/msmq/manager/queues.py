@@ -18,6 +18,7 @@ from msmq.errors import (
     AccessDeniedError,
     DsError,
     IllegalFormatnameError,
+    IllegalPropertyValueError,
     IllegalQueuePathnameError,
     InvalidHandleError,
     MQError,
@@ -66,6 +67,7 @@ from msmq.manager.recovered import NUMBER_MASK
 from msmq.security.access import Privilege, QueueManagerOperation, QueueOperation, Token
 from msmq.security.sid import Sid
 from msmq.wire.classes import MessageClass
+from msmq.wire.declare import bytes_of
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.names import (
     ConnectorName,
@@ -91,6 +93,7 @@ DELETING: Final = "deleting/"
 """Beginning of the names of values that say which queues were deleted and still have messages to remove."""
 _QUEUE_BYTES: Final = 16_384
 """What the attributes of a queue may take in the ledger, generously."""
+MOST_LABEL_CHARACTERS: Final = 124
 
 _ADMIN_ACCESS: Final = (QueueAccessType.RECEIVE_ADMIN, QueueAccessType.PEEK_ADMIN)
 _RECEIVING: Final = (QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN)
@@ -160,6 +163,7 @@ class Queues:
             )
         if str(path).lower() in core.by_path:
             raise QueueExistsError(f"{path} exists already.")
+        check_label(request.label)
         queue = self._new(request, path, caller)
         if queue.queue_type is QueueType.PUBLIC and not skip_directory:
             self._publish(queue, caller)
@@ -276,6 +280,7 @@ class Queues:
 
     def change(self, queue: Queue, **wanted: Any) -> None:
         """Give attributes of a queue other values and write them; all of that or nothing."""
+        check_label(wanted.get("label", ""))
         old = {name: getattr(queue, name) for name in wanted}
         try:
             for name, value in wanted.items():
@@ -537,6 +542,14 @@ class Queues:
         else:
             del self.core.queues[queue.number]
             self.mailbox.expiries.forget(queue)
+
+
+def check_label(label: str) -> None:
+    """Refuse a label that is longer than PROPID_Q_LABEL lets it be (MS-MQMQ 2.3.1.8), in UTF-16 units."""
+    if len(bytes_of(label)) > 2 * MOST_LABEL_CHARACTERS:
+        raise IllegalPropertyValueError(
+            f"The label of a queue has at most {MOST_LABEL_CHARACTERS} characters."
+        )
 
 
 def check_operation(name: FormatName, access: QueueAccessType) -> None:

@@ -10,7 +10,6 @@ from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import TransactionalOperation, Transactions
-from msmq.wire.classes import MessageClass
 from msmq.wire.sections import Section, SectionType, section_of, split_sections
 from msmq.wire.trailers import (
     DeadLetterHeader,

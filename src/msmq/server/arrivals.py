@@ -29,7 +29,6 @@ from msmq.errors import (
 from msmq.manager.batch import (
     FINAL_ACK,
     NEGATIVE_JOURNALING,
-    NEVER,
     POSITIVE_JOURNALING,
     RECOVERABLE,
     Batch,
@@ -43,7 +42,7 @@ from msmq.manager.outgoing_queues import Purpose
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.addressing import Addressing
@@ -88,6 +87,9 @@ _TAKEN_BYTES: Final = 64
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _DESTINATION: Final = USER_TH | 7 << 10
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
+_KEPT_HERE: Final = (MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+"""Refusals of plain messages that make dead letters on the host that refuses (3.1.5.8.8, 3.1.7.1.2); its sender has
+done with them. A transactional message is kept by its sender, who is told by a FinalAck."""
 STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
@@ -427,14 +429,11 @@ class Arrivals(Subscriber):
         if flags & USER_TH:
             local = LocalAttributes(source_address=way.source_address)
             self._send_final_ack(StoredMessage(UserMessage.route(batch.packets[index]), local), fate)
-        elif fate is MessageClass.NACK_Q_EXCEED_QUOTA and flags & NEGATIVE_JOURNALING:
-            dead_letters = self._core.dead_letter_queue
-            assert dead_letters is not None
-            letter = batch.only((index,))
-            kept = batch.local.get(index, LocalAttributes())
-            letter.local[0] = kept.changed(dead_letter_class=int(fate))
-            letter.expiries = [NEVER]
-            self._manager.mailbox.put(dead_letters, letter)
+        elif fate in _KEPT_HERE and flags & NEGATIVE_JOURNALING:
+            kept = StoredMessage(
+                UserMessage.route(batch.packets[index]), batch.local.get(index, NO_ATTRIBUTES)
+            )
+            self._manager.sending.dead_letter_copies((kept,), fate)
 
     # Acknowledging transactional messages
 

@@ -77,20 +77,13 @@ def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
 
 def _columns(queue: str, reply: pb.Deliveries) -> Messages:
     """What came over the channel."""
-    plain = reply.packets
-    if plain.lookup_ids:
-        nothing = bytes(len(plain.lookup_ids))
-        columns = list(plain.lookup_ids), list(plain.arrived_times), list(plain.packets)
-        return Messages(queue, *columns, nothing, nothing)
-    given = reply.messages
-    return Messages(
-        queue,
-        [each.lookup_id for each in given],
-        [each.arrived_time for each in given],
-        [each.packet for each in given],
-        [int(each.authenticated) for each in given],
-        [each.dead_letter_class for each in given],
-    )
+    given = reply.packets
+    authenticated, dead = [0] * len(given.lookup_ids), [0] * len(given.lookup_ids)
+    for remark in given.remarks:
+        authenticated[remark.index] = int(remark.authenticated)
+        dead[remark.index] = remark.dead_letter_class
+    columns = list(given.lookup_ids), list(given.arrived_times), list(given.packets)
+    return Messages(queue, *columns, authenticated, dead)
 
 
 class ChannelDoor:

@@ -53,12 +53,12 @@ class Parcel(NamedTuple):
     """Rows that say the same but for some columns, as messages, and where they go."""
 
     queue: str
-    alike: pb.Alike
+    columns: pb.Columns
     row: int
     """The number of the first in the partition."""
 
     def __len__(self) -> int:
-        return len(self.alike.bodies)
+        return len(self.columns.bodies)
 
 
 def _text(value: Any) -> str:
@@ -111,7 +111,7 @@ _EACH: Final = {
     "label": "labels", "extension": "extensions", "app_specific": "application_tags",
     "correlation_id": "correlation_ids",
 }  # fmt: skip
-"""Columns that are columns of an Alike too; what the others say holds for all of its messages."""
+"""Columns that are columns of the channel too; what the others say holds for all messages of a kind."""
 _PARCEL_ROWS: Final = 256
 _PARCEL_BYTES: Final = 384 << 10
 """What a parcel has at most, or one row more: the queue manager takes it as a whole."""
@@ -148,7 +148,7 @@ class Letters:
                 self._defaults[_FIELDS[column][0]] = value
 
     def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel] | None:
-        """The rows of a batch, many at a time. None when they go to several queues, differ in more than an Alike can
+        """The rows of a batch, many at a time. None when they go to several queues, differ in more than columns can
         say, or one of them is at fault: :meth:`of` tells which."""
         columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
         shared = columns.keys() & _FIELDS.keys() - _EACH.keys()
@@ -179,7 +179,7 @@ class Letters:
         ]
         each["bodies"], each["body_types"] = map(list, zip(*pairs, strict=True))
         return [
-            Parcel(queue, _alike(common, each, start, end), first + start)
+            Parcel(queue, _columns(common, each, start, end), first + start)
             for start, end in _cuts(each["bodies"])
         ]
 
@@ -219,10 +219,10 @@ _NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_t
 """What a message has that does not say."""
 
 
-def _alike(common: pb.Message, columns: Mapping[str, list[Any]], start: int, end: int) -> pb.Alike:
+def _columns(common: pb.Message, columns: Mapping[str, list[Any]], start: int, end: int) -> pb.Columns:
     if (start, end) == (0, len(columns["bodies"])):
-        return pb.Alike(common=common, **columns)
-    return pb.Alike(common=common, **{name: column[start:end] for name, column in columns.items()})
+        return pb.Columns(kinds=[common], **columns)
+    return pb.Columns(kinds=[common], **{name: column[start:end] for name, column in columns.items()})
 
 
 def _cuts(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:

@@ -150,7 +150,7 @@ async def _send_parcels(
     """The same with parcels, which are all for one queue; they are under way together."""
     queue = mq.queue(parcels[0].queue)
     sends = [
-        queue.send_alike(parcel.alike.SerializeToString(), len(parcel), transaction=transaction)
+        queue.send_columns(parcel.columns.SerializeToString(), len(parcel), transaction=transaction)
         for parcel in parcels
     ]
     try:
@@ -193,7 +193,7 @@ class Sorter:
                     held = parcels
                 else:
                     for parcel in parcels:
-                        parcel.alike.common.delivery = int(delivery or 0)  # type: ignore[assignment]
+                        parcel.columns.kinds[0].delivery = int(delivery or 0)  # type: ignore[assignment]
                     await self._go(_send_parcels(self._mq, parcels))
                 self.rows += batch.num_rows
                 if held:
@@ -471,7 +471,7 @@ def _packed(held: Sequence[Letter] | Sequence[Parcel]) -> Iterator[Message]:
     size = 0
     for letter in held:
         if isinstance(letter, Parcel):
-            yield from _cut(pb.SendRequest(queue=letter.queue, alike=letter.alike.SerializeToString()))
+            yield from _cut(pb.SendRequest(queue=letter.queue, columns=letter.columns.SerializeToString()))
             continue
         made = letter.message.to_proto()
         if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
@@ -525,8 +525,8 @@ def _sending(
 ) -> tuple[Coroutine[Any, Any, None], int]:
     """How to send messages that were put aside together, the first of which has this number; and how many there
     are. Whatever is begun earlier arrives earlier."""
-    if staged.alike:
-        parcel = Parcel(staged.queue, pb.Alike.FromString(staged.alike), row)
+    if staged.columns:
+        parcel = Parcel(staged.queue, pb.Columns.FromString(staged.columns), row)
         return _send_parcels(mq, [parcel], transaction), len(parcel)
     letters = [
         Letter(staged.queue, Ready(made=made), row + place) for place, made in enumerate(staged.messages)

@@ -463,6 +463,7 @@ class Session(Generic[T]):
         return (
             not packet.internal.connection_refused
             and header.client_guid == self._config.own_guid
+            and header.server_guid != NULL_GUID  # nobody is called that, whomever we expected
             and (self.direct or header.server_guid == self.remote_guid)
         )
 

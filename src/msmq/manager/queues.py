@@ -347,7 +347,8 @@ class Queues:
             while at_once and self._remove_some(family):
                 pass
             self._abandon(family)
-        yield count if at_once else 0
+        if at_once:
+            yield count
         yield from self.finish_deleting(queue)
 
     def _remove_some(self, family: list[Queue]) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msmq.manager.batch import Batch
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
@@ -23,7 +24,7 @@ from msmq.manager.model import QueueAccessType
 from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
 from msmq.store import RealDisk, Store, StoreOptions
 from msmq.testing.manager_host import packet
@@ -48,7 +49,7 @@ class Host:
         environment = Environment(lambda: NOW, random.randbytes)
         self.manager = QueueManager(self.store, environment, lambda: Identity("HOST"))
         self.manager.start()
-        self.cleaning = Cleaning(self.manager.core, self.manager.placing, self.manager.transactions)
+        self.cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
 
     def queue(self, name: str) -> Queue:
         root, _, subqueue = name.partition(";")
@@ -65,10 +66,11 @@ class Host:
 
     def contents(self) -> dict[str, list[str]]:
         """What the queues hold, in their order."""
-        load = self.manager.core.load
+        load = self.manager.mailbox.load
         queues = {name: self.queue(name) for name in PLACES}
         return {
-            name: [text_of(load(queue, entry)) for entry in queue.positions] for name, queue in queues.items()
+            name: [text_of(load(queue, entry.lookup_id)) for entry in queue.positions]
+            for name, queue in queues.items()
         }
 
     def close(self) -> None:
@@ -130,7 +132,8 @@ class Worker(Host):
         text = f"{self.life}.{self.sent}"
         body = text.encode() + bytes(self.random.choice((0, 100, 3000)))
         made = packet(body, priority, recoverable=True, transactional=transaction is not None, sent=NOW)
-        self.manager.sending.enqueue(self.queue(name), StoredMessage(made, LocalAttributes()), transaction)
+        batch = Batch.of((StoredMessage(made),), self.manager.core.record.identifier)
+        self.manager.sending.enqueue(self.queue(name), batch, transaction)
         return ("put", name, text, priority)
 
     def receive(self, name: str) -> list[Change]:
@@ -156,7 +159,7 @@ class Worker(Host):
         entry = source.positions.next_available(-1)
         if entry is None:
             return []
-        text = text_of(self.manager.core.load(source, entry))
+        text = text_of(self.manager.mailbox.load(source, entry.lookup_id))
         self.manager.move_message(source.position(entry.lookup_id), target)
         return [("moved", names[0], text, names[1])]
 

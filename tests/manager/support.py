@@ -15,8 +15,10 @@ from msmq.manager.queue_manager import Identity, QueueManager, Settings
 from msmq.manager.queues import QueueRequest
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.manager.transactions import Transaction
+from msmq.security.access import Token
 from msmq.store import Store, StoreOptions
 from msmq.testing.disk import SimulatedDisk
+from msmq.wire.classes import MessageClass
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, BaseHeader, MessagePropertiesHeader
 from msmq.wire.optional_headers import TransactionHeader
 from tests.wire.builders import build, user_header
@@ -111,7 +113,8 @@ class Host:
 
     def advance(self, seconds: float) -> None:
         self.now += seconds
-        self.manager.run_timers()
+        while self.manager.run_timers():  # what is long goes on with the next call
+            pass
 
     # --- queues and messages ------------------------------------------------------------------------------
 
@@ -148,6 +151,17 @@ class Host:
         self, queue: Queue, one: StoredMessage, transaction: Transaction | None = None
     ) -> tuple[list[EnqueueStatus], list[int]]:
         return self.manager.sending.enqueue(queue, self.batch(one), transaction)
+
+    def deliver(
+        self,
+        queue: Queue,
+        one: StoredMessage,
+        sender: Token | None = None,
+        transaction: Transaction | None = None,
+    ) -> MessageClass:
+        """Let a message arrive; gives its fate."""
+        (fate,) = self.manager.sending.deliver(queue, self.batch(one), sender, transaction).fates
+        return fate
 
     def fill(self, queue: Queue, *bodies: bytes, **attributes: Any) -> list[MessagePosition]:
         return [self.send(queue, body, **attributes) for body in bodies]

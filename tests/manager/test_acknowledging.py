@@ -69,11 +69,11 @@ def told(host: Host, name: str = "admin") -> list[int]:
 
 
 def packets(host: Host, queue: Queue) -> list[UserMessage]:
-    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+    return [host.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
 
 def deliver(host: Host, queue: Queue, one: StoredMessage, sender: Token | None = None) -> int:
-    return host.manager.sending.deliver(queue, one, sender)
+    return host.deliver(queue, one, sender)
 
 
 # --- arrival --------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_refusals_that_tell_too_much_are_kept_back(host: Host) -> None:
 def test_too_late_for_the_queue(host: Host) -> None:
     queue = host.queue()
     late = asking(NA, time_to_reach_queue_s=5, sent_time=NOON - 6)
-    assert host.manager.sending.enqueue(queue, late) == (3, None)
+    assert host.enqueue(queue, late) == ([3], [0])
     assert deliver(host, queue, late) == 0x8002
     assert (host.contents(queue), told(host)) == ([], [0x8002])
 
@@ -244,7 +244,7 @@ def test_the_arrival_in_a_transaction_is_told_at_its_commit(host: Host, prepared
         asking(0, transactional=True),
         asking(PR, transactional=True),
     ):
-        host.manager.sending.deliver(queue, message, None, transaction)
+        host.deliver(queue, message, None, transaction)
     assert told(host) == []
     if prepared:
         host.transactions.prepare(transaction.identifier, single_phase=False)
@@ -256,6 +256,6 @@ def test_the_arrival_in_a_transaction_is_told_at_its_commit(host: Host, prepared
 def test_nobody_hears_of_the_arrival_of_what_was_aborted(host: Host) -> None:
     queue = host.queue(transactional=True)
     transaction = host.transactions.create()
-    host.manager.sending.deliver(queue, asking(ALL, transactional=True), None, transaction)
+    host.deliver(queue, asking(ALL, transactional=True), None, transaction)
     host.transactions.abort(transaction.identifier)
     assert told(host) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from msmq.manager.core import Subscriber
 from msmq.manager.dispatch import Dispatch
 from msmq.manager.model import OutgoingState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.wire.classes import MessageClass
 from tests.manager.support import SEND, Host
 
 SESSION = object()
@@ -28,7 +30,7 @@ class Wire:
         self.handed.append((position, data))
         self.sent.append(self.host.body_at(position))
         if self.instant:
-            self.host.manager.placing.take_out(*position)
+            self.host.manager.mailbox.remove(position.queue, (position.lookup_id,), MessageClass.NORMAL)
             self.host.manager.dispatch.remove(position)
 
 
@@ -38,9 +40,11 @@ class Sender(Subscriber):
     def __init__(self, host: Host) -> None:
         self.host = host
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        if isinstance(queue, OutgoingQueue):
-            self.host.manager.dispatch.add(position, SESSION, 0)
+    only_outgoing = True
+
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        for lookup_id in lookup_ids:
+            self.host.manager.dispatch.add(queue.position(lookup_id), SESSION, 0)
 
     def resume_queue(self, queue: OutgoingQueue) -> None:
         for entry in list(queue.positions):
@@ -128,7 +132,7 @@ def test_the_highest_priority_goes_first_and_what_is_gone_does_not(host: Host, d
         dispatch.add(host.send(queue, b"%d" % priority), SESSION, priority)
     gone = host.send(queue, b"gone")
     dispatch.add(gone, SESSION, 100)
-    host.manager.placing.take_out(queue, gone.lookup_id)
+    host.manager.mailbox.remove(queue, (gone.lookup_id,), MessageClass.NORMAL)
     idle = host.queue()  # nobody has it open: it is not active
     dispatch.add(host.send(idle, b"idle"), SESSION, 50)
     dispatch.send_binary = wire = Wire(host, instant=True)

@@ -66,15 +66,18 @@ def test_readers_are_answered_when_the_event_is_over() -> None:
     assert reader.bodies == [b"now"]
 
 
-def test_what_can_be_done_otherwise_begins_alone_or_not_at_all() -> None:
+def test_what_can_be_done_otherwise_begins_with_room_or_not_at_all() -> None:
     room = Room()
     event = event_on(room)
-    alone = event.begin_alone(100, 2)
+    alone = event.begin_with_room(100, 2)
     assert alone is not None
     with alone:
-        assert event.begin_alone(50, 1) is None, "nothing is reserved for it"
-    assert room.asked == [(100, 2, False)]
+        assert event.begin_with_room(50, 1) is None, "nothing is reserved for it"
+    with event.begin(100, 2):
+        assert event.begin_with_room(60, 1) is event, "the event that it is part of has reserved so much"
+        assert event.begin_with_room(60, 1) is None, "but not twice"
+    assert room.asked == [(100, 2, False), (100, 2, False)]
     room.full = True
-    assert event.begin_alone(50, 1) is None
+    assert event.begin_with_room(50, 1) is None
     with event.begin(10, 1, freeing=True):
-        assert event.begin_alone(50, 1) is None
+        assert event.begin_with_room(5, 1) is None, "what frees room is not for what takes some"

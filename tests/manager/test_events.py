@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from msmq.manager.dispatch import Dispatch
 from msmq.manager.model import OutgoingState
 from msmq.manager.naming import Naming
 from msmq.manager.posting import Posting
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues import QueueRequest, Queues
 from msmq.manager.reading import Reading
@@ -41,12 +41,12 @@ EVENTS: list[tuple[str, Callable[..., Any], list[str], bool]] = [
     ("Open Cursor", Reading.open_cursor, ["descriptor"], True),
     ("Close Cursor", Reading.close_cursor, ["cursor"], False),
     ("Create Queue", Queues.create, ["request", "caller"], True),
-    ("Delete Queue", Queues.delete, ["queue", "caller"], False),
+    ("Delete Queue", Queues.delete, ["queue", "caller"], True),
     ("Open Queue", Queues.open, ["format_name", "access", "share_mode", "caller"], True),
     ("Close Queue", Queues.close, ["descriptor"], False),
-    ("Purge Queue", Queues.purge, ["queue", "caller"], False),
+    ("Purge Queue", Queues.purge, ["queue", "caller"], True),
     ("Create Transaction", Transactions.create, ["identifier"], True),
-    ("Enqueue Message", Sending.enqueue, ["queue", "message", "transaction"], True),
+    ("Enqueue Message", Sending.enqueue, ["queue", "batch", "transaction"], True),
     ("Dequeue Message", Reading.dequeue, ["descriptor", "timeout_s", "transaction", "cursor", "tag"], False),
     ("Dequeue Message Begin", Reading.dequeue_begin, ["descriptor", "timeout_s", "cursor", "tag"], False),
     ("Dequeue Message End", Reading.dequeue_end, ["descriptor", "position", "delete_message"], False),
@@ -102,11 +102,13 @@ class Listening(Subscriber):
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        self.calls.append(("available", (queue, position.lookup_id)))
+    every_message = True
 
-    def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-        self.calls.append(("deleted", (queue, message.lookup_id, reason)))
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        self.calls.append(("available", (queue, *lookup_ids)))
+
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        self.calls.append(("deleted", (queue, *(message.lookup_id for message in messages), reason)))
 
     def pause_queue(self, queue: OutgoingQueue) -> None:
         self.calls.append(("pause", (queue, queue.state)))

@@ -14,7 +14,7 @@ def test_messages_that_leave_do_not_pile_up() -> None:
         host.now += 1 if number % 10 == 0 else 0
         host.send(queue, b"x", time_to_be_received_s=86_400)
         reader.receive()
-    assert len(host.manager.placing.expiries) <= 1025
+    assert len(host.manager.mailbox.expiries) <= 1025
     assert len(timers) < 2100, "timers of empty seconds are swept"
 
 
@@ -24,9 +24,9 @@ def test_messages_of_one_second_share_a_timer() -> None:
     before = len(host.manager.core.timers)
     host.fill(queue, *[b"x"] * 3000, time_to_be_received_s=60)
     assert len(host.manager.core.timers) == before + 1
-    assert len(host.manager.placing.expiries) == 3000
+    assert len(host.manager.mailbox.expiries) == 3000
     host.advance(60)
-    assert len(queue.positions) == len(host.manager.placing.expiries) == 0
+    assert len(queue.positions) == len(host.manager.mailbox.expiries) == 0
 
 
 def test_sweeping_forgets_nothing_that_is_there() -> None:
@@ -49,6 +49,6 @@ def test_a_deleted_queue_takes_its_timers_along() -> None:
     queue = host.queue()
     host.fill(queue, b"a", b"b", time_to_be_received_s=60)
     host.manager.queues.delete(queue)
-    assert len(host.manager.placing.expiries) == 0
+    assert len(host.manager.mailbox.expiries) == 0
     host.advance(100)
     assert host.manager.core.timers.failures == 0

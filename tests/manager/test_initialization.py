@@ -342,7 +342,7 @@ def test_internal_queues_are_closed_to_applications_and_open_to_protocols() -> N
         message_id=1,
         sent_time=int(host.now),
     )
-    fate = host.manager.sending.deliver(order_queue, StoredMessage(ack, LocalAttributes()))
+    fate = host.deliver(order_queue, StoredMessage(ack, LocalAttributes()))
     assert fate is MessageClass.ACK_REACH_QUEUE
     assert len(order_queue.positions) == 1
 

@@ -21,7 +21,7 @@ from msmq.security.descriptor import Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS
 from msmq.wire.classes import MessageClass
 from msmq.wire.message import UserMessage
-from tests.manager.support import SEND, Host, message
+from tests.manager.support import SEND, Host, message, position_of
 
 ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\admin"
 OTHER_ADMIN = "DIRECT=OS:HOST\\PRIVATE$\\other_admin"
@@ -61,7 +61,7 @@ def post(
 def told(host: Host, name: str = "admin") -> list[UserMessage]:
     """The acknowledgments in an administration queue."""
     queue = host.find(name)
-    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+    return [host.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
 
 def classes(host: Host) -> list[int]:
@@ -73,7 +73,7 @@ def wanting(wanted: Ack) -> dict[str, Any]:
 
 
 def packets_in(host: Host, queue: Queue) -> list[UserMessage]:
-    return [host.manager.core.load(queue, entry).packet for entry in queue.positions]
+    return [host.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
 
 # --- what the queue manager completes ----------------------------------------------------------------------
@@ -270,8 +270,8 @@ def test_the_reader_rejected_it_and_each_way_of_not_being_received_has_its_own_c
     post(host, "tx", transaction=transaction, **wanting(Ack.ACK_NEG_RECEIVE))
     host.transactions.commit(transaction.identifier)
     reading = host.transactions.create()
-    host.reader(queue).receive(transaction=reading)
-    reading.operations[0].dequeue_reason = MessageClass.NACK_RECEIVE_REJECTED
+    lookup_id = position_of(host.reader(queue).receive(transaction=reading)).lookup_id
+    reading.operations[0].reasons[lookup_id] = MessageClass.NACK_RECEIVE_REJECTED
     host.transactions.commit(reading.identifier)
     plain = host.queue()
     post(host, **wanting(Ack.ACK_NEG_RECEIVE))
@@ -349,56 +349,120 @@ def purge(host: Host) -> None:
         host.manager.queues.purge(host.find(name))
 
 
-@pytest.mark.parametrize(
+def delete(host: Host) -> None:
+    for name in ("orders", "tx"):
+        host.manager.queues.delete(host.find(name))
+
+
+ENDS = pytest.mark.parametrize(
     ("end", "reason"),
-    [(expire, MessageClass.NACK_RECEIVE_TIMEOUT), (purge, MessageClass.NACK_Q_PURGED)],
-    ids=["expired", "purged"],
+    [
+        (expire, MessageClass.NACK_RECEIVE_TIMEOUT),
+        (purge, MessageClass.NACK_Q_PURGED),
+        (delete, MessageClass.NACK_Q_DELETED),
+    ],
+    ids=["expired", "purged", "deleted"],
 )
-@pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
+KEPT: dict[str, Any] = {"time_to_be_received_s": 60, "negative_journaling_requested": True}
+
+
+def post_in_transaction(host: Host, *posts: dict[str, Any]) -> None:
+    transaction = host.transactions.create()
+    for each in posts:
+        post(host, "tx", transaction=transaction, **each)
+    host.transactions.commit(transaction.identifier)
+
+
+@ENDS
+@pytest.mark.parametrize("killed", [False, True], ids=["at once", "killed"])
 def test_what_nobody_read_is_a_dead_letter_when_its_sender_asked_for_it(
+    stocked: Host, end: Callable[[Host], None], reason: int, killed: bool
+) -> None:
+    host = stocked
+    own = host.queue("own", transactional=True)
+    post_in_transaction(
+        host,
+        {"body": b"gone", "time_to_be_received_s": 60},
+        {"body": b"kept", **KEPT},
+        {"body": b"in a queue of its own", **KEPT, "application_deadletter_queue": own.pathname},
+    )
+    end(host)
+    if killed:
+        host.kill()
+    _, plain, transactional = system_queues(host)
+    assert [host.contents(each) for each in (plain, transactional)] == [[], [b"kept"]]
+    assert host.contents(host.find("own")) == [b"in a queue of its own"]
+    for queue in (transactional, host.find("own")):
+        (entry,) = queue.positions
+        assert host.manager.mailbox.load(queue, entry.lookup_id).local.dead_letter_class == reason
+    assert end is delete or not len(host.find("tx").positions)
+    host.advance(1_000)
+    assert host.contents(host.find("own")) == [b"in a queue of its own"], "its time is behind it"
+
+
+@ENDS
+@pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
+def test_without_a_transaction_a_message_was_delivered_when_it_reached_its_queue(
     stocked: Host, end: Callable[[Host], None], reason: int, recoverable: bool
 ) -> None:
     host = stocked
     guarantee = DeliveryGuarantee.RECOVERABLE if recoverable else DeliveryGuarantee.EXPRESS
-    _, plain, transactional = system_queues(host)
-    wanted = {"time_to_be_received_s": 60, "negative_journaling_requested": True}
-    post(host, body=b"kept", delivery_guarantee=guarantee, **wanted)
-    post(host, body=b"gone", delivery_guarantee=guarantee, time_to_be_received_s=60)
-    transaction = host.transactions.create()
-    post(host, "tx", body=b"kept too", transaction=transaction, **wanted)
-    host.transactions.commit(transaction.identifier)
-    own = host.queue("own")
-    post(host, body=b"in a queue of its own", delivery_guarantee=guarantee, **wanted,
-         application_deadletter_queue=own.pathname)  # fmt: skip
+    post(host, body=b"delivered", delivery_guarantee=guarantee, **KEPT)
     end(host)
-    if recoverable:
-        host.kill()
-        _, plain, transactional = system_queues(host)
-    assert [host.contents(each) for each in (plain, transactional)] == [[b"kept"], [b"kept too"]]
-    assert host.contents(host.find("own")) == [b"in a queue of its own"]
-    for queue in (plain, transactional, host.find("own")):
-        (entry,) = queue.positions
-        assert host.manager.core.load(queue, entry).local.dead_letter_class == reason
-    assert not len(host.find().positions)
+    assert [host.contents(each) for each in system_queues(host)] == [[], [], []]
+    assert host.manager.core.total_bytes == 0
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "given back"])
+def test_what_was_purged_while_it_was_held_is_a_dead_letter_too(stocked: Host, kept: bool) -> None:
+    host = stocked
+    post_in_transaction(host, {"body": b"held", **KEPT})
+    queue = host.find("tx")
+    reader = host.reader(queue)
+    held = position_of(reader.begin())
+    host.manager.queues.purge(queue)
+    reader.end(held, keep=kept)
+    _, _, transactional = system_queues(host)
+    (entry,) = transactional.positions
+    letter = host.manager.mailbox.load(transactional, entry.lookup_id)
+    assert (letter.packet.body, letter.local.dead_letter_class) == (b"held", MessageClass.NACK_Q_PURGED)
+
+
+def test_what_expires_while_it_is_sent_is_a_dead_letter_with_the_commit(stocked: Host) -> None:
+    host = stocked
+    transaction = host.transactions.create()
+    post(host, "tx", body=b"slow", transaction=transaction, **KEPT)
+    host.advance(61)
+    _, _, transactional = system_queues(host)
+    assert host.contents(transactional) == []
+    host.transactions.commit(transaction.identifier)
+    (entry,) = transactional.positions
+    letter = host.manager.mailbox.load(transactional, entry.lookup_id)
+    assert (letter.packet.body, letter.local.dead_letter_class) == (
+        b"slow",
+        MessageClass.NACK_RECEIVE_TIMEOUT,
+    )
+
+
+def test_a_full_dead_letter_queue_takes_no_more(stocked: Host) -> None:
+    host = stocked
+    host.manager.core.record.journal_quota_kb = 1
+    post_in_transaction(host, *({"body": bytes(400), **KEPT} for _ in range(3)))
+    host.advance(61)
     assert not len(host.find("tx").positions)
-    host.advance(1_000)
-    assert host.contents(host.find("own")) == [b"in a queue of its own"]
-    host.manager.core.record.journal_quota_kb = 0
-    post(host, body=b"no room", **wanted | {"time_to_be_received_s": 2_000})
-    host.advance(2_001)
-    assert not len(host.find().positions)
-    assert host.contents(plain) == [b"kept"]
+    _, _, transactional = system_queues(host)
+    assert len(transactional.positions) == 1
+    assert host.manager.core.total_bytes == transactional.total_bytes <= 1024
 
 
 def test_a_message_of_somebody_else_that_nobody_read_is_not_ours_to_keep(stocked: Host) -> None:
     host = stocked
-    _, plain, _ = system_queues(host)
-    strange = message(b"from afar", time_to_be_received_s=60)
+    strange = message(b"from afar", transactional=True, time_to_be_received_s=60)
     strange.packet.user.flags |= 0x100
-    host.manager.sending.deliver(host.find(), strange)
+    host.deliver(host.find("tx"), strange)
     host.advance(61)
-    assert not len(host.find().positions)
-    assert host.contents(plain) == []
+    assert not len(host.find("tx").positions)
+    assert [host.contents(each) for each in system_queues(host)] == [[], [], []]
 
 
 def test_a_message_that_was_held_when_its_time_ran_out(stocked: Host) -> None:

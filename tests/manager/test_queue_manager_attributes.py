@@ -195,7 +195,7 @@ def test_the_quota_of_the_host_is_in_kilobytes() -> None:
     change(host.manager.core, queue_manager_quota_kb=4)
     queue, other = host.queue(), host.queue("other")
     host.send(queue, bytes(2000))
-    status, _ = host.manager.sending.enqueue(other, message(bytes(3000)))
+    (status,), _ = host.enqueue(other, message(bytes(3000)))
     assert status is EnqueueStatus.QUEUE_MANAGER_QUOTA
     assert status == 2
     host.send(other, bytes(1000))
@@ -234,10 +234,10 @@ def test_a_throttled_host_takes_no_messages() -> None:
     queue = host.queue()
     assert not host.manager.core.throttled
     host.manager.begin_flow_control()
-    status, _ = host.manager.sending.enqueue(queue, message())
+    (status,), _ = host.enqueue(queue, message())
     assert status == 2
     host.manager.end_flow_control()
-    status, _ = host.manager.sending.enqueue(queue, message())
+    (status,), _ = host.enqueue(queue, message())
     assert status == 0
 
 

@@ -13,9 +13,10 @@ from msmq.errors import (
     QueueNotAvailableError,
     TransactionSequenceError,
 )
+from msmq.manager.mailbox import Found
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionState
-from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue import Queue
 from msmq.manager.reading import INFINITE
 from msmq.manager.transactions import Transaction
 from msmq.store import StoreFullError
@@ -45,7 +46,7 @@ def transactional(host: Host) -> Queue:
 
 def classes_in(host: Host, queue: Queue) -> list[int]:
     """The classes of the messages in a queue."""
-    stored = [host.manager.core.load(queue, entry) for entry in queue.positions]
+    stored = [host.manager.mailbox.load(queue, entry.lookup_id) for entry in queue.positions]
     return [message.packet.properties.message_class for message in stored]
 
 
@@ -142,8 +143,8 @@ def test_a_receive_in_a_transaction_waits_for_its_end(host: Host, transactional:
         assert first.state is LOCKED
         (operation,) = transaction.operations
         assert operation.operation_type is OperationType.DEQUEUE
-        assert MessagePosition(operation.queue, operation.lookup_id) == first
-        assert operation.dequeue_reason == MessageClass.ACK_RECEIVE
+        assert (operation.queue, [*operation.ids]) == (first.queue, [first.lookup_id])
+        assert operation.reasons == {}
         assert body_of(other.peek()) == b"b", "invisible to others"
         end(transaction.identifier)
         assert host.contents(transactional) == left
@@ -480,6 +481,14 @@ def test_a_read_in_two_phases_may_end_in_a_transaction(purged: bool, outcome: st
 # --- many at once -------------------------------------------------------------------------------------------
 
 
+def bodies(found: Found) -> list[bytes]:
+    return [bytes(message.packet.body) for message in found.messages]
+
+
+def states(queue: Queue, found: Found) -> list[PositionState]:
+    return [queue.position(lookup_id).state for lookup_id in found.ids]
+
+
 @pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
 @pytest.mark.parametrize("journaling", [False, True], ids=["plain", "journaling"])
 def test_many_messages_are_received_as_they_are_one_by_one(
@@ -490,9 +499,9 @@ def test_many_messages_are_received_as_they_are_one_by_one(
         for number in range(9):
             host.send(queue, b"%d" % number, priority=number % 3, recoverable=recoverable)
     single, many = (host.reader(queue) for queue in queues)
-    results = host.manager.reading.dequeue_many(many.descriptor, 5, 1 << 20)
-    assert [body_of(result) for result in results] == [body_of(single.receive()) for _ in range(5)]
-    assert [position_of(result).state for result in results] == 5 * [DELETED]
+    found = host.manager.reading.take(many.descriptor, 5, 1 << 20)
+    assert bodies(found) == [body_of(single.receive()) for _ in range(5)]
+    assert states(queues[1], found) == 5 * [DELETED]
     assert host.contents(queues[0]) == host.contents(queues[1])
     for queue in queues:
         assert queue.journal is not None
@@ -507,23 +516,23 @@ def test_many_messages_are_received_as_they_are_one_by_one(
 def test_many_messages_are_no_more_than_asked_for(host: Host, queue: Queue) -> None:
     host.fill(queue, *(bytes(1000) for _ in range(6)), recoverable=True)
     descriptor = host.reader(queue).descriptor
-    dequeue_many = host.manager.reading.dequeue_many
-    assert len(dequeue_many(descriptor, 2, 1 << 20)) == 2
-    assert len(dequeue_many(descriptor, 10, 1)) == 1, "one in any case"
-    assert len(dequeue_many(descriptor, 10, 2000)) == 2
-    assert len(dequeue_many(descriptor, 10, 1 << 20)) == 1
-    assert dequeue_many(descriptor, 10, 1 << 20) == [], "nobody waits"
+    take = host.manager.reading.take
+    assert len(take(descriptor, 2, 1 << 20)) == 2
+    assert len(take(descriptor, 10, 1)) == 1, "one in any case"
+    assert len(take(descriptor, 10, 2000)) == 2
+    assert len(take(descriptor, 10, 1 << 20)) == 1
+    assert len(take(descriptor, 10, 1 << 20)) == 0, "nobody waits"
 
 
 def test_many_messages_are_refused_like_one(host: Host, queue: Queue) -> None:
     host.send(queue)
-    dequeue_many = host.manager.reading.dequeue_many
-    (refused,) = dequeue_many(host.reader(queue, PEEK).descriptor, 5, 1 << 20)
-    assert (refused.status, refused.message) == (AccessDeniedError.code, None)
+    take = host.manager.reading.take
+    with pytest.raises(AccessDeniedError):
+        take(host.reader(queue, PEEK).descriptor, 5, 1 << 20)
     ended = host.manager.transactions.create()
     host.manager.transactions.abort(ended.identifier)
-    (refused,) = dequeue_many(host.reader(queue).descriptor, 5, 1 << 20, transaction=ended)
-    assert refused.status == TransactionSequenceError.code
+    with pytest.raises(TransactionSequenceError):
+        take(host.reader(queue).descriptor, 5, 1 << 20, transaction=ended)
     assert len(queue.positions) == 1
 
 
@@ -531,13 +540,13 @@ def test_many_messages_are_refused_like_one(host: Host, queue: Queue) -> None:
 def test_many_messages_are_received_in_a_transaction(host: Host, transactional: Queue, commit: bool) -> None:
     sent = host.manager.transactions.create()
     for number in range(4):
-        host.manager.sending.enqueue(transactional, message(b"%d" % number, transactional=True), sent)
+        host.enqueue(transactional, message(b"%d" % number, transactional=True), sent)
     host.manager.transactions.commit(sent.identifier)
     descriptor = host.reader(transactional).descriptor
     transaction = host.manager.transactions.create()
-    results = host.manager.reading.dequeue_many(descriptor, 3, 1 << 20, transaction=transaction)
-    assert [body_of(result) for result in results] == [b"0", b"1", b"2"]
-    assert [position_of(result).state for result in results] == 3 * [LOCKED]
+    found = host.manager.reading.take(descriptor, 3, 1 << 20, transaction=transaction)
+    assert bodies(found) == [b"0", b"1", b"2"]
+    assert states(transactional, found) == 3 * [LOCKED]
     if commit:
         host.manager.transactions.commit(transaction.identifier)
         assert host.contents(transactional) == [b"3"]
@@ -550,24 +559,22 @@ def test_many_reads_of_two_phases_end_together(host: Host, queue: Queue) -> None
     host.fill(queue, b"0", b"1", b"2", b"3", recoverable=True)
     reader, stranger = host.reader(queue), host.reader(queue)
     reading = host.manager.reading
-    results = reading.dequeue_many(reader.descriptor, 3, 1 << 20, two_phase_read=True)
-    held = [result.message for result in results if result.message is not None]
-    assert [position_of(result).state for result in results] == 3 * [LOCKED]
-    assert reading.end_all(stranger.descriptor, held) == 0, "only who began them ends them"
-    assert reading.end_all(reader.descriptor, held[:2]) == 2
-    assert reading.end_all(reader.descriptor, held[:2]) == 0, "and only once"
+    found = reading.take(reader.descriptor, 3, 1 << 20, two_phase_read=True)
+    assert states(queue, found) == 3 * [LOCKED]
+    assert reading.keep(stranger.descriptor, found.ids) == 0, "only who began them ends them"
+    assert reading.keep(reader.descriptor, found.ids[:2]) == 2
+    assert reading.keep(reader.descriptor, found.ids[:2]) == 0, "and only once"
     host.close(reader.descriptor)
     assert host.contents(queue) == [b"2", b"3"]
     with pytest.raises(QueueNotAvailableError):
-        reading.end_all(reader.descriptor, held[2:])
+        reading.keep(reader.descriptor, found.ids[2:])
 
 
 def test_messages_that_were_purged_while_they_were_held_go_for_that_reason(host: Host, queue: Queue) -> None:
     host.fill(queue, b"0", b"1", recoverable=True)
     reader = host.reader(queue)
-    results = host.manager.reading.dequeue_many(reader.descriptor, 2, 1 << 20, two_phase_read=True)
-    queue.positions.set_state(position_of(results[0]).lookup_id, PURGE_PENDING)
+    found = host.manager.reading.take(reader.descriptor, 2, 1 << 20, two_phase_read=True)
+    queue.positions.set_state(found.ids[0], PURGE_PENDING)
     host.spy.deleted.clear()
-    held = [result.message for result in results if result.message is not None]
-    assert host.manager.reading.end_all(reader.descriptor, held) == 2
+    assert host.manager.reading.keep(reader.descriptor, found.ids) == 2
     assert [each[-1] for each in host.spy.deleted] == [MessageClass.ACK_RECEIVE, MessageClass.NACK_Q_PURGED]

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from msmq.manager.positions import PositionMark
 from msmq.manager.recovered import (
     NEVER,
     PEEKABLE_WHEN_LOCKED,
@@ -134,5 +135,5 @@ def test_details_are_given_for_those_that_have_any() -> None:
     found.add(block((4, 40), flags=2 | 5 << 8))
     assert list(found.details()) == [(16, 2, 1000, 0), (16, 3, NEVER, PEEKABLE_WHEN_LOCKED)]
     lane = found.lanes()[16, 0]
-    assert list(lane.marks) == [0, 0, 0, 1]
+    assert list(lane.marks) == [0, 0, 0, PositionMark.FIRST | PositionMark.HAS_LOCAL]
     assert list(lane.sizes) == [100, 100, 100, 95]

@@ -13,7 +13,7 @@ from msmq.errors import (
 )
 from msmq.manager.model import MessageSeekAction, OperationType
 from msmq.manager.positions import END, START, PositionState
-from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue import Queue
 from msmq.manager.seek import next_readable, previous_readable, seek_by_id
 from msmq.wire.classes import MessageClass
 from tests.manager.support import MQ_OK, PEEK, SEND, Host, body_of, position_of
@@ -207,8 +207,8 @@ def test_a_lookup_receive_takes_locks_or_joins_a_transaction(host: Host) -> None
     assert joined.state is PositionState.LOCKED
     (operation,) = transaction.operations
     assert operation.operation_type is OperationType.DEQUEUE
-    assert MessagePosition(operation.queue, operation.lookup_id) == joined
-    assert operation.dequeue_reason == MessageClass.ACK_RECEIVE
+    assert (operation.queue, [*operation.ids]) == (joined.queue, [joined.lookup_id])
+    assert operation.reasons == {}
 
     reader.end(two_phase, keep=True)
     host.transactions.commit(transaction.identifier)

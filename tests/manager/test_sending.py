@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -30,8 +31,10 @@ class Arrivals(Subscriber):
     def __init__(self) -> None:
         self.fates: list[int] = []
 
-    def message_arrived(self, queue: Queue, message: StoredMessage, fate: int) -> None:
-        self.fates.append(fate)
+    every_message = True
+
+    def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
+        self.fates += [fate] * len(messages)
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def deliver(host: Host, queue: Queue, one: StoredMessage | None = None, sender: 
     host.manager.subscribe(arrivals)
     before = len(queue.positions)
     one = one or message(transactional=queue.transactional)
-    fate = host.manager.sending.deliver(queue, one, sender)
+    fate = host.deliver(queue, one, sender)
     assert len(queue.positions) == before + (fate == REACHED)
     assert arrivals.fates == [fate]
     return fate
@@ -129,7 +132,7 @@ def test_in_a_transaction_messages_arrive_with_the_commit(host: Host) -> None:
     transaction = host.transactions.create()
     arrivals = Arrivals()
     host.manager.subscribe(arrivals)
-    fate = host.manager.sending.deliver(queue, message(transactional=True), transaction=transaction)
+    fate = host.deliver(queue, message(transactional=True), transaction=transaction)
     assert fate == REACHED
     assert arrivals.fates == []
 
@@ -175,8 +178,8 @@ def test_an_application_may_have_its_own_dead_letter_queue(host: Host, fits: boo
 
 def reasons(host: Host) -> list[int]:
     dead, _, _ = system_queues(host)
-    core = host.manager.core
-    return [core.load(dead, entry).local.dead_letter_class for entry in dead.positions]
+    load = host.manager.mailbox.load
+    return [load(dead, entry.lookup_id).local.dead_letter_class for entry in dead.positions]
 
 
 @pytest.mark.parametrize("recoverable", [True, False], ids=["recoverable", "express"])
@@ -185,7 +188,7 @@ def test_a_dead_letter_keeps_why_it_is_one(host: Host, recoverable: bool) -> Non
     position = host.send(queue, b"x", recoverable=recoverable)
     host.manager.sending.dead_letter(queue, position.lookup_id, UNREACHED)
     refused = message(b"y", recoverable=recoverable)
-    host.manager.sending.dead_letter_copy(refused, MessageClass.NACK_Q_EXCEED_QUOTA)
+    host.manager.sending.dead_letter_copies((refused,), MessageClass.NACK_Q_EXCEED_QUOTA)
     assert refused.local.dead_letter_class == 0
     assert reasons(host) == [0x8002, 0x8003]
     host.kill()

@@ -27,16 +27,13 @@ def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttribute
     queue = host.queue()
     sent = message(b"body", recoverable=True)
     sent.local = local
-    _, position = host.manager.sending.enqueue(queue, sent)
-    assert position is not None
+    _, (lookup_id,) = host.enqueue(queue, sent)
     host.kill()
     again = host.find()
-    entry = again.positions.get(position.lookup_id)
-    assert entry is not None
-    loaded = host.manager.core.load(again, entry)
+    loaded = host.manager.mailbox.load(again, lookup_id)
     assert loaded.local == local
     assert loaded.packet.data == sent.packet.data
-    assert (loaded.lookup_id, loaded.arrival_time) == (position.lookup_id, NOON)
+    assert (loaded.lookup_id, loaded.arrival_time) == (lookup_id, NOON)
 
 
 @pytest.mark.spec("DMPR-3.1.1.12-ay")
@@ -56,14 +53,11 @@ def test_every_attribute_of_a_recoverable_message_survives(sent: Message) -> Non
         dead_letter_class=0x8003,
     )
     assert all(asdict(local).values()), "all of them, and none at its default"
-    _, position = host.manager.sending.enqueue(host.queue(), StoredMessage(serialize(sent), local))
-    assert position is not None
+    _, (lookup_id,) = host.enqueue(host.queue(), StoredMessage(serialize(sent), local))
 
     def everything() -> tuple[Message, LocalAttributes, int, int]:
         queue = host.find()
-        entry = queue.positions.get(position.lookup_id)
-        assert entry is not None
-        loaded = host.manager.core.load(queue, entry)
+        loaded = host.manager.mailbox.load(queue, lookup_id)
         return deserialize(loaded.packet), loaded.local, loaded.lookup_id, loaded.arrival_time
 
     before = everything()

@@ -135,7 +135,7 @@ class Sums(RuleBasedStateMachine):
         for queue in core.queues.values():
             held = 0
             for entry in queue.positions:
-                size = core.load(queue, entry).size
+                size = self.host.manager.mailbox.load(queue, entry.lookup_id).size
                 assert size == entry.size
                 held += size
                 express += 0 if entry.address else size

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msmq.errors import IllegalPropertySizeError, IllegalPropertyValueError, LabelTooLongError, MQError
 from msmq.manager.message import DeliveryGuarantee, Message
 from msmq.manager.serialize import serialize
-from msmq.manager.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
+from msmq.manager.stored import LocalAttributes
 from msmq.manager.template import Template, kind_of, suits
 from msmq.wire.headers import NULL_GUID
 from msmq.wire.identifiers import MessageIdentifier
@@ -45,8 +45,8 @@ UNSUITED: dict[str, Any] = {
 }
 
 
-def fill(template: Template, message: Message) -> StoredMessage:
-    return template.fill(
+def fill(template: Template, message: Message) -> bytes:
+    return template.packet(
         message.identifier.ordinal,
         message.sent_time,
         *(getattr(message, name) for name in PER_MESSAGE),
@@ -69,7 +69,7 @@ def test_a_template_gives_the_packet_that_serializing_gives(
     assert kind_of(first) == kind_of(second)
     template = Template(first, LocalAttributes())
     for message in (first, second):
-        assert fill(template, message).packet.data == serialize(message).data
+        assert fill(template, message) == serialize(message).data
 
 
 @given(messages())
@@ -122,14 +122,14 @@ def test_messages_of_one_kind_differ_in_what_is_their_own() -> None:
         for _ in range(2):
             send(to_strict, Message(body=b"%d" % number, priority=5), transaction)
         transactions.commit(transaction.identifier)
-    load = host.manager.core.load
-    found = [load(plain, entry).packet for entry in plain.positions]
+    load = host.manager.mailbox.load
+    found = [load(plain, entry.lookup_id).packet for entry in plain.positions]
     assert [(packet.body, packet.priority, packet.label) for packet in found] == [
         (b"2", 2, "xx"),
         (b"1", 1, "x"),
         (b"0", 0, ""),
     ]
-    sent = [load(strict, entry).packet for entry in strict.positions]
+    sent = [load(strict, entry.lookup_id).packet for entry in strict.positions]
     headers = [packet.transaction for packet in sent]
     assert [packet.body for packet in sent] == [b"0", b"0", b"1", b"1", b"2", b"2"]
     assert all(packet.user.delivery_mode == DeliveryGuarantee.RECOVERABLE for packet in sent)
@@ -139,7 +139,7 @@ def test_messages_of_one_kind_differ_in_what_is_their_own() -> None:
     assert len({packet.user.message_id for packet in found + sent}) == 9
 
 
-def test_messages_without_local_attributes_share_none() -> None:
-    assert Template(Message(), LocalAttributes()).local is NO_ATTRIBUTES
+def test_messages_without_local_attributes_have_none() -> None:
+    assert Template(Message(), LocalAttributes()).kind.local is None
     kept = LocalAttributes(allow_peek_when_locked=True)
-    assert Template(Message(), kept).local is kept
+    assert Template(Message(), kept).kind.local is kept

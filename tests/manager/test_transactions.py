@@ -34,7 +34,7 @@ def test_a_transaction_is_found_by_its_identifier_and_keeps_its_operations_in_or
     assert host.transactions.collection[UNKNOWN] is transaction
     assert transaction.single_phase
     places = [host.send(queue, body, transaction) for body in (b"1", b"2", b"3")]
-    assert [operation.lookup_id for operation in transaction.operations] == [p.lookup_id for p in places]
+    assert [[*operation.ids] for operation in transaction.operations] == [[p.lookup_id] for p in places]
     reader = host.reader(queue)
     host.transactions.commit(UNKNOWN)
     assert [body_of(reader.receive()) for _ in range(3)] == [b"1", b"2", b"3"], "replayed in order"
@@ -85,7 +85,7 @@ def test_a_received_message_is_hidden_until_the_commit_removes_it(host: Host, qu
     assert body_of(second.receive()) is None
     (operation,) = transaction.operations
     assert operation.operation_type is OperationType.DEQUEUE
-    assert operation.dequeue_reason == MessageClass.ACK_RECEIVE
+    assert operation.reasons == {}, "nothing but that it is received"
     host.transactions.commit(transaction.identifier)
     assert host.contents(queue) == []
     assert host.spy.deleted == [(b"mine", MessageClass.ACK_RECEIVE)]
@@ -182,12 +182,16 @@ def test_a_restart_undoes_internal_transactions(host: Host, queue: Queue) -> Non
 
 @pytest.mark.spec("DMPR-3.1.1.13-b")
 def test_the_reason_of_a_receive_may_change_until_the_commit(host: Host, queue: Queue) -> None:
-    host.fill(queue, b"refused")
+    host.fill(queue, b"taken", b"refused", b"taken too")
     transaction = host.transactions.create()
-    host.reader(queue).receive(transaction=transaction)
-    transaction.operations[0].dequeue_reason = MessageClass.NACK_RECEIVE_REJECTED
+    found = host.reading.take(host.open(queue), 3, 1 << 20, transaction=transaction)
+    transaction.operations[0].reasons[found.ids[1]] = MessageClass.NACK_RECEIVE_REJECTED
     host.transactions.commit(transaction.identifier)
-    assert host.spy.deleted == [(b"refused", MessageClass.NACK_RECEIVE_REJECTED)]
+    assert sorted(host.spy.deleted) == [
+        (b"refused", MessageClass.NACK_RECEIVE_REJECTED),
+        (b"taken", MessageClass.ACK_RECEIVE),
+        (b"taken too", MessageClass.ACK_RECEIVE),
+    ]
 
 
 @pytest.mark.parametrize("step", ["operations", "decided"])
@@ -221,22 +225,22 @@ def test_the_record_of_each_operation(host: Host, queue: Queue) -> None:
     counts.append(len(transaction.operations))
     assert counts == [0, 1, 2, 3]
 
-    def records() -> list[tuple[OperationType, str, int, str | None, int]]:
+    def records() -> list[tuple[OperationType, str, list[int], str | None, dict[int, int]]]:
         return [
             (
                 operation.operation_type,
                 operation.queue.pathname,
-                operation.lookup_id,
+                [*operation.ids],
                 None if operation.target_queue is None else operation.target_queue.pathname,
-                operation.dequeue_reason,
+                operation.reasons,
             )
             for operation in host.transactions.collection[UNKNOWN].operations
         ]
 
     expected = [
-        (OperationType.ENQUEUE, queue.pathname, sent.lookup_id, None, MessageClass.ACK_RECEIVE),
-        (OperationType.DEQUEUE, queue.pathname, taken.lookup_id, None, MessageClass.ACK_RECEIVE),
-        (OperationType.MOVE, queue.pathname, moved.lookup_id, target.pathname, MessageClass.ACK_RECEIVE),
+        (OperationType.ENQUEUE, queue.pathname, [sent.lookup_id], None, {}),
+        (OperationType.DEQUEUE, queue.pathname, [taken.lookup_id], None, {}),
+        (OperationType.MOVE, queue.pathname, [moved.lookup_id], target.pathname, {}),
     ]
     assert records() == expected
     resource.prepare(UNKNOWN)
@@ -255,7 +259,9 @@ def edges(host: Host, *positions: MessagePosition) -> list[tuple[int, int]]:
     for queue, lookup_id in positions:
         entry = host.manager.core.queues[queue.number].positions.get(lookup_id)
         assert entry is not None
-        header = host.manager.core.load(host.manager.core.queues[queue.number], entry).packet.transaction
+        header = host.manager.mailbox.load(
+            host.manager.core.queues[queue.number], entry.lookup_id
+        ).packet.transaction
         assert header is not None
         found.append((header.first_message, header.last_message))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -345,13 +345,14 @@ def test_what_is_thrown_away_is_not_read(end: str, monkeypatch: pytest.MonkeyPat
     host.send(queue, b"3", recoverable=True, admin=asked, acknowledge=8)
     host.kill()
     host.manager.core.unsubscribe(host.spy)  # it looks at everything
-    read, addresses = host.store.read, list[int]()
+    read_many, addresses = host.store.read_many, list[int]()
 
-    def counted(address: int, payload_size: int | None = None) -> bytes:
-        addresses.append(address)
-        return read(address, payload_size)
+    def counted(records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+        addresses.extend(address for address, _ in records)
+        return read_many(records, skipped)
 
-    monkeypatch.setattr(host.store, "read", counted)
+    monkeypatch.setattr(host.store, "read_many", counted)
+    monkeypatch.setattr(host.store, "read", None)
     queue = host.find()
     last = list(queue.positions)[-1].address
     getattr(host.manager.queues, end)(queue)
@@ -530,12 +531,12 @@ def test_damage_among_many_messages_costs_only_what_it_hits() -> None:
         damage_message(host, places[number])
     descriptor = host.reader(queue).descriptor
     first, second, third = (
-        host.manager.reading.dequeue_many(descriptor, 3, 1 << 20, two_phase_read=two_phase)
+        host.manager.reading.take(descriptor, 3, 1 << 20, two_phase_read=two_phase)
         for two_phase in (False, True, False)
     )
-    assert [body_of(result) for result in first] == [b"1"]
-    assert [body_of(result) for result in second] == [b"3", b"4"]
-    assert third == []
+    assert [message.packet.body for message in first.messages] == [b"1"]
+    assert [message.packet.body for message in second.messages] == [b"3", b"4"]
+    assert len(third) == 0
     assert [record.lookup_id for record in host.manager.core.lost_records] == [
         places[0].lookup_id,
         places[2].lookup_id,
@@ -548,6 +549,6 @@ def test_a_full_disk_lets_many_messages_be_received_or_none() -> None:
     host.fill(queue, b"0", b"1", b"2", recoverable=True)
     fill_disk_but_for_the_spare(host)
     descriptor = host.reader(queue).descriptor
-    results = host.manager.reading.dequeue_many(descriptor, 3, 1 << 20)
-    assert [body_of(result) for result in results] == [b"0", b"1", b"2"], "that frees room"
+    found = host.manager.reading.take(descriptor, 3, 1 << 20)
+    assert [message.packet.body for message in found.messages] == [b"0", b"1", b"2"], "that frees room"
     assert len(queue.positions) == 0

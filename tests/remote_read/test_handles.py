@@ -22,7 +22,7 @@ async def test_an_acknowledgment_the_disk_refuses_can_be_repeated(monkeypatch: p
                 raise MessageStorageFailedError("full")
 
             with monkeypatch.context() as patch:
-                patch.setattr(served.manager.placing, "delete", refuse)
+                patch.setattr(served.manager.mailbox, "remove", refuse)
                 assert await peer.end(handle) & SEVERITY
             assert [entry.state for entry in queue.positions] == [PositionState.LOCKED]
             assert await peer.end(handle) == OK
@@ -41,7 +41,7 @@ async def test_a_cleanup_the_disk_refuses_is_tried_again(monkeypatch: pytest.Mon
                 raise MessageStorageFailedError("full")
 
             with monkeypatch.context() as patch:
-                patch.setattr(served.manager.placing, "give_back", refuse)
+                patch.setattr(served.manager.mailbox, "give_back", refuse)
                 served.host.advance(300)
             assert [entry.state for entry in queue.positions] == [PositionState.LOCKED]
             served.host.advance(301)

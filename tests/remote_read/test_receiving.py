@@ -103,7 +103,7 @@ async def test_a_message_that_did_not_arrive_is_back_in_its_place() -> None:
             assert await peer.read(handle) == b"one"
             assert await peer.end(handle) == OK
         (ack,) = acks.positions
-        stored = served.manager.core.load(acks, ack)
+        stored = served.manager.manager.mailbox.load(acks, ack.lookup_id)
         assert stored.packet.properties.message_class == MessageClass.ACK_RECEIVE
 
 
@@ -157,7 +157,7 @@ async def test_a_message_that_vanished_meanwhile(transactional: bool) -> None:
                 assert await peer.read(handle, uow=uow) == b"one"
             else:
                 assert await peer.read(handle) == b"one"
-            served.manager.placing.delete(queue, position.lookup_id, MessageClass.NACK_Q_PURGED)
+            served.manager.mailbox.remove(queue, (position.lookup_id,), MessageClass.NACK_Q_PURGED)
             end = peer.end_transactional if transactional else peer.end
             assert await end(handle) == NOT_FOUND
 

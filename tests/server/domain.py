@@ -101,7 +101,7 @@ class DomainNode(Node):
         return made
 
     def stored(self, queue: Queue) -> list[StoredMessage]:
-        return [self.core.load(queue, entry) for entry in queue.positions]
+        return [self.manager.mailbox.load(queue, entry.lookup_id) for entry in queue.positions]
 
 
 class Domain(Neighbourhood):

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from msmq.manager.batch import Batch
 from msmq.manager.management import queue_properties
 from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
 from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
@@ -167,10 +168,13 @@ class Node:
     def reasons(self, queue: Queue | None) -> list[int]:
         """Why the dead letters of a queue are there."""
         assert queue is not None
-        return [self.core.load(queue, entry).local.dead_letter_class for entry in queue.positions]
+        return [
+            self.manager.mailbox.load(queue, entry.lookup_id).local.dead_letter_class
+            for entry in queue.positions
+        ]
 
     def packets(self, queue: Queue) -> list[UserMessage]:
-        return [self.core.load(queue, entry).packet for entry in queue.positions]
+        return [self.manager.mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
     def send(
         self,
@@ -206,8 +210,9 @@ class Node:
         descriptor = self.manager.queues.open(name, QueueAccessType.SEND)
         assert descriptor.queue is not None
         stored = StoredMessage(packet, LocalAttributes(application_deadletter_queue=deadletter))
-        status, _ = self.manager.sending.enqueue(descriptor.queue, stored, transaction)
-        assert status is EnqueueStatus.OK
+        batch = Batch.of((stored,), core.record.identifier)
+        statuses, _ = self.manager.sending.enqueue(descriptor.queue, batch, transaction)
+        assert statuses == [EnqueueStatus.OK]
         self.manager.queues.close(descriptor)
         return packet
 
@@ -362,7 +367,7 @@ class Peer:
         while data := await self._reader.read(1 << 16):
             for event in self.session.receive_data(data, now_ms()):
                 if isinstance(event, MessagesReceived):
-                    self.messages += event.messages
+                    self.messages += event.messages.messages
                     if self.storing:
                         self.session.stored(event.first_recoverable, event.recoverables, now_ms())
                 elif isinstance(event, MessagesAcknowledged):

@@ -10,6 +10,7 @@ import pytest
 
 from msmq.directory.local import DirectoryFileError
 from msmq.errors import DsError, UnsupportedFormatnameOperationError
+from msmq.manager.batch import Batch
 from msmq.manager.directory import DirectoryResult, ObjectClass
 from msmq.manager.model import ConnectionStatus, OutgoingState, QueueAccessType
 from msmq.manager.queue import OutgoingQueue
@@ -314,9 +315,9 @@ def test_what_the_binary_protocol_leaves_alone(tmp_path: Path) -> None:
             locked.state = OutgoingState.LOCKED
             inbox = bob.queue("inbox")
             for queue in (multicast, http, held, locked):
-                alice.manager.placing.insert(queue, StoredMessage(packet, LocalAttributes()))
+                alice.manager.mailbox.put(queue, Batch.of((StoredMessage(packet, LocalAttributes()),), b""))
             own = alice.queue("own")
-            alice.manager.placing.insert(own, StoredMessage(packet, LocalAttributes()))
+            alice.manager.mailbox.put(own, Batch.of((StoredMessage(packet, LocalAttributes()),), b""))
             assert own.number not in alice.daemon.outgoing.drains
             for queue in (multicast, http):
                 assert queue.number not in alice.daemon.outgoing.drains

@@ -108,7 +108,7 @@ def test_a_rejected_message_is_told(tmp_path: Path) -> None:
             peer.send(peer.message(b"x", admin=ADMIN, acknowledge=NEGATIVE_RECEIVE, transaction=place(1)))
             await eventually(lambda: len(orders.positions))
             (entry,) = orders.positions
-            alice.manager.placing.delete(orders, entry.lookup_id, MessageClass.NACK_RECEIVE_REJECTED)
+            alice.manager.mailbox.remove(orders, (entry.lookup_id,), MessageClass.NACK_RECEIVE_REJECTED)
             await eventually(lambda: classes(alice, admin) == [0xC004])
             await peer.close()
 

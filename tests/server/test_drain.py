@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from msmq.manager.queue import Queue
 from msmq.wire.classes import MessageClass
 from msmq.wire.packets import FinalAckBody, build_order_message
 from tests.server.support import (
@@ -62,24 +61,16 @@ def test_a_transactional_message_waits_for_its_final_ack(tmp_path: Path) -> None
             transaction = alice.manager.transactions.create()
             alice.send(name_of(BOB), b"read", transaction, positive_journaling_requested=True)
             alice.send(name_of(BOB), b"purged", transaction, negative_journaling_requested=True)
-            alice.send(name_of(BOB), b"purged too", transaction, negative_journaling_requested=True)
+            alice.send(
+                name_of(BOB),
+                b"purged too",
+                transaction,
+                negative_journaling_requested=True,
+                deadletter=own.pathname,
+            )
             alice.send(name_of(BOB), b"purged plainly", transaction, positive_journaling_requested=True)
-            (position,) = [
-                entry.lookup_id
-                for entry in alice.outgoing(BOB).positions
-                if alice.core.load(alice.outgoing(BOB), entry).packet.body == b"purged too"
-            ]
             alice.manager.transactions.commit(transaction.identifier)
             drain = alice.daemon.outgoing.drains[alice.outgoing(BOB).number]
-            load = alice.core.load
-
-            def with_own_dead_letters(queue: Queue, entry: Any) -> Any:
-                message = load(queue, entry)
-                if entry.lookup_id == position:
-                    message.local = message.local.changed(application_deadletter_queue=own.pathname)
-                return message
-
-            alice.core.load = with_own_dead_letters  # type: ignore[method-assign]
             await eventually(lambda: len(drain.parked) == 4)
             assert alice.bodies(alice.core.journal_queue) == []
             assert len(alice.outgoing(BOB).positions) == 4

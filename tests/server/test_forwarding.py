@@ -313,18 +313,18 @@ def test_a_full_disk_takes_nothing_in_transit(tmp_path: Path, monkeypatch: pytes
             alice, bob, carol = await here.node(ALICE), await here.node(BOB), await here.node(CAROL)
             orders = carol.queue()
             name = private_name(carol, orders)
-            real = bob.manager.placing.insert
+            real = bob.manager.mailbox.put
             tried = []
 
             def full(*arguments: object, **options: object) -> object:
                 tried.append(arguments)
                 raise MessageStorageFailedError("the disk is full")
 
-            monkeypatch.setattr(bob.manager.placing, "insert", full)
+            monkeypatch.setattr(bob.manager.mailbox, "put", full)
             alice.send(name, b"x", recoverable=True)
             await eventually(lambda: len(tried) >= 2, 20)
             assert len(outgoing(alice, name).positions) == 1, "not acknowledged, so it comes again"
-            monkeypatch.setattr(bob.manager.placing, "insert", real)
+            monkeypatch.setattr(bob.manager.mailbox, "put", real)
             await eventually(lambda: carol.bodies(orders) == [b"x"], 20)
             await eventually(lambda: not len(outgoing(alice, name).positions))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from msmq.manager.batch import Batch
 from msmq.manager.model import ConnectionStatus as Status
 from msmq.manager.model import OutgoingState, QueueAccessType, QueueType
 from msmq.manager.queue import OutgoingQueue
@@ -79,7 +80,7 @@ def test_names_that_lead_nowhere(tmp_path: Path) -> None:
                 queue = OutgoingQueue(alice.manager.queues.take_number(), name, QueueType.SYSTEM)
                 queue.destination_format_name = name
                 core.register(queue)
-                alice.manager.placing.insert(queue, StoredMessage(packet, LocalAttributes()))
+                alice.manager.mailbox.put(queue, Batch.of((StoredMessage(packet, LocalAttributes()),), b""))
                 assert statuses(queue) == [status]
                 assert queue.state is OutgoingState.NEED_VALIDATION
 

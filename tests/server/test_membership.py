@@ -147,7 +147,7 @@ def test_signed_and_encrypted_messages_by_public_names(domain: Domain, tmp_path:
             await eventually(lambda: len(queue.positions) == 3, 30)
             assert bob.bodies(queue) == [b"order 0", b"order 1", b"order 2"]
             for entry in queue.positions:
-                stored = bob.core.load(queue, entry)
+                stored = bob.manager.mailbox.load(queue, entry.lookup_id)
                 assert stored.local.authentication_level
                 assert stored.local.private
 
@@ -191,7 +191,7 @@ def test_a_certificate_that_an_application_registers_is_believed_elsewhere(
             await send(b"signed", signer)
             await eventually(lambda: bob.bodies(queue) == [b"signed"], 30)
             (entry,) = queue.positions
-            assert bob.core.load(queue, entry).local.authentication_level
+            assert bob.manager.mailbox.load(queue, entry.lookup_id).local.authentication_level
 
             # A second host adds one, and neither overwrites what the other did.
             others = CertificateCalls(Desk(bob.daemon), {})

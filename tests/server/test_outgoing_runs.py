@@ -6,8 +6,8 @@ from array import array
 from typing import Any, cast
 
 import pytest
-
 from msmq.manager.transit import Waiting
+
 from msmq.server.outgoing_runs import (
     LATE,
     ODD,

@@ -382,7 +382,7 @@ def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
         one.alice.post(direct, BODY, negative_journaling_requested=True)
         queue = one.alice.core.outgoing[direct.lower()]
         entry = next(iter(queue.positions))
-        one.alice.core.load(queue, entry).local.private = True
+        one.alice.manager.mailbox.load(queue, entry.lookup_id).local.private = True
         await eventually(lambda: one.alice.bodies(one.alice.core.dead_letter_queue) == [BODY])
         assert one.alice.reasons(one.alice.core.dead_letter_queue) == [0x8008]
         failure = queue.connection_history[-1]

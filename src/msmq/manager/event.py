@@ -18,13 +18,15 @@ from msmq.manager.ledger import RecordStore
 class Event:
     """The event under way; ``Core.event`` is its :meth:`begin`."""
 
-    __slots__ = ("_answers", "_depth", "_refusal", "_reserved", "_store")
+    __slots__ = ("_answers", "_depth", "_refusal", "_reserved", "_room", "_store")
 
     def __init__(self, store: RecordStore, answers: Answers) -> None:
         self._store = store
         self._answers = answers
         self._depth = 0
         self._reserved = False
+        self._room = 0
+        """Bytes that the outermost event has reserved, and that no part of it has claimed for itself."""
         self._refusal: MessageStorageFailedError | None = None
 
     def begin(self, size: int = 0, records: int = 0, *, freeing: bool = False) -> Event:
@@ -37,12 +39,16 @@ class Event:
         return self
 
     def begin_with_room(self, size: int, records: int) -> Event | None:
-        """Begin an event for what can be done in another way too: None where there is no room for it."""
+        """Begin an event for what can be done in another way too: None where there is no room for it. Inside another
+        event it takes of what that one has reserved."""
+        if self._reserved and size > self._room:
+            return None
         try:
             self.reserve(size, records)
         except MessageStorageFailedError:
             return None
         self._reserved = True
+        self._room -= size
         return self
 
     def reserve(self, size: int, records: int, freeing: bool = False) -> None:
@@ -50,6 +56,7 @@ class Event:
         ``with``. Inside an event it is a part of that one."""
         if not self._reserved:
             self._refusal = None
+            self._room = size
             try:
                 self._store.reserve(size, records)
             except MessageStorageFailedError as error:

@@ -159,6 +159,9 @@ class Mailbox:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
         size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
+        if overdue:
+            late = batch.only(overdue)
+            size += self.letters_bytes(late.sizes, bytes(late.marks))
         records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
         with core.event(size + NUMBERS_BYTES, records if written else 0, freeing=freeing):
             ids = self._numbered(queue, batch)
@@ -174,9 +177,8 @@ class Mailbox:
                 if local.allow_peek_when_locked:
                     queue.peekable_when_locked.add(ids[index])
             if watched:
-                late = set(overdue)
                 for index, expiry in enumerate(batch.expiries):
-                    if expiry != NEVER and index not in late:
+                    if now_s < expiry != NEVER:
                         self.expiries.watch(queue, ids[index], expiry)
                 queue.overdue.update(ids[index] for index in overdue)
             if transaction is NO_TRANSACTION:
@@ -577,6 +579,14 @@ class Mailbox:
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
                     self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
             self._tell_deleted(queue, positions.ids, told, reason)
+
+    @staticmethod
+    def letters_bytes(sizes: Sequence[int], marks: bytes | bytearray) -> int:
+        """What to reserve for messages that may become dead letters inside another event."""
+        kept = marks.translate(_IS_KEPT)
+        if 1 not in kept:
+            return 0
+        return sum(compress(sizes, kept)) + LARGEST_ENVELOPE * kept.count(1) + 8 * len(sizes) + NUMBERS_BYTES
 
     def fits_system_queue(self, target: Queue, size: int) -> bool:
         """Whether a journal or a dead-letter queue takes so many bytes more. A journal has its queue's limit, a

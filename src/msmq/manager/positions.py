@@ -355,12 +355,16 @@ class PositionList:
         assert found is not None, f"{lookup_id:#x} is not in the list"
         found[1].addresses[found[2]] = address
 
-    def change_states(self, old: PositionState, new: PositionState) -> None:
-        """Change the state of all messages that are in another one; neither is AVAILABLE or DELETED."""
+    def change_states(self, old: PositionState, new: PositionState, number: int) -> None:
+        """Change the state of all messages up to an arrival number that are in another one; neither is AVAILABLE or
+        DELETED."""
+        before, after = bytes((old,)), bytes((new,))
         for lane in self._ordered:
-            for chunk in lane.chunks:
+            last = lane.top << 56 | number
+            for chunk in lane.chunks[: bisect_right(lane.firsts, last)]:
                 if chunk.live > chunk.available:
-                    chunk.states = bytearray(chunk.states.replace(bytes((old,)), bytes((new,))))
+                    stop = bisect_right(chunk.ids, last)
+                    chunk.states[:stop] = chunk.states[:stop].replace(before, after)
 
     def find(self, ids: Sequence[int]) -> Positions:
         """The places of messages, whatever of them is there. Those that are neighbours are found together."""

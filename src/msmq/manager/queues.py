@@ -59,7 +59,7 @@ from msmq.manager.model import (
 )
 from msmq.manager.naming import Naming
 from msmq.manager.outgoing_queues import OutgoingQueues, Purpose, is_http
-from msmq.manager.positions import START, PositionState
+from msmq.manager.positions import START, PositionMark, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
 from msmq.manager.reading import Reading
 from msmq.manager.records import queue_record
@@ -325,21 +325,24 @@ class Queues:
     def _deleting(self, queue: Queue, caller: Token | None, skip_directory: bool) -> Iterator[int]:
         family, core = queue.family, self.core
         count = sum(len(member.positions) for member in family)
+        at_once = count <= SLICE and not any(
+            entry.marks & PositionMark.KEPT_UNREAD for member in family for entry in member.positions
+        )  # dead letters take room, each slice as much as there is
         record = queue_record(queue)
         with core.event(_QUEUE_BYTES, 2 + min(count, SLICE), freeing=True):
             if queue.queue_type is QueueType.PUBLIC and not skip_directory:
                 result = self.directory.delete(queue_object(queue), caller=caller)
                 if result is not DirectoryResult.SUCCESS:
                     raise directory_error(result, f"{queue.pathname} could not be removed from the directory")
-            if count > SLICE:
+            if not at_once:
                 core.ledger.put_value(f"{DELETING}{queue.number}", record)
             core.ledger.drop_value(f"queue/{queue.number}")
             self.reading.transactions.forget_queues(family)
             core.unregister(queue)
-            while count <= SLICE and self._remove_some(family):
+            while at_once and self._remove_some(family):
                 pass
             self._abandon(family)
-        yield min(count, SLICE) if count <= SLICE else 0
+        yield count if at_once else 0
         yield from self.finish_deleting(queue)
 
     def _remove_some(self, family: list[Queue]) -> int:
@@ -355,7 +358,8 @@ class Queues:
         family, core = queue.family, self.core
         while count := self._remove_some(family):
             yield count
-        core.ledger.drop_value(f"{DELETING}{queue.number}")
+        with core.event(0, 1, freeing=True):
+            core.ledger.drop_value(f"{DELETING}{queue.number}")
         for member in family:
             core.queues.pop(member.number, None)
             self.mailbox.expiries.forget(member)
@@ -390,10 +394,15 @@ class Queues:
         return self.core.chores.start(self._purging(queue))
 
     def _purging(self, queue: Queue) -> Iterator[int]:
-        queue.positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING)
-        last, behind = self.core.last_sequential_id, START
-        while (found := queue.positions.available(behind, SLICE).ids) and queue.number in self.core.queues:
+        last, behind, positions = self.core.last_sequential_id, START, queue.positions
+        while True:
+            positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING, last)
+            found = positions.available(behind, SLICE).ids
+            if not found or queue.number not in self.core.queues:
+                return
             behind = found[-1]
+            if behind & NUMBER_MASK > last:
+                behind |= NUMBER_MASK  # whatever else this priority has came later too
             ids = [lookup_id for lookup_id in found if lookup_id & NUMBER_MASK <= last]
             yield self.mailbox.remove(queue, ids, purge_reason(queue))
 

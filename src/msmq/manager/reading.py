@@ -26,6 +26,7 @@ from msmq.errors import (
 )
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
+from msmq.manager.event import Event
 from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait, purge_reason
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START, PositionState
@@ -205,11 +206,17 @@ class Reading:
         reader still has, the ``known`` ones, need not be read again."""
         queue = self._queue_of(descriptor)
         ids, purged = self._begun(descriptor, queue, lookup_ids)
-        with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
+        with self._ending(queue, ids, purged):
             self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)
+
+    def _ending(self, queue: Queue, ids: Sequence[int], purged: Sequence[int]) -> Event:
+        """The event that ends reads of two phases."""
+        gone = queue.positions.find(purged)
+        letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
+        return self.core.event(letters, 1 + 2 * (len(ids) + len(purged)), freeing=True)
 
     def give_back(
         self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
@@ -238,7 +245,7 @@ class Reading:
         meanwhile still has the last word."""
         queue = self._queue_of(descriptor)
         ids, purged = self._begun(descriptor, queue, lookup_ids)
-        with self.core.event(0, 1 + 2 * (len(ids) + len(purged)), freeing=True):
+        with self._ending(queue, ids, purged):
             self.mailbox.remove(queue, purged, purge_reason(queue))
             moved = self.mailbox.move(queue, ids, target)
             descriptor.begun.difference_update(ids, purged)

@@ -168,15 +168,19 @@ class Transactions:
         for reader in list(transaction.waiting):
             finish_wait(reader, TransactionSequenceError.code)
 
-    @staticmethod
-    def _copied_bytes(operation: TransactionalOperation) -> int:
+    def _copied_bytes(self, operation: TransactionalOperation) -> int:
         """Bytes of journal copies, and of dead letters of messages whose time is over already."""
         size, queue = operation.copied_bytes, operation.queue
         if operation.operation_type is OperationType.ENQUEUE:
             if queue.overdue and not queue.overdue.isdisjoint(operation.ids):
-                size += sum(queue.positions.find(operation.ids).sizes) + LARGEST_ENVELOPE * len(operation.ids)
+                size += self._letters_bytes(operation)
             return size
         return size if queue.journaling else 0
+
+    def _letters_bytes(self, operation: TransactionalOperation) -> int:
+        """What its messages may take that are purged or overdue and become dead letters."""
+        positions = operation.queue.positions.find(operation.ids)
+        return self.mailbox.letters_bytes(positions.sizes, positions.marks)
 
     def _commit(self, operation: TransactionalOperation) -> None:
         queue, ids = operation.queue, operation.ids
@@ -217,7 +221,8 @@ class Transactions:
     def abort(self, identifier: bytes) -> None:
         """Transaction Abort: what was taken comes back to its place, what was sent was never there."""
         transaction = self.find(identifier)
-        with self._ending(transaction):
+        taken = [each for each in transaction.operations if each.operation_type is not OperationType.ENQUEUE]
+        with self._ending(transaction, sum(map(self._letters_bytes, taken))):
             self._end(transaction, TransactionOutcome.ABORTED)
             self._end_waiting(transaction)
             for operation in reversed(transaction.operations):

@@ -232,11 +232,12 @@ class SimulatedHost:
         for identifier, transaction in self.manager.transactions.collection.items():
             operations = []
             for operation in transaction.operations:
-                item = found.messages[operation.lookup_id]
                 target = operation.target_queue.pathname.lower() if operation.target_queue else ""
-                operations.append(Operation(operation.operation_type, operation.lookup_id, item, target))
-                if operation.operation_type is ENQUEUE:
-                    del found.messages[operation.lookup_id]
+                for lookup_id in operation.ids:
+                    item = found.messages[lookup_id]
+                    operations.append(Operation(operation.operation_type, lookup_id, item, target))
+                    if operation.operation_type is ENQUEUE:
+                        del found.messages[lookup_id]
             found.promised[identifier] = tuple(operations)
         assert core.express_bytes == 0, "an express message outlived its process"
         return found
@@ -255,7 +256,7 @@ class SimulatedHost:
         assert entry is not None
         where = queue.pathname.lower()
         try:
-            message = self.manager.core.load(queue, entry)
+            message = self.manager.mailbox.load(queue, lookup_id)
         except DamagedRecordError:
             assert lookup_id in self.damaged, "a sound record cannot be read"
             return self.current.messages.get(lookup_id) or Item(where, b"", entry.size, None, True)

@@ -9,8 +9,7 @@ sectors torn or lost; the process is killed; the disk is full for a while; a bit
 queue manager must hold exactly what the model holds, and after every restart some state between what was
 confirmed and what was asked for (see :mod:`msmq.testing.manager_model`).
 
-A purge is not one event: it takes message after message away, and a crash may come between two of them. So do
-timers that run at the same time.
+Timers that run at the same time are events of their own: a crash may come between two of them.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from random import Random
 from typing import Final
 
 from msmq.errors import IoTimeoutError, MessageNotFoundError
+from msmq.manager.batch import Batch
 from msmq.manager.model import UNLIMITED, EnqueueStatus, MessageSeekAction, OperationType
 from msmq.manager.queue import ReadResult
 from msmq.manager.queues import QueueRequest
@@ -164,7 +164,7 @@ class ManagerSimulation(ReadingMany):
             for lookup_id, held in self.held.items():
                 held.purged |= self._message(lookup_id).place == path
         gone = [lookup_id for lookup_id in readable if queue.positions.get(lookup_id) is None]
-        self._happened(*map(self._gone, gone))
+        self._happened([*chain.from_iterable(map(self._gone, gone))])
 
     # --- sending --------------------------------------------------------------------------------------------
 
@@ -185,11 +185,12 @@ class ManagerSimulation(ReadingMany):
         quota_kb = self.current.queues[path].quota_kb
         fits = quota_kb == UNLIMITED or self._used(path) + message.size <= 1024 * quota_kb
         transaction = None if work is None else self.manager.transactions.find(work.identifier)
-        status, position = self.manager.sending.enqueue(self._queue(path), message, transaction)
-        assert status is (EnqueueStatus.OK if fits else EnqueueStatus.QUEUE_QUOTA)
-        if position is None:
+        batch = Batch.of((message,), self.manager.core.record.identifier)
+        statuses, (message.lookup_id,) = self.manager.sending.enqueue(self._queue(path), batch, transaction)
+        assert statuses == [EnqueueStatus.OK if fits else EnqueueStatus.QUEUE_QUOTA]
+        if not message.lookup_id:
             return None
-        self._saw(position.lookup_id)
+        self._saw(message.lookup_id)
         return Item(path, bytes(message.packet.body), message.size, message.expiry, message.recoverable)
 
     def _saw(self, lookup_id: int) -> None:
@@ -493,9 +494,8 @@ WEIGHTS: Final = {
     "send": 25,
     "receive": 14,
     "receive_many": 5,
-    "hold_many": 5,
     "keep_many": 6,
-    "end_reads": 3,
+    "give_back_many": 3,
     "peek": 3,
     "begin_read": 5,
     "end_read": 7,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def host() -> Host:
 
 def enqueue(host: Host, queue: Queue, body: bytes = b"", **attributes: Any) -> int:
     attributes.setdefault("sent_time", int(host.now))
-    status, _ = host.manager.sending.enqueue(queue, message(body, **attributes))
+    (status,), _ = host.enqueue(queue, message(body, **attributes))
     return status
 
 
@@ -136,7 +137,7 @@ def test_what_a_transaction_sends_is_not_there_yet(host: Host) -> None:
     waiting.receive(timeout_s=60)
     position = host.send(queue, b"soon", transaction)
     assert position.state is PositionState.LOCKED
-    assert [operation.lookup_id for operation in transaction.operations] == [position.lookup_id]
+    assert [[*operation.ids] for operation in transaction.operations] == [[position.lookup_id]]
     assert (host.spy.available, waiting.results) == ([], [])
     assert body_of(host.reader(queue).receive()) is None
     assert body_of(host.reader(queue, PEEK).peek()) is None
@@ -266,8 +267,10 @@ def test_a_position_is_deleted(host: Host) -> None:
     seen: list[tuple[Queue, StoredMessage, int]] = []
 
     class Watcher(Subscriber):
-        def message_position_deleted(self, queue: Queue, message: StoredMessage, reason: int) -> None:
-            seen.append((queue, message, reason))
+        every_message = True
+
+        def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+            seen.extend((queue, message, reason) for message in messages)
 
     host.manager.subscribe(Watcher())
     position = host.send(queue, b"goes")
@@ -276,7 +279,7 @@ def test_a_position_is_deleted(host: Host) -> None:
     assert [body_of(reader.peek(cursor=cursor)), body_of(reader.peek_next(cursor))] == [b"stays", b"goes"]
     host.send(queue, b"next")
     with_next = queue.total_bytes
-    host.manager.placing.delete(queue, position.lookup_id, MessageClass.NACK_RECEIVE_REJECTED)
+    host.manager.mailbox.remove(queue, (position.lookup_id,), MessageClass.NACK_RECEIVE_REJECTED)
     ((where, what, why),) = seen
     assert (where, what.lookup_id, why) == (queue, position.lookup_id, MessageClass.NACK_RECEIVE_REJECTED)
     assert queue.total_bytes == with_next - what.size

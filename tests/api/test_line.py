@@ -451,7 +451,7 @@ def test_who_does_not_read_is_not_sent_more_than_fits(tmp_path: Path) -> None:
             for _ in range(20):
                 await call("Send", pb.SendRequest(queue=QUEUE, messages=[pb.Message(body=body)]))
             receive = await Call.open(running, "Receive")
-            opened = pb.OpenToReceive(queue=QUEUE, form=pb.PACKET, packets=True)
+            opened = pb.OpenToReceive(queue=QUEUE, form=pb.PACKET)
             receive.put(pb.ReceiveRequest(open=opened))
             receive.send(WINDOW, (1 << 40).to_bytes(8, "little"))
             for _ in range(20):

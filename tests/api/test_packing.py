@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import fill, kind_of, to_delivered, to_message
+from msmq.api.packing import Columns, to_delivered, to_message
 from msmq.errors import (
     IllegalPropertySizeError,
     IllegalPropertyValueError,
     InsufficientResourcesError,
+    InvalidParameterError,
     LabelTooLongError,
 )
 from msmq.manager.message import AuthenticationLevel, Message
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
-from msmq.manager.template import Template
+from msmq.manager.template import Template, kind_of
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
 
@@ -57,6 +58,13 @@ def template(message: pb.Message) -> Template:
     made = complete(to_message(message, "HOST"))
     made.label, made.body, made.extension = "", b"", b""
     return Template(made, LocalAttributes())
+
+
+def fill(made: Template, message: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
+    """A message as a template makes it of columns that leave all its own to its kind."""
+    (own,) = Columns(pb.Columns(kinds=[message], bodies=[message.body])).rows
+    packet = made.packet(ordinal, sent_time, *own, message.acknowledgements)
+    return StoredMessage(UserMessage.route(packet), LocalAttributes())
 
 
 @given(messages)
@@ -109,13 +117,47 @@ def test_a_dead_letter_tells_why(form: pb.Form) -> None:
 
 def test_one_template_serves_many_messages() -> None:
     first, second = pb.Message(body=b"a", label="one"), pb.Message(body=b"bbbb", extension=b"x")
-    assert kind_of(first) == kind_of(second)
+    assert kind_of(to_message(first, "HOST")) == kind_of(to_message(second, "HOST"))
     shared = template(first)
     assert fill(shared, first, 1, 2).packet.body == b"a"
     packet = fill(shared, second, 3, 4).packet
     assert (packet.body, packet.label, packet.extension) == (b"bbbb", "", b"x")
     assert (packet.user.message_id, packet.user.sent_time) == (3, 4)
-    assert kind_of(pb.Message(priority=0)) != kind_of(pb.Message())
+    urgent = to_message(pb.Message(priority=7), "HOST")
+    assert kind_of(urgent) != kind_of(to_message(pb.Message(), "HOST"))
+
+
+@given(st.lists(messages, min_size=1, max_size=4))
+def test_columns_give_back_each_message(sent: list[pb.Message]) -> None:
+    """Each of its own kind, and with everything that is its own in a column."""
+    columns = Columns(
+        pb.Columns(
+            kinds=sent[::-1],
+            kind=range(len(sent) - 1, -1, -1),
+            bodies=[each.body for each in sent],
+            body_types=[each.body_type for each in sent],
+            labels=[each.label for each in sent],
+            extensions=[each.extension for each in sent],
+            application_tags=[each.application_tag for each in sent],
+            correlation_ids=[each.correlation_id for each in sent],
+        )
+    )
+    assert [columns.message(index) for index in range(len(columns))] == sent
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pb.Columns(bodies=[b"a"]),
+        pb.Columns(kinds=[pb.Message()], bodies=[b"a"], kind=[1]),
+        pb.Columns(kinds=[pb.Message()], bodies=[b"a"], kind=[0, 0]),
+        pb.Columns(kinds=[pb.Message()], bodies=[b"a", b"b"], labels=["x"]),
+    ],
+    ids=["no kind", "unknown kind", "more kinds than bodies", "fewer labels than bodies"],
+)
+def test_columns_that_do_not_belong_together(columns: pb.Columns) -> None:
+    with pytest.raises(InvalidParameterError):
+        Columns(columns)
 
 
 @pytest.mark.parametrize(

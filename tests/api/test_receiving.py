@@ -12,6 +12,7 @@ from msmq.api import status
 from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import AccessDeniedError, MQError, SharingViolationError
+from msmq.wire.message import UserMessage
 from tests.api.support import QUEUE, Caller, address, calling, daemon
 from tests.server.support import run
 
@@ -147,11 +148,14 @@ def test_watching_leaves_everything_where_it_is(tmp_path: Path) -> None:
             await fill(call, 3)
             stream = await opened(call, pb.PEEK, form=pb.PACKET)
             await credit(stream, 100, 30)
-            assert all(delivered.packet for delivered in await taken(stream, 3))
+            shown = (await stream.read()).packets
+            assert [UserMessage.decode(packet).body for packet in shown.packets] == [b"0", b"1", b"2"]
             assert (await stream.read()).HasField("timed_out")
             await fill(call, 2)
             await credit(stream, 100)
-            assert len(await taken(stream, 2)) == 2
+            more = (await stream.read()).packets
+            assert [UserMessage.decode(packet).body for packet in more.packets] == [b"0", b"1"]
+            assert min(more.lookup_ids) > max(shown.lookup_ids)
             assert await count(call) == 5
 
     run(test)

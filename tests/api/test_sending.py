@@ -83,22 +83,22 @@ async def ship(stream: Any, number: int, *given: bytes) -> None:
 
 
 @pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
-def test_columns_are_sent_as_their_messages_would_be(tmp_path: Path, transactional: bool) -> None:
+def test_columns_leave_to_their_kind_what_they_do_not_say(tmp_path: Path, transactional: bool) -> None:
     async def test() -> None:
         async with daemon(tmp_path) as running, calling(address(running)) as call:
             await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE, transactional=transactional))
             common = pb.Message(body_type=8, label="usual", application_tag=5, dead_letter=True)
             bodies_sent = [b"a", b"", b"c" * 70_000]
-            columns = pb.Alike(
-                common=common, bodies=bodies_sent, labels=["x", "", "z"], extensions=[b"e", b"", b""]
+            own = pb.Columns(
+                kinds=[common], bodies=bodies_sent, labels=["x", "", "z"], extensions=[b"e", b"", b""]
             )
-            large = pb.Alike(common=common, bodies=[bytes(600_000)] * 2)
-            one = pb.Alike(common=common, bodies=[b"one"])
-            for alike in (columns, large, one):
-                request = pb.SendRequest(queue=QUEUE, alike=alike.SerializeToString())
+            large = pb.Columns(kinds=[common], bodies=[bytes(600_000)] * 2)
+            one = pb.Columns(kinds=[common], bodies=[b"one"])
+            for columns in (own, large, one):
+                request = pb.SendRequest(queue=QUEUE, columns=columns.SerializeToString())
                 reply = await call("Send", request)
                 assert not reply.failures
-                assert len(set(reply.lookup_ids)) == len(alike.bodies)
+                assert len(set(reply.lookup_ids)) == len(columns.bodies)
             span = pb.Span(upto=(1 << 64) - 1)
             replies = call.stream("ReadSpan", pb.ReadSpanRequest(queue=QUEUE, span=span))
             found = [each.message async for reply in replies for each in reply.messages]
@@ -114,17 +114,19 @@ def test_columns_that_are_wrong(tmp_path: Path) -> None:
     async def test() -> None:
         async with daemon(tmp_path) as running, calling(address(running)) as call:
             await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
-            uneven = pb.Alike(bodies=[b"a", b"b"], labels=["only one"]).SerializeToString()
+            kinds = [pb.Message()]
+            uneven = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], labels=["only one"]).SerializeToString()
             for written in (uneven, b"\xff"):
                 with pytest.raises(InvalidParameterError):
-                    await call("Send", pb.SendRequest(queue=QUEUE, alike=written))
-            bad = pb.Alike(bodies=[b"a", b"b", b"c"], correlation_ids=[b"", b"short", b""])
-            reply = await call("Send", pb.SendRequest(queue=QUEUE, alike=bad.SerializeToString()))
+                    await call("Send", pb.SendRequest(queue=QUEUE, columns=written))
+            correlations = [b"", b"short", b""]
+            bad = pb.Columns(kinds=kinds, bodies=[b"a", b"b", b"c"], correlation_ids=correlations)
+            reply = await call("Send", pb.SendRequest(queue=QUEUE, columns=bad.SerializeToString()))
             assert [failure.index for failure in reply.failures] == [1]
             assert await bodies(call) == [b"a", b"c"]
             stream, _ = await opened(call)
             for number, written in enumerate((uneven, b"\xff"), 1):
-                batch = pb.SendBatch(number=number, alike=written)
+                batch = pb.SendBatch(number=number, columns=written)
                 await stream.write(pb.SendStreamRequest(batch=batch))
                 failures = (await stream.read()).confirmed.result.failures
                 assert {failure.error.name for failure in failures} == {"MQ_ERROR_INVALID_PARAMETER"}

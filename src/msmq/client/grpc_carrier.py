@@ -20,7 +20,7 @@ from msmq.api import status
 from msmq.api.frames import METHODS
 from msmq.api.rpc import CHANNEL_OPTIONS
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
-from msmq.errors import MsmqError
+from msmq.errors import InsufficientResourcesError, MsmqError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Tls
@@ -49,10 +49,12 @@ def multicallable(channel: grpc.aio.Channel, name: str) -> Any:
 
 
 def problem(error: grpc.aio.AioRpcError) -> MsmqError:
-    """What a failed call tells: a status of MSMQ, or that the connection broke."""
+    """What a failed call tells: a status of MSMQ, that something was too large, or that the connection broke."""
     told = status.from_metadata(error.trailing_metadata())
     if told is not None:
         return told
+    if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return InsufficientResourcesError(error.details())
     return ConnectionLostError(
         f"The connection to the queue manager broke: {error.details() or error.code().name}."
     )

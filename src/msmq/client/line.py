@@ -39,7 +39,7 @@ from msmq.api.frames import (
 )
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
-from msmq.errors import DecodeError, MsmqError
+from msmq.errors import DecodeError, InsufficientResourcesError, MsmqError
 
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
@@ -133,7 +133,14 @@ class LineStream:
         if self.over or self.leaving:
             return
         payload = self._method.serialize_request(request)
-        if self._unsent or self._may_send <= 0:
+        if (
+            len(payload) > rpc.MAX_MESSAGE_BYTES
+        ):  # the queue manager would hang up, however often this is sent
+            self._line.write(*frame(CANCEL, self._number))
+            self.finish(
+                InsufficientResourcesError(f"{len(payload)} bytes are more than the channel takes at a time.")
+            )
+        elif self._unsent or self._may_send <= 0:
             self._unsent.append(payload)
         else:
             self._send(payload)

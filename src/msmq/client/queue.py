@@ -18,13 +18,13 @@ from msmq.client.cursor import Cursor, HeldAtCursor
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import SendError
 from msmq.client.receiver import Held, Mode, Receiver
+from msmq.client.sender import BATCH_MESSAGES, Load
 from msmq.errors import MQError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
     from msmq.client.transaction import Transaction
 
-_CHUNK: Final = 128
 _REMOVALS: Final = 2_000
 
 
@@ -94,9 +94,10 @@ class Queue:
     ) -> Receipt:
         """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
         outgoing queue on its way elsewhere. Sends of several tasks travel together."""
-        made = as_message(message, properties)
+        load = Load()
+        load.add(as_message(message, properties))
         sender = self._connection.sender(self.name)
-        (outcome,) = await sender.send((made,), transaction.identifier if transaction is not None else b"")
+        (outcome,) = await sender.send(load, transaction.identifier if transaction is not None else b"")
         if isinstance(outcome, MQError):
             raise outcome
         return outcome
@@ -113,10 +114,9 @@ class Queue:
         pending: deque[asyncio.Future[list[Receipt | MQError]]] = deque()
         outcomes: list[Receipt | MQError] = []
         try:
-            async for chunk in _chunks(messages):
-                sender = self._connection.sender(self.name)
-                pending.append(sender.send([as_message(member, properties) for member in chunk], named))
-                while len(pending) > self._connection.window // _CHUNK + 2:
+            async for load in _loads(messages, properties):
+                pending.append(self._connection.sender(self.name).send(load, named))
+                while len(pending) > self._connection.window // BATCH_MESSAGES + 2:
                     outcomes += await pending.popleft()
             while pending:
                 outcomes += await pending.popleft()
@@ -321,19 +321,20 @@ class Queue:
         return Queue(self._connection, f"{self.name};journal")
 
 
-async def _chunks(
-    messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
-) -> AsyncIterator[list[Message | Body]]:
+async def _loads(
+    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: dict[str, Any]
+) -> AsyncIterator[Load]:
+    """Messages as they come, as many at a time as one batch takes."""
+    load = Load()
     if isinstance(messages, AsyncIterable):
-        chunk: list[Message | Body] = []
         async for message in messages:
-            chunk.append(message)
-            if len(chunk) == _CHUNK:
-                yield chunk
-                chunk = []
-        if chunk:
-            yield chunk
-        return
-    given = iter(messages)
-    while chunk := list(islice(given, _CHUNK)):
-        yield chunk
+            if load.add(as_message(message, properties)):
+                yield load
+                load = Load()
+    else:
+        for message in messages:
+            if load.add(as_message(message, properties)):
+                yield load
+                load = Load()
+    if load.rows:
+        yield load

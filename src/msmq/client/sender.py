@@ -20,25 +20,61 @@ from typing import TYPE_CHECKING, Final
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.rpc import MAX_MESSAGE_BYTES
 from msmq.client.message import Message, Receipt, kind_of
 from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
-from msmq.errors import MQError, MsmqError, QueueDeletedError, QueueNotAvailableError
+from msmq.errors import (
+    InsufficientResourcesError,
+    MQError,
+    MsmqError,
+    QueueDeletedError,
+    QueueNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
 
-_BATCH_MESSAGES: Final = 128
+BATCH_MESSAGES: Final = 128
 _BATCH_BYTES: Final = 512 << 10
+_LARGEST_BYTES: Final = MAX_MESSAGE_BYTES // 2
+"""No message that is larger fits the channel, whatever else travels with it; packets have a fraction of this."""
 _MOST_BATCHES: Final = 48
 """Batches under way; the queue manager remembers a few more."""
 _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
 """What becomes of messages to a queue that was deleted after it was opened."""
-
-
 _MOST_KINDS: Final = 256
 _LARGEST: Final = 0xFFFFFFFF
 _Row = tuple[bytes, int, str, bytes, int, bytes]
+
+
+class Load:
+    """Messages that are to travel together, with what each of them has of its own: no more than one batch takes."""
+
+    __slots__ = ("messages", "rows", "size")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.rows: list[_Row] = []
+        self.size = 0
+
+    def add(self, message: Message) -> bool:
+        """Add a message; tells whether there is enough for a batch now. Raises for one that cannot be written."""
+        row = message.own()
+        body, body_type, label, extension, tag, _ = row
+        size = len(body) + len(extension) + len(label)
+        _check_size(size)
+        if not (label.isascii() and 0 <= tag <= _LARGEST and 0 <= body_type <= _LARGEST):
+            message.to_proto()
+        self.messages.append(message)
+        self.rows.append(row)
+        self.size += size
+        return len(self.rows) == BATCH_MESSAGES or self.size >= _BATCH_BYTES
+
+
+def _check_size(size: int) -> None:
+    if size > _LARGEST_BYTES:
+        raise InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
 
 
 @dataclass(slots=True, eq=False)
@@ -46,6 +82,8 @@ class _Parcel:
     messages: Sequence[Message]
     rows: list[_Row]
     """What each of them has of its own."""
+    kinds: list[pb.Message]
+    """What each of them has in common with others."""
     size: int
     transaction: bytes
     done: asyncio.Future[list[Receipt | MQError]]
@@ -87,23 +125,12 @@ class Sender:
         self._loop = asyncio.get_running_loop()
         self._kinds: dict[tuple[object, ...], pb.Message] = {}
 
-    def send(
-        self, messages: Sequence[Message], transaction: bytes
-    ) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put messages on their way; the future has the outcome of each."""
-        rows = [message.own() for message in messages]
-        for message, row in zip(messages, rows, strict=True):
-            self._check(message, row)
-        size = sum(len(row[0]) + len(row[3]) for row in rows)
-        return self._send(_Parcel(messages, rows, size, transaction, self._loop.create_future(), len(rows)))
-
-    def _check(self, message: Message, row: _Row) -> None:
-        """Refuse what cannot be written, before anything of the others is sent."""
-        if not (
-            message.label.isascii() and 0 <= message.application_tag <= _LARGEST and 0 <= row[1] <= _LARGEST
-        ):
-            message.to_proto()
-        self._kind(message)
+    def send(self, load: Load, transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
+        """Put messages on their way; the future has the outcome of each. What cannot be written is refused before
+        anything of the others is sent."""
+        kinds = [self._kind(message) for message in load.messages]
+        done, count = self._loop.create_future(), len(kinds)
+        return self._send(_Parcel(load.messages, load.rows, kinds, load.size, transaction, done, count))
 
     def _kind(self, message: Message) -> pb.Message:
         key = kind_of(message)
@@ -118,8 +145,9 @@ class Sender:
         self, columns: bytes, count: int, transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
         """Put so many messages on their way whose columns are written already."""
+        _check_size(len(columns))
         done = self._loop.create_future()
-        return self._send(_Parcel((), [], len(columns), transaction, done, count, columns))
+        return self._send(_Parcel((), [], [], len(columns), transaction, done, count, columns))
 
     def _send(self, parcel: _Parcel) -> asyncio.Future[list[Receipt | MQError]]:
         self._used = True
@@ -197,7 +225,7 @@ class Sender:
         while (
             waiting
             and waiting[0].transaction == transaction
-            and (not parcels or (count + waiting[0].count <= _BATCH_MESSAGES and size < _BATCH_BYTES))
+            and (not parcels or _fits(count + waiting[0].count, size + waiting[0].size))
             and not (parcels and (parcels[0].columns or waiting[0].columns))
         ):
             parcel = waiting.popleft()
@@ -210,36 +238,11 @@ class Sender:
         batch = pb.SendBatch(
             number=self._number,
             transaction=transaction,
-            columns=parcels[0].columns or self._columns(parcels),
+            columns=parcels[0].columns or _columns(parcels),
         )
         self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
         self._messages_under_way += count
         self._stream.put(self._under_way[self._number].request)
-
-    def _columns(self, parcels: list[_Parcel]) -> bytes:
-        """The messages of parcels in columns, each kind of them once."""
-        places: dict[int, int] = {}
-        kinds: list[pb.Message] = []
-        column: list[int] = []
-        for parcel in parcels:
-            for message in parcel.messages:
-                kind = self._kind(message)
-                place = places.setdefault(id(kind), len(kinds))
-                if place == len(kinds):
-                    kinds.append(kind)
-                column.append(place)
-        rows = (row for parcel in parcels for row in parcel.rows)
-        bodies, body_types, labels, extensions, tags, correlations = zip(*rows, strict=True)
-        return pb.Columns(
-            kinds=kinds,
-            bodies=bodies,
-            body_types=body_types if any(body_types) else (),
-            labels=labels if any(labels) else (),
-            extensions=extensions if any(extensions) else (),
-            application_tags=tags if any(tags) else (),
-            correlation_ids=correlations if any(correlations) else (),
-            kind=column if len(kinds) > 1 else (),
-        ).SerializeToString()
 
     def _received(self, reply: pb.SendStreamReply) -> None:
         if reply.WhichOneof("reply") == "opened":
@@ -366,3 +369,33 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
     for failure in result.failures:
         outcomes[failure.index] = status.from_message(failure.error)
     return outcomes
+
+
+def _fits(count: int, size: int) -> bool:
+    """Whether so much goes into one batch."""
+    return count <= BATCH_MESSAGES and size <= _BATCH_BYTES
+
+
+def _columns(parcels: list[_Parcel]) -> bytes:
+    """The messages of parcels in columns, each kind of them once."""
+    places: dict[int, int] = {}
+    kinds: list[pb.Message] = []
+    column: list[int] = []
+    for parcel in parcels:
+        for kind in parcel.kinds:
+            place = places.setdefault(id(kind), len(kinds))
+            if place == len(kinds):
+                kinds.append(kind)
+            column.append(place)
+    rows = (row for parcel in parcels for row in parcel.rows)
+    bodies, body_types, labels, extensions, tags, correlations = zip(*rows, strict=True)
+    return pb.Columns(
+        kinds=kinds,
+        bodies=bodies,
+        body_types=body_types if any(body_types) else (),
+        labels=labels if any(labels) else (),
+        extensions=extensions if any(extensions) else (),
+        application_tags=tags if any(tags) else (),
+        correlation_ids=correlations if any(correlations) else (),
+        kind=column if len(kinds) > 1 else (),
+    ).SerializeToString()

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
 from msmq.directory.local import LocalDirectory
+from msmq.errors import MsmqError
 from msmq.manager.cleaning import Cleaning
 from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
@@ -37,6 +38,7 @@ from msmq.server.group_commit import GroupCommit
 from msmq.server.incidental import Incidental
 from msmq.server.link import Surroundings
 from msmq.server.listener import Listener
+from msmq.server.long_work import LongWork
 from msmq.server.membership import Membership
 from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
@@ -99,7 +101,7 @@ class Daemon:
         self._resolve = resolve
         self._directory = workgroup
         self.failure: Exception | None = None
-        """Why the disk failed, if it did."""
+        """Why the daemon cannot go on, if it cannot: the disk failed, or something went wrong inside."""
         self.stopping = asyncio.Event()
         """Set when the daemon cannot go on."""
         self._ping_doors: list[asyncio.DatagramTransport] = []
@@ -224,6 +226,7 @@ class Daemon:
             self.outgoing.may_seal = membership.may_seal
             self.addressing.ask = membership.ask
         self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
+        self._long_work = LongWork(self.manager.core.chores, self.commit, self.commit.give_up)
 
     async def _open_doors(self) -> None:
         config = self.config
@@ -283,6 +286,7 @@ class Daemon:
         self._shut_doors()
         self._housekeeping.stop()
         self._to_clean.stop()
+        self._long_work.stop()
         if self.remote_read is not None:
             await self.remote_read.close()
         if self.door is not None:
@@ -331,8 +335,9 @@ class Daemon:
         return fresh
 
     def _store_failed(self, error: Exception) -> None:
-        """After a failed sync nobody knows what is on the disk: only a restart tells."""
-        _log.critical("%s", error)
+        """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is
+        in memory: only a restart tells."""
+        _log.critical("%s", error, exc_info=None if isinstance(error, MsmqError) else error)
         self.failure = error
         self.stopping.set()
 

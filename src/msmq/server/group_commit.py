@@ -112,7 +112,7 @@ class GroupCommit:
         try:
             batch = self._store.take()
         except StoreError as error:
-            self._break(error)
+            self.give_up(error)
             return
         if batch is None:
             self._call_back()
@@ -127,7 +127,7 @@ class GroupCommit:
         except StoreFullError:
             self._writing = self._loop.create_task(self._write_in_thread(batch))
         except StoreError as error:
-            self._break(error)
+            self.give_up(error)
         else:
             self._complete(batch)
 
@@ -144,7 +144,7 @@ class GroupCommit:
                     _log.error("%s Trying again.", error)
                     await asyncio.sleep(_RETRY_FULL_S)
         except StoreError as error:
-            self._break(error)
+            self.give_up(error)
             return
         finally:
             self._writing = None
@@ -154,7 +154,7 @@ class GroupCommit:
         try:
             self._store.completed(batch)
         except StoreError as error:
-            self._break(error)
+            self.give_up(error)
             return
         self._call_back()
 
@@ -168,7 +168,8 @@ class GroupCommit:
             if waiting or self._store.pending:
                 self._schedule()
 
-    def _break(self, error: Exception) -> None:
+    def give_up(self, error: Exception) -> None:
+        """Write nothing more, and answer nobody: what the store was given last may be half of something."""
         self._broken = True
         self._waiting.clear()
         self._failed(error)

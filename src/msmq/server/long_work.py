@@ -1,0 +1,64 @@
+"""Carries on the long work of the queue manager (:mod:`msmq.manager.chores`) while everybody else is served.
+
+The next slice begins when what the last one wrote is durable, so that a purge never has more under way than the disk
+takes, and after a turn of the loop, in which whoever waits is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from msmq.errors import MQError
+from msmq.manager.chores import Chores
+from msmq.server.group_commit import GroupCommit
+
+_log = logging.getLogger(__name__)
+
+
+class LongWork:
+    """Does slice after slice until nothing is left to do.
+
+    ``failed`` is called with an error that is nobody's fault but ours: nobody vouches for the queue manager then.
+    """
+
+    def __init__(self, chores: Chores, commit: GroupCommit, failed: Callable[[Exception], None]) -> None:
+        self._chores = chores
+        self._commit = commit
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._planned = False
+        self._stopped = False
+        chores.wake = self._plan
+        if chores.pending:  # a queue was deleted, and there was no time for all of its messages
+            self._plan()
+
+    def stop(self) -> None:
+        """Do no more. What has to go on after the next start is in the ledger."""
+        self._stopped = True
+
+    def _plan(self) -> None:
+        if not self._planned and not self._stopped:
+            self._planned = True
+            self._commit.when_durable(self._soon, patient=True)
+
+    def _soon(self) -> None:
+        self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        self._planned = False
+        if self._stopped:
+            return
+        try:
+            self._chores.step()
+        except MQError as error:  # a full disk, as a rule; whoever waits for this work is told
+            _log.error("Long work ended before its time: %s", error)
+        except Exception as error:
+            self.stop()
+            self._failed(error)
+            return
+        if self._chores.pending:
+            self._plan()
+        else:
+            self._commit.request()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 import msmq
-from msmq.client.sync import SyncConnection, _Loop
+from msmq.client.sync import SyncConnection, _Call, _Loop
 from msmq.errors import IoTimeoutError
 from tests.cli.support import Live, serving
 
@@ -153,12 +152,12 @@ def test_what_a_call_gave_is_given_back_when_nobody_has_it(monkeypatch: pytest.M
     async def gives() -> str:
         return "given"
 
-    def result(self: Any, timeout: float | None = None) -> Any:
-        concurrent.futures.wait({self}, 30)
+    def result(self: Any) -> Any:
+        self._ended.wait()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(concurrent.futures.Future, "result", result)
+        patch.setattr(_Call, "result", result)
         with pytest.raises(KeyboardInterrupt):
             loop.run(gives(), returned.append)
     loop.call(lambda: None)

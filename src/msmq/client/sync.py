@@ -348,6 +348,12 @@ class SyncQueue:
     ) -> list[tuple[int, MQError]]:
         return self._loop.run(self.inner.send_alike(alike, count, transaction=_inside(transaction)))
 
+    def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
+        return self._loop.run(self.inner.send_once(messages, row=row, place=place))
+
+    def forget_row(self, row: str) -> None:
+        self._loop.run(self.inner.forget_row(row))
+
     def receiver(
         self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
     ) -> SyncReceiver:

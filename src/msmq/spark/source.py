@@ -140,10 +140,13 @@ class _Planner:
         self._options = options
         self._door = door
         self._wanted = wanted
+        self._told_of_pattern = False
 
     def queues(self) -> tuple[str, ...]:
         pattern = self._options.pattern
         queues = self._options.queues if pattern is None else tuple(self._door.queues(pattern))
+        if not queues:
+            self.nothing_matches()
         return queues if self._wanted is None else tuple(filter(self._wanted, queues))
 
     def latest(
@@ -210,6 +213,8 @@ class _Planner:
         must be there."""
         spans: dict[str, list[Span]] = {}
         for span in start.spans(end):
+            if self._wanted is not None and not self._wanted(span.queue):
+                continue
             spans.setdefault(span.queue, []).append(span)
         found: list[MessagesPartition] = []
         for queue, parts in spans.items():
@@ -243,6 +248,16 @@ class _Planner:
                     f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
                 )
             time.sleep(_HELD_PAUSE_S)
+
+    def nothing_matches(self) -> None:
+        """No queue has a path like the pattern: one may come, or the pattern was meant otherwise."""
+        if not self._told_of_pattern:
+            _log.warning(
+                "No queue has a whole path that queuePattern=%s matches. Paths are like HOST\\private$\\orders, and a "
+                "backslash and a dollar sign of theirs are written \\\\ and \\$ in a regular expression.",
+                self._options.pattern,
+            )
+        self._told_of_pattern = True
 
     def deleted(self, queue: str) -> None:
         """A queue is gone, with messages of a batch."""

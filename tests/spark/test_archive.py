@@ -99,6 +99,27 @@ def test_columns_that_were_added_later(spark: SparkSession, tmp_path: Path) -> N
     assert [(bytes(row.body), row.label) for row in rows] == [(b"body 0", None), (b"body 1", "a label")]
 
 
+def test_a_column_keeps_its_type(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    """A run that would write another is refused before it takes a message out of its queue."""
+    server.create(ORDERS)
+    server.send(["a"])
+    place = str(tmp_path / "archive")
+    options = {"server": server.address, "queue": ORDERS, "mode": "consume"}
+    assert archive(spark, place, options).awaitTermination(600)
+    server.send(["b"])
+    with pytest.raises(
+        ArchiveError, match="has the column body as binary; with these options it would be string"
+    ):
+        archive(spark, place, {**options, "body": "activex"})
+    assert server.bodies() == ["b"]
+    assert archive(spark, place, {**options, "includeHeaders": "true"}).awaitTermination(600)
+    assert archive(spark, place, options).awaitTermination(600)
+    assert bodies(spark, tmp_path / "archive") == ["a", "b"]
+    said = json.loads((tmp_path / "archive" / "_archive.json").read_text(encoding="utf-8"))
+    assert (said["schema_version"], said["columns"]["body"]) == (1, "binary")
+    assert said["columns"]["headers"] == "map<string,string>"
+
+
 def test_without_delta_it_says_what_to_install(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_\d+\.\d+_2\.13:.*parquet needs nothing"):
         archive(spark, str(tmp_path / "archive"), {"queue": ORDERS}, format="delta")

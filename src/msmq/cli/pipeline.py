@@ -236,7 +236,7 @@ def replay(
     server: Server = None,
     master: Master = None,
 ) -> None:
-    from msmq.spark.archive import read_archive
+    from msmq.spark.archive import Archive, read_archive
     from msmq.spark.replay import replay as work
 
     options = _options(ctx, server, option, queue=queue)
@@ -246,7 +246,7 @@ def replay(
         sent = work(
             messages,
             options,
-            name=json.dumps([folder, where, queue]),
+            name=json.dumps([Archive(folder).identifier, where, queue]),  # however its path is written
             rate=rate,
             again=again,
             progress=lambda done: _say(f"{done:,} of {total:,}"),

@@ -21,7 +21,7 @@ def test_what_is_usual() -> None:
         "bytes",
         None,
         0,
-        0,
+        128 << 20,
     )
 
 

@@ -39,6 +39,13 @@ MESSAGES: Final = "messages"
 DELTA: Final = "delta"
 FORMATS: Final = ("parquet", DELTA)
 _ABOUT: Final = "_archive.json"
+_SMALL_GROUPS: Final = {
+    "parquet.block.size": str(16 << 20),
+    "parquet.page.size.row.check.min": "1",
+    "parquet.block.size.row.check.min": "1",
+}
+"""Spark holds a group of rows at once when it reads them, and Parquet when it writes them, where it usually looks only
+after a hundred rows whether a page or a group is full. Messages may have four megabytes."""
 _PARTITIONS: Final = ("queue", "date")
 _DATE: Final = "to_date(coalesce(arrived_time, sent_time, timestamp_seconds(0)))"
 
@@ -214,8 +221,12 @@ def archive(
 
 def _write_parquet(place: Archive, batch: DataFrame, number: int) -> None:
     folder = place.uri(MESSAGES, f"batch={number:012d}")
-    batch.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(folder)
+    _parquet(batch, folder)
     place.keep(MESSAGES, f"batch={number:012d}")
+
+
+def _parquet(rows: DataFrame, folder: str) -> None:
+    rows.write.mode("overwrite").partitionBy(*_PARTITIONS).options(**_SMALL_GROUPS).parquet(folder)
 
 
 def _write_delta(place: Archive, batch: DataFrame, number: int) -> None:
@@ -287,7 +298,7 @@ def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
         read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
         messages = read.parquet(*(place.uri(MESSAGES, name) for name in old)).drop("batch")
         sorted_ = messages.repartition(*_PARTITIONS).sortWithinPartitions(*_PARTITIONS, "lookup_id")
-        sorted_.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(target)
+        _parquet(sorted_, target)
 
     place.replace(old, write)
     return len(old)

@@ -30,6 +30,9 @@ SOURCE_OPTIONS: Final = (
     "endingOffsets", "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "body", "includeHeaders",
     "pushFilters", "partitions",
 )  # fmt: skip
+MAX_BYTES: Final = 128 << 20
+"""Of one batch of a stream, where nobody says otherwise. What the sinks of Spark hold of it at once fits into the
+gigabyte that its virtual machine usually has."""
 _LEAST_TIMEOUT_S: Final = 0.001
 REMOTE_READ: Final = "mqrr:"
 """How a server that is read by MS-MQRR begins."""
@@ -128,7 +131,7 @@ class SourceOptions:
             body=_choice(options, "body", tuple(BODY_READERS)),
             partitions=_number(options, "partitions", 1, int),
             max_messages=_number(options, "maxMessagesPerTrigger", 1, int) or 0,
-            max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or 0,
+            max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or MAX_BYTES,
             checkpoint=options.get("checkpointLocation"),
             push_filters=_truth(options, "pushFilters", False),
         )

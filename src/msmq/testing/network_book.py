@@ -236,8 +236,8 @@ class Book:
             raise Broken(f"{sent}: lost")
         if ends.dead[number] and not (sent.negative_journaling and sent.may_expire):
             raise Broken(f"{sent}: in the dead-letter queue")
-        # Whoever has it when it is late keeps it: its sender, who was not told yet that it arrived, who passes it on, and
-        # the host where it arrives late. A transactional one is its sender's alone.
+        # Whoever has it when it is late keeps it: its sender, who was not told yet that it arrived, who passes it on,
+        # and the host where it arrives late. A transactional one is its sender's alone.
         most_dead = 1 if sent.kind is Kind.TRANSACTIONAL else 3 if sent.by_way_of else 2
         if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from msmq.manager.transit import Waiting
+from msmq.manager.mailbox import Found
+from msmq.manager.stored import LocalAttributes
 from msmq.server.outgoing_runs import (
     LATE,
     ODD,
     PASSING_TH,
-    RECOVERABLE,
     Run,
     alike,
     awaited,
@@ -20,7 +20,7 @@ from msmq.server.outgoing_runs import (
     runs_of,
     together,
 )
-from msmq.wire.headers import USER_TH
+from msmq.wire.headers import USER_RECOVERABLE, USER_TH
 from tests.transfer import support
 
 NOW_S = 1_000_000
@@ -39,16 +39,14 @@ def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, ag
     return bytes(data)
 
 
-def found(*packets: bytes, plain: bytes | None = None) -> Waiting:
-    count = len(packets)
-    plain = b"\1" * count if plain is None else plain
-    return Waiting(array("Q", range(count)), list(packets), bytes(count), plain)
+def found(*packets: bytes, odd: tuple[int, ...] = ()) -> Found:
+    return Found(packets=list(packets), local=dict.fromkeys(odd, LocalAttributes()))
 
 
 def test_neighbours_that_need_the_same_are_one_run() -> None:
-    express, durable = packet(), packet(flags=RECOVERABLE)
-    order = packet(flags=RECOVERABLE | USER_TH)
-    passing = packet(flags=RECOVERABLE | USER_TH, source=THEIRS)
+    express, durable = packet(), packet(flags=USER_RECOVERABLE)
+    order = packet(flags=USER_RECOVERABLE | USER_TH)
+    passing = packet(flags=USER_RECOVERABLE | USER_TH, source=THEIRS)
     given = found(express, express, durable, durable, durable, order, order, passing)
     runs = list(alike(given, OURS, NOW_S))
     assert [(start, stop) for start, stop, _ in runs] == [(0, 2), (2, 5), (5, 7), (7, 8)]
@@ -57,11 +55,11 @@ def test_neighbours_that_need_the_same_are_one_run() -> None:
 
 
 def test_flags_that_do_not_matter_do_not_part_them() -> None:
-    given = found(packet(flags=RECOVERABLE | 1), packet(flags=RECOVERABLE | 0x4000000))
+    given = found(packet(flags=USER_RECOVERABLE | 1), packet(flags=USER_RECOVERABLE | 0x4000000))
     assert len(list(alike(given, OURS, NOW_S))) == 1
 
 
-@pytest.mark.parametrize("recoverable", [0, RECOVERABLE], ids=["express", "recoverable"])
+@pytest.mark.parametrize("recoverable", [0, USER_RECOVERABLE], ids=["express", "recoverable"])
 def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
     ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200)), OURS, NOW_S)
     assert not is_simple(kind)
@@ -71,7 +69,7 @@ def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
 
 def test_who_is_late_or_odd_stands_alone() -> None:
     late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
-    given = found(fresh, late, late, fresh, fresh, plain=b"\1\1\1\0\0")
+    given = found(fresh, late, late, fresh, fresh, odd=(3, 4))
     runs = list(alike(given, OURS, NOW_S))
     assert [(start, stop) for start, stop, _ in runs] == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     assert [bool(kind & LATE) for _, _, kind in runs] == [False, True, True, False, False]
@@ -85,15 +83,10 @@ def test_a_sequence_of_others_does_not_expire_on_its_way() -> None:
 
 
 def test_a_part_has_what_the_whole_has() -> None:
-    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], b"\1\0\2", 5)
+    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], 5)
     assert run.part(0, 3) is run
     part = run.part(1, 3)
-    assert (list(part.lookup_ids), part.number, part.packets, part.marks) == (
-        [8, 9],
-        22,
-        [b"b", b"c"],
-        b"\0\2",
-    )
+    assert (list(part.lookup_ids), part.number, part.packets) == ([8, 9], 22, [b"b", b"c"])
     assert (part.recoverable, part.simple, part.durable_at) == (True, True, 5)
     assert list(part.numbers) == [22, 23]
     assert len(run.part(0, 0)) == 0

@@ -26,7 +26,6 @@ from msmq.wire.packets import (
 )
 
 _read_base: Final = reader((BaseHeader, {"version_number", "flags", "signature", "packet_size"}))
-_INTERNAL_OR_SESSION: Final = BASE_IN | BASE_SH
 _HEAD: Final = BaseHeader.SIZE + InternalHeader.SIZE
 """BaseHeader and, in an internal packet, the InternalHeader that gives its kind."""
 _BASE_FLAGS: Final = BASE["flags"]
@@ -46,24 +45,17 @@ Packet = UserMessage | SessionAck | EstablishConnection | ConnectionParameters
 
 def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
     """How many bytes the packet that begins at ``offset`` takes on the wire; its first twenty tell."""
-    if len(data) - offset >= _HEAD:
-        version, flags, signature, size = _read_base(data, offset)
-        if (
-            version == VERSION
-            and signature == SIGNATURE
-            and not flags & _INTERNAL_OR_SESSION
-            and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
-        ):  # a message with nothing unusual about it
-            return int(size)
-    base = BaseHeader.decode(data, offset)  # type: ignore[arg-type]  # struct reads a bytearray as well
-    base.check()
-    size = base.packet_size
-    if not base.flags & BASE_IN:
+    if len(data) - offset < BaseHeader.SIZE:
+        raise DecodeError("the packet ends inside its BaseHeader", len(data))
+    version, flags, signature, size = _read_base(data, offset)
+    if version != VERSION or signature != SIGNATURE or size > MAX_PACKET_SIZE:
+        BaseHeader.decode(bytes(data[offset : offset + BaseHeader.SIZE])).check()  # which says what is wrong
+    if not flags & BASE_IN:
         if size < MIN_USER_MESSAGE:
-            raise DecodeError(
-                f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage", _PACKET_SIZE
-            )
-        return size + SessionHeader.SIZE if base.flags & BASE_SH else size
+            message = f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage"
+            raise DecodeError(message, _PACKET_SIZE)
+        length: int = size + SessionHeader.SIZE if flags & BASE_SH else size
+        return length
     if len(data) - offset < _HEAD:
         raise DecodeError("an internal packet ends inside its InternalHeader", BaseHeader.SIZE)
     kind = data[offset + _KIND] & _KINDS
@@ -72,8 +64,7 @@ def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
         raise DecodeError(f"Flags.PT is {kind}, which is no internal packet", _KIND)
     if size not in sizes:
         raise DecodeError(f"PacketSize {size} does not fit an internal packet of type {kind}", _PACKET_SIZE)
-    length: int = sizes[0]
-    return length
+    return sizes[0]
 
 
 def decode_packet(data: bytes) -> Packet:

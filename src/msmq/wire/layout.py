@@ -50,22 +50,21 @@ properties_struct: Final = struct.Struct("<" + "".join(spec.code for spec in Mes
 user_flags: Final = reader((BaseHeader, ()), (UserHeader, {"flags"}))
 """UserHeader.Flags of a packet, alone in a tuple."""
 
-_REFERENCE: Final = dict(UserHeader.BITS)["destination_reference"]
-"""Flags.DQ; AQ and RQ stand above it."""
-_REFERENCES: Final = (1 << 3 * _REFERENCE.width) - 1
-_DIRECT: Final = QueueReference.DIRECT.value
+_FIRST_REFERENCE: Final = dict(UserHeader.BITS)["destination_reference"].low
+"""Flags.DQ; AQ and RQ stand above it, each three bits wide."""
+_DIRECT: Final = int(QueueReference.DIRECT)
+_CONNECTOR_SIZE: Final = len(NULL_GUID)
 
 
 def user_end(packet: bytes) -> int:
     """Where the UserHeader of a packet ends that was checked before, and its TransactionHeader begins if it has one."""
     (flags,) = user_flags(packet)
     cursor = FIXED_SIZE
-    references = flags >> _REFERENCE.low & _REFERENCES
+    references = flags >> _FIRST_REFERENCE & 0o777
     while references:
-        reference = references & _REFERENCE.mask
-        if reference == _DIRECT:  # its length, its text, and padding
-            cursor = cursor + 2 + (packet[cursor] | packet[cursor + 1] << 8) + 3 & ~3
+        if references & 7 == _DIRECT:  # its length, its text, and padding
+            cursor += 5 + packet[cursor] + (packet[cursor + 1] << 8) & ~3
         else:
-            cursor += NAME_SIZES[reference]
-        references >>= _REFERENCE.width
-    return cursor + len(NULL_GUID) if flags & USER_CQ else cursor
+            cursor += NAME_SIZES[references & 7]
+        references >>= 3
+    return cursor + _CONNECTOR_SIZE if flags & USER_CQ else cursor

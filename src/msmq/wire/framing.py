@@ -34,7 +34,7 @@ _KIND: Final = offsets(InternalHeader, BaseHeader.SIZE)["flags"]
 _KINDS: Final = dict(InternalHeader.BITS)["packet_type"].mask
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
 
-_INTERNAL_SIZES: Final = {
+_INTERNAL_SIZES: Final[dict[int, tuple[int, ...]]] = {
     PacketType.SESSION_ACK: SESSION_ACK_SIZES,
     PacketType.ESTABLISH_CONNECTION: (EstablishConnection.SIZE,),
     PacketType.CONNECTION_PARAMETERS: (ConnectionParameters.SIZE,),
@@ -59,7 +59,7 @@ def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
     if len(data) - offset < _HEAD:
         raise DecodeError("an internal packet ends inside its InternalHeader", BaseHeader.SIZE)
     kind = data[offset + _KIND] & _KINDS
-    sizes = _INTERNAL_SIZES.get(kind)  # type: ignore[call-overload]  # an int finds its IntEnum
+    sizes = _INTERNAL_SIZES.get(kind)
     if sizes is None:
         raise DecodeError(f"Flags.PT is {kind}, which is no internal packet", _KIND)
     if size not in sizes:

@@ -240,7 +240,9 @@ class Receiver:
         self._queue()
         held = [lookup_id for lookup_id in lookup_ids if lookup_id in self._held]
         settled, failure = 0, None
-        self._held.difference_update(held)  # what is given back may come to this reader again in the same event
+        self._held.difference_update(
+            held
+        )  # what is given back may come to this reader again in the same event
         try:
             settled = act(held)
         except MQError as error:

@@ -236,7 +236,9 @@ class Reading:
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
             if ids:
-                descriptor.begun.difference_update(ids)  # a wait of the same reader may get them in this event
+                descriptor.begun.difference_update(
+                    ids
+                )  # a wait of the same reader may get them in this event
                 try:
                     self.mailbox.give_back(queue, ids)
                 except MQError:

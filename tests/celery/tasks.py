@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from celery import Celery
+from celery.exceptions import Reject
 
 import msmq.celery
 
@@ -17,6 +20,7 @@ app.conf.update(
     task_acks_late=True,
     task_reject_on_worker_lost=True,
     worker_prefetch_multiplier=1,
+    worker_lost_wait=1.0,
     broker_connection_retry_on_startup=True,
 )
 
@@ -38,3 +42,27 @@ def begin_and_wait(file: str) -> None:
         time.sleep(600)
     with path.open("a") as stream:
         stream.write("done\n")
+
+
+@app.task(bind=True, max_retries=5)
+def retry_twice(self: Any, file: str, text: str) -> None:
+    """Succeed at the third try."""
+    if self.request.retries < 2:
+        raise self.retry(countdown=0)
+    write(file, text)
+
+
+@app.task
+def die_once(file: str, text: str) -> None:
+    """Kill the process that works on it, the first time."""
+    mark = Path(f"{file}.{text}")
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(file, text)
+
+
+@app.task(bind=True)
+def refuse(self: Any) -> None:
+    """Reject its own message for good."""
+    raise Reject("no good", requeue=False)

@@ -68,6 +68,7 @@ def test_messages_are_put_got_acknowledged_and_given_back(live: Live) -> None:
         assert again.delivery_info["redelivered"]
         again.ack()
         queue.get(timeout=WAIT_S).reject()
+        assert len(live.bodies(".\\private$\\simple;rejected")) == 1
         assert queue.qsize() == 1
         assert queue.clear() == 1
         with pytest.raises(queue.Empty):
@@ -101,11 +102,17 @@ def test_consumers_that_acknowledge_nothing(live: Live) -> None:
 
 
 @contextmanager
-def worker(live: Live) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "celery", "-A", "tests.celery.tasks", "worker", "--pool", "solo"]
-    command += ["--without-gossip", "--without-mingle", "--without-heartbeat", "-Q", "celery"]
+def worker(live: Live, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [sys.executable, "-m", "celery", "-A", "tests.celery.tasks", "worker", "-Q", "celery"]
+    command += [
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+        *(options or ("--pool", "solo")),
+    ]
     environment = {**os.environ, "MSMQ_TEST_BROKER": broker(live)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (live.directory / "worker").open("ab") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         yield process
     finally:
@@ -139,3 +146,62 @@ def test_the_task_of_a_worker_that_is_killed_is_done_by_another(live: Live, tmp_
     with worker(live):
         until(lambda: file.read_text() == "begun\nbegun\ndone\n")
         until(lambda: not live.bodies(".\\private$\\celery"))
+
+
+POOLS = {
+    "prefork": ("--pool", "prefork", "-c", "2", "--max-tasks-per-child", "3"),
+    "threads": ("--pool", "threads", "-c", "3"),
+    "gevent": ("--pool", "gevent", "-c", "3"),
+    "eventlet": ("--pool", "eventlet", "-c", "3"),
+}
+
+
+@pytest.mark.parametrize("pool", sorted(POOLS))
+def test_tasks_that_try_again_are_done_in_every_pool(live: Live, tmp_path: Path, pool: str) -> None:
+    """Those of prefork are recycled meanwhile: each child is forked from a parent that has used the transport."""
+    file = tmp_path / "written"
+    numbers = [str(number) for number in range(12)]
+    for number in numbers:
+        send(live, "retry_twice", str(file), number)
+    with worker(live, *POOLS[pool]):
+        until(lambda: file.exists() and sorted(file.read_text().split()) == sorted(numbers))
+        until(lambda: not live.bodies(".\\private$\\celery"))
+    assert live.bodies(".\\private$\\celery;rejected") == []
+
+
+def test_children_that_are_killed_lose_no_task(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "written"
+    numbers = [str(number) for number in range(3)]
+    for number in numbers:
+        send(live, "die_once", str(file), number)
+        send(live, "retry_twice", str(file), f"{number}r")
+    expected = sorted([*numbers, *(f"{number}r" for number in numbers)])
+    with worker(live, *POOLS["prefork"]):
+        until(lambda: file.exists() and sorted(file.read_text().split()) == expected)
+        until(lambda: not live.bodies(".\\private$\\celery"))
+
+
+def test_workers_of_every_pool_that_are_killed_lose_no_task(live: Live, tmp_path: Path) -> None:
+    file = tmp_path / "written"
+    numbers = [str(number) for number in range(40)]
+    for number in numbers:
+        send(live, "retry_twice", str(file), number)
+    done = 0
+    for pool in sorted(POOLS):
+        with worker(live, *POOLS[pool]) as process:
+            more = done + 1
+            until(lambda: file.exists() and len(file.read_text().split()) >= more)  # noqa: B023
+            process.kill()
+            process.wait(30)
+        done = len(file.read_text().split())
+    with worker(live, *POOLS["threads"]):
+        until(lambda: set(file.read_text().split()) == set(numbers))
+        until(lambda: not live.bodies(".\\private$\\celery"))
+
+
+def test_what_is_rejected_is_kept(live: Live) -> None:
+    """Celery rejects a task, too, whose next try it could not send: that is no reason to throw it away."""
+    send(live, "refuse")
+    with worker(live):
+        until(lambda: len(live.bodies(".\\private$\\celery;rejected")) == 1)
+    assert live.bodies(".\\private$\\celery") == []

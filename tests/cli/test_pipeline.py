@@ -58,6 +58,10 @@ def test_from_a_queue_to_a_report_and_back(spark: SparkSession, server: Server, 
     assert done.stdout == "3 messages sent\n"
     assert done.stderr.splitlines() == ["0 of 3", "3 of 3"]
     assert server.bodies(LEDGER) == ["a", "b", "c"]
+    for same in (f"{place}/", place.as_uri(), os.path.relpath(place)):
+        done = run("replay", same, "--where", "label = 'wanted'", "--queue", LEDGER, *where)
+        assert done.stdout == "0 messages sent\n", f"{same} is the archive that was replayed"
+    assert server.bodies(LEDGER) == ["a", "b", "c"]
 
     found = json.loads(run("report", place).stdout)
     assert [(row["queue"], row["messages"]) for row in found["queues"]] == [(ORDERS, 4)]

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -228,3 +229,31 @@ def test_half_a_surrogate_pair_stops_nobody(live: Live) -> None:
     asyncio.run(send())
     assert live.object("peek", queue)["label"] == "half \ud800 pair"
     assert live.object("receive", queue)["label"] == "half \ud800 pair"
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_what_could_not_be_printed_stays(live: Live, by_id: bool, form: tuple[str, ...]) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "stay")
+    found = live.object("peek", queue)
+    chosen = ("--id", str(found["lookup_id"])) if by_id else ()
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "msmq", "--server", live.socket, "receive", queue, *chosen, *form],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1), done.stderr
+    assert live.bodies(queue) == ["stay"]
+
+
+def test_names_as_dotnet_writes_them(live: Live) -> None:
+    queue = live.queue()
+    name = queue.rpartition("\\")[2]
+    live.good("send", f"FormatName:DIRECT=OS:.\\private$\\{name}", "--body", "one")
+    assert live.object("receive", f"formatname:direct=os:.\\private$\\{name}")["body"] == "one"
+    assert "cannot be the name of a computer" in live.bad(
+        "send", "Format:DIRECT=OS:.\\private$\\q", "--body", "x"
+    )

@@ -259,3 +259,26 @@ def test_nobody_hears_of_the_arrival_of_what_was_aborted(host: Host) -> None:
     host.deliver(queue, asking(ALL, transactional=True), None, transaction)
     host.transactions.abort(transaction.identifier)
     assert told(host) == []
+
+
+def test_a_queue_that_is_deleted_gets_nothing_any_more(host: Host) -> None:
+    """Its messages may name it as their administration queue."""
+    before = host.manager.core.total_bytes
+    queue = host.queue()
+    deliver(host, queue, asking(ALL, admin="OS:HOST\\private$\\orders", recoverable=True))
+    host.manager.queues.delete(queue)
+    assert host.manager.core.total_bytes == before
+    host.kill()
+    assert host.manager.core.total_bytes == before
+
+
+def test_a_dead_letter_in_a_queue_of_its_application_owes_nothing(host: Host) -> None:
+    """Its sender was told of its end already."""
+    queue, grave = host.queue(), host.queue("grave")
+    dead = asking(ALL)
+    dead.packet.user.source_queue_manager = host.manager.core.record.identifier
+    dead.local = LocalAttributes(dead_letter_class=MessageClass.NACK_RECEIVE_TIMEOUT)
+    host.manager.placing.insert(grave, dead)
+    host.reader(grave).receive()
+    assert host.contents(queue) == host.contents(grave) == []
+    assert told(host) == []

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from msmq.errors import QueueNotAvailableError, QueueNotFoundError
+from msmq.errors import MessageStorageFailedError, QueueNotAvailableError, QueueNotFoundError
 from msmq.manager.chores import SLICE, Chores
 from msmq.manager.message import Message
 from msmq.manager.queue import Queue
@@ -156,7 +157,7 @@ def test_a_queue_that_is_deleted_while_it_is_purged(host: Host) -> None:
 # --- deletion -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("slices", [0, 1, 2, 3])
+@pytest.mark.parametrize("slices", [0, 1, 2])
 def test_a_deletion_that_is_killed_is_finished_after_a_restart(host: Host, slices: int) -> None:
     queue = host.queue()
     host.queue("other")
@@ -247,3 +248,34 @@ def test_dead_letters_of_a_big_queue_that_is_deleted(host: Host) -> None:
     assert dead is not None
     assert host.contents(dead) == [b"%d" % number for number in range(SLICE + 10)]
     assert host.manager.core.total_bytes == dead.total_bytes
+
+
+@pytest.mark.parametrize("end", ["purge", "delete"])
+def test_a_full_disk_costs_dead_letters_their_reason_at_most(host: Host, end: str) -> None:
+    """There is room for one large record or the other, not for both."""
+    host.queue("tx", transactional=True)
+    descriptor = host.manager.queues.open("DIRECT=OS:HOST\\private$\\tx", SEND)
+    transaction = host.transactions.create()
+    bodies = [b"%d" % number * 9000 for number in range(6)]
+    for body in bodies:
+        host.manager.posting.send(
+            descriptor, Message(body=body, negative_journaling_requested=True), transaction
+        )
+    host.transactions.commit(transaction.identifier)
+    host.store.commit()
+    filling = host.queue("filling")
+    host.disk.capacity = host.disk.used_bytes
+    with suppress(MessageStorageFailedError):
+        for _ in range(1000):
+            host.send(filling, bytes(900), recoverable=True)
+    assert len(filling.positions) < 1000, "the disk is full"
+    chore = getattr(host.manager.queues, end)(host.find("tx"))
+    assert chore.done
+    host.disk.capacity = None
+    host.kill()
+    dead = host.manager.core.transactional_dead_letter_queue
+    assert dead is not None
+    assert host.contents(dead) == bodies
+    reasons = {MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED, 0}
+    load = host.manager.mailbox.load
+    assert {load(dead, entry.lookup_id).local.dead_letter_class for entry in dead.positions} <= reasons

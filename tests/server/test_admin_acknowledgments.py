@@ -217,7 +217,7 @@ def test_every_class_comes_through(tmp_path: Path) -> None:
             admin = alice.queue("adm")
             original = Peer().message(b"x", admin=ADMIN, acknowledge=ALL)
             for number in expected:
-                bob.manager.acknowledging.acknowledge(original, MessageClass(number))
+                bob.manager.acknowledging.acknowledge((original,), MessageClass(number))
             await eventually(lambda: len(admin.positions) == len(expected))
             found = [deserialize(packet).message_class for packet in alice.packets(admin)]
             assert found == expected

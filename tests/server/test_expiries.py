@@ -9,7 +9,7 @@ from msmq.server.expiries import Expiries
 def queue_of(*lookup_ids: int) -> PositionList:
     positions = PositionList()
     for lookup_id in lookup_ids:
-        positions.add(lookup_id, 0, 100)
+        positions.add((lookup_id,), (0,), (100,), bytes(1))
     return positions
 
 

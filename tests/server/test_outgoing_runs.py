@@ -71,7 +71,7 @@ def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
 
 def test_who_is_late_or_odd_stands_alone() -> None:
     late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
-    given = found(fresh, late, late, fresh, fresh, plain=b"\1\1\1\0\0")
+    given = found(fresh, late, late, fresh, fresh, odd=(3, 4))
     runs = list(alike(given, OURS, NOW_S))
     assert [(start, stop) for start, stop, _ in runs] == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     assert [bool(kind & LATE) for _, _, kind in runs] == [False, True, True, False, False]
@@ -85,15 +85,10 @@ def test_a_sequence_of_others_does_not_expire_on_its_way() -> None:
 
 
 def test_a_part_has_what_the_whole_has() -> None:
-    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], b"\1\0\2", 5)
+    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], 5)
     assert run.part(0, 3) is run
     part = run.part(1, 3)
-    assert (list(part.lookup_ids), part.number, part.packets, part.marks) == (
-        [8, 9],
-        22,
-        [b"b", b"c"],
-        b"\0\2",
-    )
+    assert (list(part.lookup_ids), part.number, part.packets) == ([8, 9], 22, [b"b", b"c"])
     assert (part.recoverable, part.simple, part.durable_at) == (True, True, 5)
     assert list(part.numbers) == [22, 23]
     assert len(run.part(0, 0)) == 0

@@ -18,6 +18,7 @@ from msmq.errors import (
     PublicKeyNotFoundError,
     UnsupportedFormatnameOperationError,
 )
+from msmq.manager.batch import Batch
 from msmq.manager.message import AuthenticationLevel, SenderIdentifierType
 from msmq.manager.model import ConnectionStatus, QueueManagerRecord, QueuePrivacyLevel
 from msmq.manager.provisioning import KEY_BITS, KeyRing
@@ -31,6 +32,7 @@ from msmq.security.providers import BASE, ENHANCED, ENHANCED_RSA_AES, PRIVACY_PR
 from msmq.security.sid import Sid
 from msmq.security.signing import verify
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
+from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
 from msmq.wire.keys import DSPublicKeys, SimpleBlob
 from msmq.wire.message import UserMessage
@@ -381,8 +383,11 @@ def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
         # One that got into the outgoing queue nevertheless.
         one.alice.post(direct, BODY, negative_journaling_requested=True)
         queue = one.alice.core.outgoing[direct.lower()]
-        entry = next(iter(queue.positions))
-        one.alice.manager.mailbox.load(queue, entry.lookup_id).local.private = True
+        (entry,) = queue.positions
+        secret = one.alice.manager.mailbox.load(queue, entry.lookup_id)
+        secret.local = secret.local.changed(private=True)
+        one.alice.manager.mailbox.remove(queue, (entry.lookup_id,), MessageClass.NORMAL)
+        one.alice.manager.mailbox.put(queue, Batch.of((secret,), one.alice.core.record.identifier))
         await eventually(lambda: one.alice.bodies(one.alice.core.dead_letter_queue) == [BODY])
         assert one.alice.reasons(one.alice.core.dead_letter_queue) == [0x8008]
         failure = queue.connection_history[-1]

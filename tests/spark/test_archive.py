@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 import pyarrow.dataset as dataset
 import pytest
@@ -99,6 +102,27 @@ def test_columns_that_were_added_later(spark: SparkSession, tmp_path: Path) -> N
     assert [(bytes(row.body), row.label) for row in rows] == [(b"body 0", None), (b"body 1", "a label")]
 
 
+def test_a_column_keeps_its_type(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    """A run that would write another is refused before it takes a message out of its queue."""
+    server.create(ORDERS)
+    server.send(["a"])
+    place = str(tmp_path / "archive")
+    options = {"server": server.address, "queue": ORDERS, "mode": "consume"}
+    assert archive(spark, place, options).awaitTermination(600)
+    server.send(["b"])
+    with pytest.raises(
+        ArchiveError, match="has the column body as binary; with these options it would be string"
+    ):
+        archive(spark, place, {**options, "body": "activex"})
+    assert server.bodies() == ["b"]
+    assert archive(spark, place, {**options, "includeHeaders": "true"}).awaitTermination(600)
+    assert archive(spark, place, options).awaitTermination(600)
+    assert bodies(spark, tmp_path / "archive") == ["a", "b"]
+    said = json.loads((tmp_path / "archive" / "_archive.json").read_text(encoding="utf-8"))
+    assert (said["schema_version"], said["columns"]["body"]) == (1, "binary")
+    assert said["columns"]["headers"] == "map<string,string>"
+
+
 def test_without_delta_it_says_what_to_install(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_\d+\.\d+_2\.13:.*parquet needs nothing"):
         archive(spark, str(tmp_path / "archive"), {"queue": ORDERS}, format="delta")
@@ -153,11 +177,14 @@ class Killed:
         self.server.send(bodies)
         self.sent.update(bodies)
 
-    def command(self, more: tuple[str, ...]) -> AbstractContextManager[subprocess.Popen[bytes]]:
+    def command(
+        self, more: tuple[str, ...], output: IO[bytes] | None = None
+    ) -> AbstractContextManager[subprocess.Popen[bytes]]:
         given = ("--queue", ORDERS, "--consume", "--server", self.server.address, *more)
         limits = ("--option", "maxMessagesPerTrigger=15", "--option", "timeout=120")
         folder = str(self.place)
-        return program("tests.spark.archiver", folder, *given, *limits, **{VARIABLE: str(self.halts.folder)})
+        variables = {VARIABLE: str(self.halts.folder)}
+        return program("tests.spark.archiver", folder, *given, *limits, output=output, **variables)
 
     def kill_when(self, phase: str, more: tuple[str, ...]) -> None:
         self.halts.at(phase)
@@ -180,6 +207,27 @@ class Killed:
         archived, queued = self.archived(), self.server.bodies()
         assert len(archived) == len(set(archived)), "twice"
         assert {*archived, *queued} == self.sent, "lost"
+
+
+def test_the_virtual_machine_ends_and_the_command_says_why(server: Server, tmp_path: Path) -> None:
+    """When it has run out of memory nobody answers any more, and a refused connection says nothing to anybody."""
+    killed = Killed(server, tmp_path)
+    killed.send("a")
+    killed.halts.at("reading")
+    with (tmp_path / "said").open("wb") as said, killed.command((), said) as run:
+        eventually(lambda: run.poll() is not None or killed.halts.reached("reading"), STARTING_S)
+        children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="ascii")
+        (java,) = (
+            int(each) for each in children.split() if b"java" in Path(f"/proc/{each}/cmdline").read_bytes()
+        )
+        os.kill(java, signal.SIGKILL)
+        assert run.wait(STARTING_S) == 1
+    lines = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
+    (told,) = [line for line in lines if line.startswith("msmq: ")]
+    assert told.startswith("msmq: Spark's virtual machine ended by signal 9. Most often it")
+    assert "spark.driver.memory" in told
+    assert "maxBytesPerTrigger" in told
+    assert len(server.bodies()) == 30
 
 
 def test_killed_at_any_time_every_message_is_archived_once(server: Server, tmp_path: Path) -> None:

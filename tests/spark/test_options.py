@@ -21,7 +21,7 @@ def test_what_is_usual() -> None:
         "bytes",
         None,
         0,
-        0,
+        128 << 20,
     )
 
 
@@ -36,7 +36,7 @@ def test_several_queues() -> None:
 
 
 def test_offsets() -> None:
-    given = Offset({"q": {3: 7}})
+    given = Offset({QUEUE["queue"]: {3: 7}})
     options = SourceOptions.of({**QUEUE, "startingOffsets": given.json(), "endingOffsets": "LATEST"})
     assert (options.starting, options.ending) == (given, "latest")
 
@@ -56,6 +56,15 @@ def test_offsets() -> None:
         ({**QUEUE, "startingOffsets": "{}"}, "no offset"),
         ({**QUEUE, "endingOffsets": "earliest"}, "nothing lies before"),
         ({**QUEUE, "tokenFile": "/there/is/none"}, "tokenFile"),
+        ({**QUEUE, "endingOffsets": Offset({"b": {3: 7}}).json()}, "queues that are not read: b"),
+        ({"queuePattern": "shop.*", "startingOffsets": Offset({"b": {3: 7}}).json()}, "not read: b"),
+        ({**QUEUE, "timeout": "-1"}, "timeout is at least"),
+        ({**QUEUE, "timeout": "nan"}, "timeout is at least"),
+        (
+            {**QUEUE, "maxMesagesPerTriger": "5"},
+            "no option maxMesagesPerTriger. Is maxMessagesPerTrigger meant",
+        ),
+        ({**QUEUE, "colour": "5"}, "no option colour. There are: server, "),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

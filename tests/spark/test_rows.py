@@ -131,3 +131,8 @@ def test_what_is_no_parcel(columns: dict[str, list[object]]) -> None:
     given: dict[str, list[object]] = {"body": ["a", "b"], **columns}
     options = {} if "queue" in columns else QUEUE
     assert Letters(options, list(given)).parcels(pa.RecordBatch.from_pydict(given)) is None
+
+
+def test_headers_are_not_dropped_silently() -> None:
+    with pytest.raises(OptionError, match="headers is read from the extension"):
+        Letters(QUEUE, ["body", "headers"])

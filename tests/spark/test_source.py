@@ -242,6 +242,9 @@ def test_filters_by_queue_and_place_are_taken_over(spark: SparkSession, server: 
             f"queue LIKE '%-0' AND body >= 'b' AND lookup_id IN ({last})"
         )
         assert [row.body for row in left.collect()] == ["c"]
+        ends = Offset({name: {4: 1 << 50} for name in names})
+        taken = load(spark, server, **options, endingOffsets=ends.json()).where(f"queue = '{queue}'")
+        assert [row.queue for row in taken.collect()] == [names[0]] * 3
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 

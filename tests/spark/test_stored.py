@@ -3,6 +3,7 @@ of a queue manager that was killed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import msmq
+from msmq.manager.ledger import Kind
 from msmq.spark.schema import Table
-from msmq.spark.stored import decode_stores, is_store, read_messages
+from msmq.spark.stored import KINDS, decode_stores, is_store, read_messages
 from msmq.store import StoreError, StoreLockedError
 from msmq.store.browse import segments
 from tests.spark.support import LEDGER, ORDERS, Server, eventually
@@ -68,6 +70,51 @@ def test_a_store_is_a_table(spark: SparkSession, server: Server) -> None:
     assert dead.queue == DEAD
     assert dead["class"] & 0x8000, "why it is there"
     assert all(row.arrived_time is not None for row in rows)
+
+
+TAKEN = {"single": 5, "grouped": 5, "transaction": 5, "purged": 8, "removed": 5, "deleted": 8}
+"""Ways of taking messages out of a queue, and how many are taken."""
+
+
+def test_what_was_received_in_any_way_is_removed(spark: SparkSession, server: Server) -> None:
+    """What the store says of the messages is what the queue manager finds in it when it starts again."""
+    queues = {way: f".\\private$\\{way}" for way in (*TAKEN, "undone")}
+    for name in queues.values():
+        server.create(name, transactional=True)
+    for way, name in queues.items():
+        server.send([f"{way} {number}" for number in range(8)], name, delivery=msmq.Delivery.TRANSACTIONAL)
+    with server.connect() as mq:
+        for _ in range(5):
+            mq.queue(queues["single"]).receive()
+        with mq.queue(queues["grouped"]).receiver() as receiver:
+            receiver.acknowledge(*(receiver.receive() for _ in range(5)))
+        with mq.transaction() as transaction:
+            for _ in range(5):
+                transaction.receive(queues["transaction"])
+        mq.queue(queues["purged"]).purge()
+        chosen = [message.lookup_id for message in mq.queue(queues["removed"]).browse()][:5]
+        mq.queue(queues["removed"]).remove(chosen)
+        mq.delete_queue(queues["deleted"])
+        with suppress(LookupError), mq.transaction() as transaction:
+            transaction.receive(queues["undone"])
+            raise LookupError
+    server.kill()
+    rows = decode_stores(spark, [server.directory / "data"], body="activex").collect()
+    server.start()
+    del queues["deleted"]
+    queues["xactdeadletter$"] = ".\\xactdeadletter$"  # for what was purged, and deleted with its queue
+    found = [(row.queue.rpartition("\\")[2], row.body, row.state) for row in rows]
+    assert {(queue, body) for queue, body, state in found if state == "standing"} == {
+        (queue, body) for queue, name in queues.items() for body in server.bodies(name)
+    }
+    removed = Counter(queue for queue, _, state in found if state == "removed")
+    assert removed == TAKEN
+    assert {state for _, _, state in found} == {"standing", "removed"}
+
+
+def test_every_kind_of_record_is_understood() -> None:
+    """A kind that the ledger has and this module does not know would make messages what they are not."""
+    assert KINDS | {Kind.DROP} == set(Kind), "queues that were dropped are named nevertheless"
 
 
 def test_what_is_damaged_is_a_row(spark: SparkSession, server: Server) -> None:

@@ -6,17 +6,9 @@ from random import Random
 
 import pytest
 
-from msmq.testing.manager_host import NOON, SimulatedHost, packet
+from msmq.testing.manager_host import SimulatedHost
 from msmq.testing.manager_model import Put
 from msmq.testing.manager_sim import ManagerSimulation
-
-
-def test_packets_say_what_was_asked_for() -> None:
-    made = packet(b"body", 5, recoverable=True, transactional=False, sent=NOON, life_s=60)
-    assert (bytes(made.body), made.priority) == (b"body", 5)
-    assert (made.recoverable, made.transactional) == (True, False)
-    assert packet(b"", 5, recoverable=True, transactional=True, sent=NOON).transactional
-    assert (made.user.sent_time, made.user.time_to_be_received_s) == (NOON, 60)
 
 
 def test_an_empty_host_comes_back_empty() -> None:

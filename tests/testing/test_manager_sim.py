@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
@@ -9,6 +10,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from msmq.api.receiving import Receiver
+from msmq.errors import DecodeError
+from msmq.manager.acknowledging import Acknowledging
+from msmq.manager.queue import Queue
+from msmq.manager.sending import Sending
+from msmq.manager.stored import StoredMessage, UnreadMessage
+from msmq.store.reading import Reader
 from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_model import Gone, Put
 from msmq.testing.manager_sim import WEIGHTS, ManagerSimulation, main, run
@@ -155,9 +163,60 @@ def test_a_message_in_the_wrong_place_is_noticed() -> None:
 def test_power_loss_goes_through_the_manager() -> None:
     simulation, _ = with_a_message()
     simulation.disk.crash_at(1)
-    simulation.receive()
+    simulation.create_queue()
     with pytest.raises(PowerLoss):
         simulation.commit()
+
+
+def first_failure(damaging: bool = False) -> BaseException | None:
+    """What the ordinary seeds find."""
+    for seed in SEEDS:
+        try:
+            run(seed, 2 * STEPS if damaging else STEPS, damaging=damaging)
+        except Exception as error:
+            return error
+    return None
+
+
+def test_it_finds_messages_that_are_read_after_they_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of acknowledgments with plain messages and others among them: what the others owe was found out when
+    the plain ones had gone already."""
+
+    def read_late(receiver: Receiver, queue: Queue, lookup_id: int) -> StoredMessage:
+        def read() -> StoredMessage:
+            entry = queue.positions.get(lookup_id)
+            assert entry is not None, "it has left"
+            return receiver._desk.manager.core.load(queue, entry)
+
+        return UnreadMessage(lookup_id, read)
+
+    monkeypatch.setattr(Receiver, "_read_again", read_late)
+    failure = first_failure()
+    assert isinstance(failure, AssertionError)
+    assert "it has left" in str(failure)
+
+
+def test_it_finds_packets_that_begin_with_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are not committed were believed to have the size of their packets."""
+
+    def read_carelessly(reader: Reader, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+        return [(reader._waiting(each) or reader.read(each, size))[skipped:] for each, size in records]
+
+    monkeypatch.setattr(Reader, "read_many", read_carelessly)
+    failure = first_failure() or first_failure(damaging=True)
+    assert isinstance(failure, DecodeError)
+
+
+def test_it_finds_senders_who_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Acknowledging, "message_position_deleted", lambda *_: None)
+    with pytest.raises(AssertionError, match="did not follow"):
+        raise first_failure() or RuntimeError("nothing was found")
+
+
+def test_it_finds_dead_letters_that_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sending, "_grave_for", lambda *_: None)
+    with pytest.raises(AssertionError, match="did not follow"):
+        raise first_failure() or RuntimeError("nothing was found")
 
 
 def test_the_command_line_replays_a_seed(

@@ -89,7 +89,7 @@ def found(events: Iterable[Any], kind: type[E]) -> list[E]:
 
 
 def received(events: Iterable[Event[Any]]) -> list[int]:
-    return [n for event in found(events, MessagesReceived) for n in numbers(event.messages)]
+    return [n for event in found(events, MessagesReceived) for n in event.messages.message_ids]
 
 
 def settled(events: Iterable[Event[Any]]) -> list[Any]:

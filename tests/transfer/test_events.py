@@ -14,7 +14,7 @@ def test_one_event_for_all_messages_of_a_read() -> None:
     data = b"".join(support.packet(number, recoverable=number % 2 == 0) for number in range(1, 8))
     (event,) = session.receive_data(data, START_MS)
     assert isinstance(event, MessagesReceived)
-    assert support.numbers(event.messages) == list(range(1, 8))
+    assert list(event.messages.message_ids) == list(range(1, 8))
     assert (event.first_recoverable, event.recoverables) == (1, 3)
     (event,) = session.receive_data(data, START_MS)
     assert isinstance(event, MessagesReceived)

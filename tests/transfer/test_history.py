@@ -74,7 +74,7 @@ def test_a_duplicate_counts_and_is_acknowledged_on_its_session() -> None:
 
     def deliver(pair: Pair) -> None:
         for event in support.found(pair.events["right"], MessagesReceived):
-            for arrived in event.messages:
+            for arrived in event.messages.messages:
                 if not table.seen(message_identifier(arrived), NOW_S):
                     table.record(message_identifier(arrived), NOW_S)
                     delivered.append(arrived.user.message_id)

@@ -52,8 +52,10 @@ class Receiver(OrderReceiver[str]):
         durable: bool = True,
     ) -> Verdict:
         given = header(sequence, number, number - 1 if previous is None else previous)
-        verdict = self.judge(stream, given, "link", now_ms, TIME_S)
-        if verdict is Verdict.ACCEPTED:
+        verdict = judge(self.progress(stream), given)
+        accepted = self.judge_all(stream, [given], "link", now_ms, TIME_S)
+        assert accepted == ([0] if verdict is Verdict.ACCEPTED else [])
+        if accepted:
             progress = self.advance(stream, given, "link", now_ms, TIME_S)
             if durable:
                 self.durable(stream, progress)
@@ -155,14 +157,30 @@ def test_a_refused_message_advances_and_one_without_room_does_not() -> None:
     """The owner decides: it advances what it takes or refuses for good, and leaves alone what should come again."""
     receiver = Receiver({ORDERS: Progress(5, 2)})
     given = header(5, 3, 2)
-    assert receiver.judge(ORDERS, given, "link", START_MS, TIME_S) is Verdict.ACCEPTED
-    assert (
-        receiver.judge(ORDERS, given, "link", START_MS, TIME_S) is Verdict.ACCEPTED
-    )  # no room; it comes again
+    assert receiver.judge_all(ORDERS, [given], "link", START_MS, TIME_S) == [0]
+    assert receiver.judge_all(ORDERS, [given], "link", START_MS, TIME_S) == [0]  # no room; it comes again
     progress = receiver.advance(ORDERS, given, "link", START_MS, TIME_S)
     assert progress == Progress(5, 3, 0, TIME_S)
     receiver.durable(ORDERS, progress)
     assert receiver.arrive(5, 4) is Verdict.ACCEPTED
+
+
+def test_messages_that_arrive_together_are_judged_one_behind_the_other() -> None:
+    receiver = Receiver({ORDERS: Progress(5, 2)})
+    given = [
+        header(5, 2, 1),  # a duplicate of what was there
+        header(5, 3, 2),
+        header(5, 5, 4),  # too early
+        header(5, 4, 3),
+        header(5, 3, 2),  # a duplicate of one of them
+        header(6, 1, 0),
+        header(5, 5, 4),  # of a sequence that is over by now
+        header(6, 2, 1),
+    ]
+    assert receiver.judge_all(ORDERS, given, "link", START_MS, TIME_S) == [1, 3, 5, 7]
+    assert receiver.progress(ORDERS) == Progress(5, 2, 4, TIME_S), "nothing was taken yet"
+    progress = receiver.advance(ORDERS, given[-1], "link", START_MS, TIME_S, 4)
+    assert progress == receiver.progress(ORDERS) == Progress(6, 2, 0, TIME_S)
 
 
 def test_strangers_cost_nothing() -> None:

@@ -128,22 +128,20 @@ def test_the_place_is_written_into_the_packet() -> None:
 
 @pytest.mark.parametrize("names", ["alike", "different"])
 def test_many_places_are_written_as_one_after_another(names: str) -> None:
-    """Packets of different sizes, some of them at the edge of a transaction."""
+    """Packets of different sizes."""
     packets = []
     for number in range(1, 6):
         user = builders.user_header("OS:host\\" + "q" * (1 if names == "alike" else number), recoverable=True)
         header = TransactionHeader(flags=0x10 * number)
         packets.append(builders.build(user=user, transaction=header, body=bytes(7 * number)).data)
-    marks = bytes((1, 0, 0, 2, 3))
     assert bool(common_offset(packets)) == (names == "alike")
     expected, previous = [], 3
-    for number, (packet, edges) in enumerate(zip(packets, marks, strict=True), 8):
-        expected.append(placed(packet, Place(FIRST_ID, number, previous), edges))
+    for number, packet in enumerate(packets, 8):
+        expected.append(placed(packet, Place(FIRST_ID, number, previous)))
         written = UserMessage.decode(expected[-1]).transaction
-        assert written is not None
-        assert written.flags & 0x0C == edges << 2
+        assert written == TransactionHeader(0x10 * (number - 7), FIRST_ID, number, previous)
         previous = number
-    assert placed_run(packets, Place(FIRST_ID, 8, 3), marks) == b"".join(expected)
+    assert placed_run(packets, Place(FIRST_ID, 8, 3)) == b"".join(expected)
 
 
 def test_numbers_run_out() -> None:

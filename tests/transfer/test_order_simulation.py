@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from msmq.transfer.events import MessagesReceived
 from msmq.transfer.final_ack import Fate, FinalAcks, Settled
-from msmq.transfer.order_receiver import OrderReceiver, Progress, Stream, Verdict, order_acknowledgment
+from msmq.transfer.order_receiver import OrderReceiver, Progress, Stream, order_acknowledgment
 from msmq.transfer.order_sender import OrderSender, Released, Sequences, first_sequence_id, placed
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.classes import MessageClass
@@ -120,7 +120,7 @@ class ReceiverHost:
         self.batch: list[tuple[int, Progress]] = []
 
     def arrive(self, header: TransactionHeader, message: int, now_ms: int) -> None:
-        if self.order.judge(STREAM, header, "link", now_ms, 0) is Verdict.ACCEPTED:
+        if self.order.judge_all(STREAM, [header], "link", now_ms, 0):
             progress = self.order.advance(STREAM, header, "link", now_ms, 0)
             self.batch.append((message, progress))
 
@@ -331,7 +331,7 @@ def test_the_published_exchange() -> None:
         )
         pair.right.send(packet.data, "answer", pair.now_ms)
         pair.run()
-        (arrived,) = support.found(pair.events["left"], MessagesReceived)[-1].messages
+        (arrived,) = support.found(pair.events["left"], MessagesReceived)[-1].messages.messages
         assert order_acknowledgment(arrived) == body
 
     for number in (1, 2):
@@ -341,9 +341,9 @@ def test_the_published_exchange() -> None:
         pair.left.send(placed(message.data, place), number, pair.now_ms)
         stream.sent(number, pair.now_ms)
         pair.run()
-        header = support.found(pair.events["right"], MessagesReceived)[-1].messages[0].transaction
+        header = support.found(pair.events["right"], MessagesReceived)[-1].messages.message(0).transaction
         assert header is not None
-        assert receiver.judge(STREAM, header, "link", pair.now_ms, 0) is Verdict.ACCEPTED
+        assert receiver.judge_all(STREAM, [header], "link", pair.now_ms, 0) == [0]
         receiver.durable(STREAM, receiver.advance(STREAM, header, "link", pair.now_ms, 0))
         pair.wait(500)
         (due,) = receiver.handle_timer(pair.now_ms)

@@ -288,7 +288,7 @@ def test_the_times_of_a_fresh_session() -> None:
     first = TransactionHeader(0, 5, 1, 0)
     receiver.advance((OURS, "queue"), first, "link", START_MS, 0)
     for elapsed_ms, deadline_ms in ((400, 900), (9_999, 10_499), (10_000, 10_499)):
-        receiver.judge((OURS, "queue"), first, "link", START_MS + elapsed_ms, 0)
+        receiver.judge_all((OURS, "queue"), [first], "link", START_MS + elapsed_ms, 0)
         assert receiver.next_deadline_ms == START_MS + deadline_ms
 
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-from msmq.errors import QueueNotFoundError
+from msmq.errors import IllegalQueuePathnameError, QueueNotFoundError
 from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
-from msmq.wire.names import QueuePath, parse_format_name
+from msmq.wire.names import DirectName, MultipleElementName, Protocol, QueuePath, parse_format_name
 
 _PREFIXES: Final = frozenset({"DIRECT", "PUBLIC", "PRIVATE", "MACHINE", "CONNECTOR", "MULTICAST", "DL"})
+_LABEL: Final = "formatname:"
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
 _SYSTEM_PATHS: Final = {
     "deadletter$": "SYSTEM$;DEADLETTER",
     "xactdeadletter$": "SYSTEM$;DEADXACT",
     "journal$": "SYSTEM$;JOURNAL",
 }
 """Paths of the computer's own queues, as the MSMQ console shows them, and what a direct name calls them."""
+
+
+def without_label(text: str) -> str:
+    """A name as .NET writes it (``FormatName:DIRECT=...``) without what says that it is a format name."""
+    return text[len(_LABEL) :].strip() if text[: len(_LABEL)].lower() == _LABEL else text
 
 
 def is_format_name(text: str) -> bool:
@@ -26,15 +34,34 @@ def is_format_name(text: str) -> bool:
 
 def format_name(text: str, computer: str) -> str:
     """The format name of a queue; ``computer`` is what a dot stands for in a path."""
-    if is_format_name(text):
-        return text
-    host, _, rest = text.partition("\\")
+    name = without_label(text)
+    if name is not text or is_format_name(name):
+        _check_hosts(name)
+        return name
+    host, _, rest = name.partition("\\")
     system = _SYSTEM_PATHS.get(rest.lower())
     if host == ".":
         host = computer
     if system is None:
         QueuePath.parse(f"{host}\\{rest}")
+    _check_host(host)
     return f"DIRECT=OS:{host}\\{system or rest}"
+
+
+def _check_hosts(name: str) -> None:
+    """Raise what is wrong with a format name. Its grammar lets a computer be called anything."""
+    parsed = parse_format_name(name)
+    for single in parsed.elements if isinstance(parsed, MultipleElementName) else (parsed,):
+        if isinstance(single, DirectName) and single.protocol is Protocol.OS:
+            _check_host(single.address)
+
+
+def _check_host(host: str) -> None:
+    """A message to a host that cannot exist would wait for ever."""
+    if not _HOST.fullmatch(host):
+        raise IllegalQueuePathnameError(
+            f"{host!r} cannot be the name of a computer, which has letters, digits, dots, hyphens and underscores."
+        )
 
 
 class Names:

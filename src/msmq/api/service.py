@@ -19,6 +19,7 @@ from msmq.api.desk import Desk, Host, Outbox
 from msmq.api.exchanging import ExchangeCalls
 from msmq.api.line import Conversation
 from msmq.api.receiving import ReceiveCalls
+from msmq.api.rows import RowCalls
 from msmq.api.sending import SendCalls
 from msmq.api.spans import SpanCalls
 from msmq.api.statistics import StatisticsCalls
@@ -40,6 +41,7 @@ class Service:
         self.desk = desk = Desk(host)
         self._calls = (
             SendCalls(desk),
+            RowCalls(desk, host.recovered),
             ReceiveCalls(desk),
             BrowseCalls(desk),
             SpanCalls(desk),

@@ -2,8 +2,9 @@
 
 ``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket and ``msmq://host:port``
 one elsewhere. A queue ``tasks`` of kombu is the private queue ``.\\private$\\tasks``. A message is held by the queue
-manager until it is acknowledged: a worker that dies gives it back. Direct and topic exchanges are kombu's own, kept in
-the memory of each process; there is no fanout.
+manager until it is acknowledged: a worker that dies gives it back. One that is rejected for good goes to the subqueue
+``rejected``, because Celery rejects a task whose next try it could not send, and that must not be the end of it. Direct
+and topic exchanges are kombu's own, kept in the memory of each process; there is no fanout.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from msmq.client.sync import SyncConnection, SyncMessage, SyncReceiver, connect_
 from msmq.errors import IoTimeoutError, MsmqError, QueueExistsError, QueueNotFoundError
 
 _HIGHEST_PRIORITY: Final = 7
+_REJECTED: Final = "rejected"
 
 
 def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
@@ -41,7 +43,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
         super().__init__(*arguments, **options)
         client = self.connection.client
         address = address_of(client.hostname, client.port, client.virtual_host)
-        self._mq: SyncConnection = connect_sync(address).__enter__()
+        self._mq: SyncConnection = connect_sync(address)
+        self._mq.open()
         self._receivers: dict[str, SyncReceiver] = {}
         self._held: dict[str, SyncMessage] = {}
         self._unacknowledged: set[str] = set()
@@ -116,10 +119,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:
         self.qos.ack(delivery_tag)
-        if not requeue:
-            self._settle(delivery_tag)
-        elif (message := self._held.pop(delivery_tag, None)) is not None:
-            message.reject()
+        message = self._held.pop(delivery_tag, None)
+        if message is not None:
+            message.reject("" if requeue else _REJECTED)
 
     def _settle(self, delivery_tag: str) -> None:
         message = self._held.pop(delivery_tag, None)
@@ -142,7 +144,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
             super().close()
             for queue in list(self._receivers):
                 self._close_receiver(queue)
-            self._mq.__exit__(None, None, None)
+            self._mq.close()
 
 
 class Transport(virtual.Transport):  # type: ignore[misc]

@@ -135,8 +135,7 @@ def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
     except typer.Exit:
         raise
     except BrokenPipeError:
-        # Whoever read our output has gone. Nothing more can be said there, not even by the interpreter.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # whoever read it has gone
         raise typer.Exit(REFUSED) from None
     except KeyboardInterrupt:
         fail(ctx, "interrupted", INTERRUPTED)
@@ -147,7 +146,16 @@ def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
     except ClientError as error:
         fail(ctx, str(error), UNREACHABLE)
     except (MsmqError, OSError, ValueError) as error:
+        _give_up_output()
         fail(ctx, str(error), REFUSED)
+
+
+def _give_up_output() -> None:
+    """If standard output takes nothing more, nothing more is said there, not even by the interpreter at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(ctx: typer.Context, text: str, status: int = REFUSED) -> NoReturn:

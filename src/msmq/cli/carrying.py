@@ -4,10 +4,9 @@ A file holds one message per line, as JSON. Both commands may be interrupted at 
 
 * ``export`` writes a line, makes it durable, and only then removes the message, if it is to be removed at all. With
   ``--resume`` a line that was cut off is dropped and messages that the file has are not written again.
-* ``import`` sends lines in batches and writes down how far it has come after each batch was confirmed. What it has
-  not written down is sent again, so that an interruption may double one batch and loses nothing. The queue manager
-  and the file cannot be changed in one step, and to look into the queue for what is there already would be wrong
-  where somebody reads it meanwhile: so the doubling is said, not hidden.
+* ``import`` gives the row of messages a name, writes it down beside the file, and then sends the row in parts. The
+  queue manager keeps how far the row has come in the same step in which it takes a part, so that each message is sent
+  once, whatever is interrupted: this program, the connection or the queue manager.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import typer
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from msmq.client import Message, ReceivedMessage, Receiver
 
 BATCH: Final = 128
+_PART_BYTES: Final = 1 << 19
 
 EXPORT_HELP = (
     "Write the messages of a queue to a file, one JSON object per line.\n\n"
@@ -42,12 +42,10 @@ EXPORT_HELP = (
 IMPORT_HELP = (
     'Send the messages of a file that export wrote, or of any file with one JSON object per line; only "body" is '
     "asked for.\n\n"
-    "How far it has come stands in a file beside FILE, FILE.*.state, one for each queue; an import that ended early "
-    "goes on there when it is started again, and the file is removed when all is sent. Progress is written down "
-    "after each batch of 128 lines was confirmed. If the command ends before that (interrupted, the connection lost, "
-    "a message refused), the messages of that one batch that had arrived are sent a second time: up to 128 may be "
-    "there twice each time it ends early, none is missing. What is read from standard input (-) begins at its first "
-    "line every time.\n\nExamples:\n\n"
+    "Each message is sent once, whatever interrupts the command. The queue manager remembers how far an import has "
+    "come, and a file beside FILE, FILE.*.state, one for each queue, which import it was; one that ended early goes "
+    "on when it is started again, and the file is removed when all is sent. What is read from standard input (-) "
+    "begins at its first line every time.\n\nExamples:\n\n"
     "  msmq import '.\\private$\\orders' orders.jsonl\n\n"
     "  echo '{\"body\": \"two coffees\"}' | msmq import '.\\private$\\orders' -"
 )
@@ -205,22 +203,19 @@ def import_(
     if file == "-" and restart:
         fail(ctx, "standard input cannot be read again", MISUSED)
     with closing(guarded(ctx, lambda: _Source(file, queue, restart=restart))) as source:
-        skipped = source.line
-        sent = perform(ctx, lambda mq: _import(mq, queue, source))
-        source.finish()
+        sent, skipped = perform(ctx, lambda mq: _import(mq, queue, source))
     if as_json:
         print_json({"queue": queue, "file": file, "messages": sent, "skipped": skipped})
     else:
-        before = f" ({several(skipped, 'line')} before)" if skipped else ""
+        before = f" ({several(skipped, 'message')} before)" if skipped else ""
         print(f"sent {several(sent, 'message')} of {file} to {queue}{before}")
 
 
 class _Source:
-    """A file of messages, and how far it was sent."""
+    """A file of messages, and the row that they are."""
 
     def __init__(self, file: str, queue: str, *, restart: bool) -> None:
-        self.line = 0
-        self._offset = 0
+        self.row = os.urandom(16).hex()
         self._state: Path | None = None
         if file == "-":
             self._stream: BinaryIO = sys.stdin.buffer
@@ -230,66 +225,51 @@ class _Source:
         name = hashlib.sha256(queue.lower().encode()).hexdigest()[:8]
         self._state = path.with_name(f"{path.name}.{name}.state")
         self._mark = hashlib.sha256(self._stream.read(4096)).hexdigest()
+        self._stream.seek(0)
         try:
-            if not restart:
-                self._resume(queue)
-            self._stream.seek(self._offset)
+            if restart or not self._state.exists():
+                self._begin(self._state)
+            else:
+                self._resume(self._state, queue)
         except BaseException:
             self.close()
             raise
 
-    def _resume(self, queue: str) -> None:
-        assert self._state is not None
-        if not self._state.exists():
-            return
+    def _begin(self, path: Path) -> None:
+        """Write down which row it is, before any of it is sent."""
+        draft = path.with_name(path.name + ".new")
+        with draft.open("w", encoding="utf-8") as stream:
+            json.dump({"row": self.row, "begins": self._mark}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+
+    def _resume(self, path: Path, queue: str) -> None:
         try:
-            state = json.loads(self._state.read_text("utf-8"))
-            line, offset, mark = int(state["line"]), int(state["offset"]), state["begins"]
+            state = json.loads(path.read_text("utf-8"))
+            self.row, mark = str(state["row"]), state["begins"]
         except (ValueError, KeyError, TypeError):
-            raise FileError(f"{self._state} cannot be read. Remove it to begin anew.") from None
+            raise FileError(f"{path} cannot be read. Remove it to begin anew.") from None
         if mark != self._mark:
             raise FileError(
                 f"The file has changed since its import to {queue} was interrupted. Add --restart to begin at the "
                 "first line."
             )
-        self.line, self._offset = line, offset
 
-    def batches(self) -> Iterator[list[Message]]:
-        """Messages in order. Asking for the next batch says that the one before is safe."""
+    def messages(self, skip: int) -> Iterator[tuple[int, Message]]:
+        """Messages with their lines, without those that were sent before."""
         from msmq.cli.records import RecordError, to_message
 
-        while True:
-            batch: list[Message] = []
-            line, offset = self.line, self._offset
-            while len(batch) < BATCH and (text := self._stream.readline()):
-                line += 1
-                offset += len(text)
-                if not text.strip():
-                    continue
-                try:
-                    batch.append(to_message(json.loads(text)))
-                except (ValueError, RecordError) as error:
-                    if batch:  # what stands before it is sent first
-                        yield batch
-                        self._confirm(line - 1, offset - len(text))
-                    raise FileError(f"Line {line}: {error}") from error
-            if batch:
-                yield batch
-            self._confirm(line, offset)
-            if not batch:
-                return
-
-    def _confirm(self, line: int, offset: int) -> None:
-        self.line, self._offset = line, offset
-        if self._state is None:
-            return
-        state: dict[str, Any] = {"line": line, "offset": offset, "begins": self._mark}
-        draft = self._state.with_name(self._state.name + ".new")
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(state, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(self._state)
+        for line, text in enumerate(self._stream, 1):
+            if not text.strip():
+                continue
+            if skip:
+                skip -= 1
+                continue
+            try:
+                yield line, to_message(json.loads(text))
+            except (ValueError, RecordError) as error:
+                raise FileError(f"Line {line}: {error}") from error
 
     def finish(self) -> None:
         """Everything is sent: the next import of the file begins at its first line."""
@@ -301,15 +281,46 @@ class _Source:
             self._stream.close()
 
 
-async def _import(mq: msmq.Connection, queue: str, source: _Source) -> int:
+async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int, int]:
+    """Send what was not sent before; gives how many messages that were, and how many before."""
     from msmq.cli.receiving import transactional
     from msmq.cli.records import suited
+    from msmq.client import RowError
 
-    sent = 0
     target, kind = mq.queue(queue), await transactional(mq, queue)
+    skipped = sent = await target.send_once((), row=source.row, place=0)
+    part: list[tuple[int, Message]] = []
+    size = 0
+
+    async def send() -> None:
+        nonlocal sent, size
+        try:
+            sent = await target.send_once(
+                [suited(message, kind) for _, message in part], row=source.row, place=sent
+            )
+        except RowError as error:
+            line = part[error.sent - sent][0]
+            raise FileError(f"Line {line} was refused: {error.error} {error.error.advice}") from error
+        advance(len(part))
+        part.clear()
+        size = 0
+
     with progress(f"importing to {queue}", None) as advance:
-        for batch in source.batches():
-            await target.send_many([suited(message, kind) for message in batch])
-            sent += len(batch)
-            advance(len(batch))
-    return sent
+        try:
+            for line, message in source.messages(skipped):
+                weight = _weight(message)
+                if part and (len(part) == BATCH or size + weight > _PART_BYTES):
+                    await send()
+                part.append((line, message))
+                size += weight
+        finally:
+            if part:  # also what stands before a line that is no message
+                await send()
+    source.finish()
+    await target.forget_row(source.row)
+    return sent - skipped, skipped
+
+
+def _weight(message: Message) -> int:
+    encoded = message.to_proto()
+    return len(encoded.body) + len(encoded.extension) + 1024

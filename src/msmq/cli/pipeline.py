@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,12 +108,15 @@ Folder = Annotated[str, typer.Argument(metavar="ARCHIVE", help="Folder of the ar
 Where = Annotated[str, typer.Option("--where", help="Which messages: a condition of SQL on the columns.")]
 
 _APP_NAME: Final = "msmq pipeline"
+_ENDING_S: Final = 2.0
+"""How long a virtual machine may take to be gone that does not answer any more."""
 
 
 @contextmanager
 def _working(master: str | None) -> Iterator[SparkSession]:
     """Spark, and what goes wrong in one line."""
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
@@ -131,10 +135,31 @@ def _working(master: str | None) -> Iterator[SparkSession]:
         yield spark
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
-    except (MsmqError, StoreError, PySparkException, OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0]
+    except (MsmqError, StoreError, PySparkException, Py4JError, OSError, ValueError) as error:
+        unanswered = isinstance(error, Py4JError | ConnectionError)
+        first = (_ended() if unanswered else None) or str(error).strip().partition("\n")[0]
         print(f"msmq: {first}", file=sys.stderr)
         raise typer.Exit(REFUSED) from None
+
+
+def _ended() -> str | None:
+    """What to say when Spark's virtual machine is not there any more; None while it runs. All that is known here is
+    that nobody answers, and the machine may have said nothing in its last moments."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        status = process.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        return None
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    return (
+        f"Spark's virtual machine ended {how}. Most often it, or this computer, has run out of memory: give it more "
+        "(spark.driver.memory, for spark-submit --driver-memory), or batches fewer bytes "
+        "(--option maxBytesPerTrigger=33554432). What it was doing is done when the command is given again."
+    )
 
 
 def _options(
@@ -236,7 +261,7 @@ def replay(
     server: Server = None,
     master: Master = None,
 ) -> None:
-    from msmq.spark.archive import read_archive
+    from msmq.spark.archive import Archive, read_archive
     from msmq.spark.replay import replay as work
 
     options = _options(ctx, server, option, queue=queue)
@@ -246,7 +271,7 @@ def replay(
         sent = work(
             messages,
             options,
-            name=json.dumps([folder, where, queue]),
+            name=json.dumps([Archive(folder).identifier, where, queue]),  # however its path is written
             rate=rate,
             again=again,
             progress=lambda done: _say(f"{done:,} of {total:,}"),

@@ -185,8 +185,15 @@ async def _receive(queue: Queue, count: int, timeout: float | None, as_json: boo
 
 
 async def _receive_by_id(queue: Queue, ids: list[int], as_json: bool) -> int:
+    """Print, then keep, as :func:`_receive` does."""
     for number, lookup_id in enumerate(ids):
-        print_message(await queue.lookup(lookup_id, receive=True), as_json, first=not number)
+        held = await queue.hold_by_id(lookup_id)
+        try:
+            print_message(held.message, as_json, first=not number)
+        except BaseException:
+            held.give_back()
+            raise
+        held.keep()
     return len(ids)
 
 

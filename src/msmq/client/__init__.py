@@ -19,6 +19,7 @@ from msmq.client.problems import (
     ClientError,
     ConnectionLostError,
     OutcomeUnknownError,
+    RowError,
     SendError,
     ServerNotAvailableError,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "RowError",
     "Security",
     "Seek",
     "SendError",

@@ -18,7 +18,6 @@ from msmq.manager.message import SenderIdentifierType
 from msmq.manager.serialize import deserialize
 from msmq.security.sid import Sid
 from msmq.wire.classes import MessageClass
-from msmq.wire.glance import body_at_a_glance
 from msmq.wire.guid import guid_text
 from msmq.wire.message import UserMessage
 
@@ -254,10 +253,6 @@ class ReceivedMessage:
 
     @property
     def body(self) -> bytes:
-        if self._packet is None:
-            body = body_at_a_glance(self._data)
-            if body is not None:
-                return body
         return self.packet.body
 
     @property

@@ -48,3 +48,14 @@ class SendError(ClientError):
         super().__init__(
             f"{len(self.failures)} of {len(self.outcomes)} messages were refused. The first: {first}"
         )
+
+
+class RowError(ClientError):
+    """A message of :meth:`Queue.send_once` was refused. Those before it were sent, those behind it were not tried."""
+
+    def __init__(self, sent: int, error: MQError) -> None:
+        self.sent = sent
+        """How many messages of the row were sent."""
+        self.error = error
+        """Why the next one was refused."""
+        super().__init__(f"Message {sent + 1} of the row was refused: {error}")

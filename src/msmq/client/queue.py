@@ -16,7 +16,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor, HeldAtCursor
 from msmq.client.message import Message, Receipt, ReceivedMessage
-from msmq.client.problems import SendError
+from msmq.client.problems import RowError, SendError
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
 from msmq.errors import MQError
@@ -136,6 +136,22 @@ class Queue:
         named = transaction.identifier if transaction is not None else b""
         outcomes = await self._connection.sender(self.name).send_columns(columns, count, named)
         return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
+
+    async def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
+        """Send a part of a row of messages, each once, whatever interrupts it: this program, the connection or the
+        queue manager. ``row`` is a name that the caller made up and keeps, ``place`` is how many messages stand before
+        this part. Those that were sent already are passed over. Returns how many of the row were sent by now; without
+        messages it only tells. Raises RowError when one is refused."""
+        given = [as_message(message, {}).to_proto() for message in messages]
+        request = pb.SendOnceRequest(queue=self.name, messages=given, row=row, place=place)
+        reply: pb.SendOnceReply = await self._connection.call("SendOnce", request, safe=True)
+        if reply.HasField("error"):
+            raise RowError(reply.sent, status.from_message(reply.error))
+        return reply.sent
+
+    async def forget_row(self, row: str) -> None:
+        """The row has come to its end; a row of that name begins anew."""
+        await self._connection.call("ForgetRow", pb.ForgetRowRequest(row=row), safe=True)
 
     # --- receiving ----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures
 import os
 import threading
 import weakref
@@ -36,6 +35,7 @@ from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
+from msmq.client.threads import Signal, start
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.errors import MQError, MsmqError
 
@@ -47,9 +47,19 @@ class _Loop:
 
     def __init__(self) -> None:
         self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop
+        self._begun, self._ended = Signal(), Signal()
+        start(self._main)
+        self._begun.wait()
+
+    def _main(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="msmq", daemon=True)
-        self._thread.start()
+        self._begun.set()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+            self._ended.set()
 
     @property
     def is_here(self) -> bool:
@@ -66,11 +76,10 @@ class _Loop:
                 if self.is_here
                 else "This was opened by another process, of which this one is a child."
             )
-        waiting: concurrent.futures.Future[_T] = concurrent.futures.Future()
-        call = _Call(coroutine, waiting, give_back)
+        call = _Call(coroutine, give_back)
         try:
             self._loop.call_soon_threadsafe(call.start)
-            return waiting.result()
+            return call.result()
         except BaseException:
             self._loop.call_soon_threadsafe(call.abandon)
             raise
@@ -110,8 +119,7 @@ class _Loop:
     def close(self) -> None:
         if self.is_here and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._ended.wait()
 
 
 class _Call(Generic[_T]):
@@ -121,11 +129,10 @@ class _Call(Generic[_T]):
     def __init__(
         self,
         coroutine: Coroutine[Any, Any, _T],
-        waiting: concurrent.futures.Future[_T],
         give_back: Callable[[_T], None] | None,
     ) -> None:
         self._coroutine = coroutine
-        self._waiting = waiting
+        self._ended = Signal()
         self._give_back = give_back
         self._task: asyncio.Task[_T] | None = None
         self._abandoned = False
@@ -135,15 +142,15 @@ class _Call(Generic[_T]):
         self._task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[_T]) -> None:
-        if self._abandoned:
-            if not task.cancelled() and task.exception() is None:
-                self._return(task.result())
-        elif task.cancelled():
-            self._waiting.cancel()
-        elif (error := task.exception()) is not None:
-            self._waiting.set_exception(error)
-        else:
-            self._waiting.set_result(task.result())
+        if self._abandoned and not task.cancelled() and task.exception() is None:
+            self._return(task.result())
+        self._ended.set()
+
+    def result(self) -> _T:
+        """Wait for the end of the coroutine; gives what it gave, and raises what it raised."""
+        self._ended.wait()
+        assert self._task is not None
+        return self._task.result()
 
     def abandon(self) -> None:
         """Nobody waits any more."""
@@ -340,6 +347,12 @@ class SyncQueue:
         self, columns: bytes, count: int, *, transaction: SyncTransaction | None = None
     ) -> list[tuple[int, MQError]]:
         return self._loop.run(self.inner.send_columns(columns, count, transaction=_inside(transaction)))
+
+    def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
+        return self._loop.run(self.inner.send_once(messages, row=row, place=place))
+
+    def forget_row(self, row: str) -> None:
+        self._loop.run(self.inner.forget_row(row))
 
     def receiver(
         self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False

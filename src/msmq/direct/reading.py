@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from msmq.api.names import without_label
 from msmq.errors import UnsupportedFormatnameOperationError
 from msmq.remote_read.remote_queue import RemoteQueue
 from msmq.remote_read.session import Access, Caller, RemoteHost, Share
@@ -15,7 +16,7 @@ from msmq.wire.names import DirectName, parse_format_name
 
 def host_of(name: str) -> str:
     """The host that a direct format name leads to; other names do not tell."""
-    parsed = parse_format_name(name)
+    parsed = parse_format_name(without_label(name))
     if not isinstance(parsed, DirectName):
         raise UnsupportedFormatnameOperationError(f"{name} does not say which host has the queue; give it.")
     return parsed.host
@@ -38,6 +39,7 @@ async def reading(
     """Open a queue by its format name. Without ``host`` it is the one in the name, without ``port`` the endpoint mapper
     of the host is asked. ``target_name`` is the host as its Kerberos principal names it, for one that is reached by its
     address. See `RemoteHost.connect` and `RemoteHost.open` for the rest."""
+    name = without_label(name)
     async with await RemoteHost.connect(
         host or host_of(name), port, credentials, levels=levels, caller=caller, target_name=target_name
     ) as remote:

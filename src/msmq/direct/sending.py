@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
+from msmq.api.names import without_label
 from msmq.direct.reading import host_of
 from msmq.errors import DecodeError, RemoteMachineNotAvailableError
 from msmq.manager.message import DeliveryGuarantee, Message
@@ -259,6 +260,7 @@ async def send(
     """Send one message to the queue of a direct format name; ``properties`` are those of
     `msmq.manager.message.Message`. Queues for transactions take ``transactional`` messages only, and other queues none
     of them."""
+    name = without_label(name)
     if transactional:
         properties.setdefault("transaction_identifier", 1)
     guarantee = DeliveryGuarantee.RECOVERABLE if recoverable else DeliveryGuarantee.EXPRESS

@@ -54,7 +54,8 @@ class Acknowledging(Subscriber):
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
         """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
         copy of a transactional message that only passes through: its sender sends it again."""
-        packets = [message.packet for message in messages]
+        # A dead letter may stand in a queue of its application's own.
+        packets = [message.packet for message in messages if not message.local.dead_letter_class]
         if reason == MessageClass.NACK_DELETED:
             own = self.core.record.identifier
             packets = [

@@ -210,6 +210,11 @@ def deletion_bytes(count: int) -> tuple[int, int]:
     return 8 * count, 1 + count // _DELETED_AT_ONCE
 
 
+def deleted_ids(payload: bytes) -> array[int]:
+    """The lookup identifiers of the messages that a DELETE_ALL record says are gone."""
+    return from_bytes("Q", payload)
+
+
 class Ledger:
     """Typed records on a store. It counts which of them still matter, so that the store can free the others."""
 
@@ -365,7 +370,7 @@ class Ledger:
     def _recover_deletions(self, found: Recovered, record: RecoveredOperation) -> None:
         """A damaged record brings its messages back, as a damaged DELETE does; operators are told."""
         try:
-            found.dead.update(from_bytes("Q", self.store.read(record.address)))
+            found.dead.update(deleted_ids(self.store.read(record.address)))
         except MessageStorageFailedError as error:
             found.damaged_deletions.append(error)
 

@@ -59,7 +59,7 @@ from msmq.manager.model import (
 )
 from msmq.manager.naming import Naming
 from msmq.manager.outgoing_queues import OutgoingQueues, Purpose, is_http
-from msmq.manager.positions import START, PositionMark, PositionState
+from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import OpenQueueDescriptor, OutgoingQueue, Queue
 from msmq.manager.reading import Reading
 from msmq.manager.records import queue_record
@@ -325,11 +325,16 @@ class Queues:
     def _deleting(self, queue: Queue, caller: Token | None, skip_directory: bool) -> Iterator[int]:
         family, core = queue.family, self.core
         count = sum(len(member.positions) for member in family)
-        at_once = count <= SLICE and not any(
-            entry.marks & PositionMark.KEPT_UNREAD for member in family for entry in member.positions
-        )  # dead letters take room, each slice as much as there is
+        event = None
+        if count <= SLICE:
+            entries = [entry for member in family for entry in member.positions]
+            letters = self.mailbox.letters_bytes(
+                [entry.size for entry in entries], bytes(entry.marks for entry in entries)
+            )
+            event = core.event_with_room(_QUEUE_BYTES + letters, 2 + 3 * count)
+        at_once = event is not None  # else a slice at a time, each as much as there is room for
         record = queue_record(queue)
-        with core.event(_QUEUE_BYTES, 2 + min(count, SLICE), freeing=True):
+        with event or core.event(_QUEUE_BYTES, 2, freeing=True):
             if queue.queue_type is QueueType.PUBLIC and not skip_directory:
                 result = self.directory.delete(queue_object(queue), caller=caller)
                 if result is not DirectoryResult.SUCCESS:
@@ -342,7 +347,8 @@ class Queues:
             while at_once and self._remove_some(family):
                 pass
             self._abandon(family)
-        yield count if at_once else 0
+        if at_once:
+            yield count
         yield from self.finish_deleting(queue)
 
     def _remove_some(self, family: list[Queue]) -> int:

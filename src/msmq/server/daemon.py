@@ -182,7 +182,9 @@ class Daemon:
         self.coordinator = Coordinator(self.manager.core.ledger, decisions_of(found.values))
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
-        self.recovered = {key: value for key, value in found.values.items() if key.startswith("user/")}
+        self.recovered = {
+            key: value for key, value in found.values.items() if key.startswith(("user/", "row/"))
+        }
         self.store.commit()  # who we are, before anybody is told
         self.commit = GroupCommit(self.store, self._store_failed)
         own_guid = self.manager.core.record.identifier

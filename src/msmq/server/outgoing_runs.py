@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msmq.manager.mailbox import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
+from msmq.transfer.final_ack import Fate
 from msmq.transfer.order_sender import common_offset, transaction_offset
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_TH
@@ -45,6 +46,15 @@ class Parcel(NamedTuple):
 
     drain: Drain
     lookup_id: int
+
+
+class Ending(NamedTuple):
+    """What a FinalAck of some class says of a message."""
+
+    lookup_id: int
+    fate: Fate
+    parked: bool
+    message_class: int
 
 
 @dataclass(eq=False, slots=True)

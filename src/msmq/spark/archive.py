@@ -7,8 +7,10 @@ is repeated after a crash writes its folder anew. A folder counts when Spark has
 a batch is never read. :func:`compact` writes several folders as one with fewer, larger files; a note in
 ``_compaction.json`` says which of them count until the old ones are deleted, so that it may be killed at any time too.
 
-``_archive.json`` holds the format and the version of the columns. Columns that are added later are null in older
-files; a change of meaning or type is a new version, which older releases refuse.
+``_archive.json`` holds the format, the version of the columns, and their types. Columns that are added later are null
+in older files; a change of meaning or type is a new version, which older releases refuse. Options of the source choose
+types too (``body``): a run that would write a column in another type than those before is refused before it claims
+anything, because nobody could read the archive as one table any more.
 
 With the format ``delta`` the messages are one Delta table instead, ``delta``. Each batch names itself (``txnAppId`` and
 ``txnVersion``), so that a repeated one is passed over, and Delta's own ``OPTIMIZE`` compacts.
@@ -37,6 +39,13 @@ MESSAGES: Final = "messages"
 DELTA: Final = "delta"
 FORMATS: Final = ("parquet", DELTA)
 _ABOUT: Final = "_archive.json"
+_SMALL_GROUPS: Final = {
+    "parquet.block.size": str(16 << 20),
+    "parquet.page.size.row.check.min": "1",
+    "parquet.block.size.row.check.min": "1",
+}
+"""Spark holds a group of rows at once when it reads them, and Parquet when it writes them, where it usually looks only
+after a hundred rows whether a page or a group is full. Messages may have four megabytes."""
 _PARTITIONS: Final = ("queue", "date")
 _DATE: Final = "to_date(coalesce(arrived_time, sent_time, timestamp_seconds(0)))"
 
@@ -76,6 +85,23 @@ class Archive:
         if form != DELTA:
             self._system.create_dir(self._inside(MESSAGES), recursive=True)
             self._finish_compaction()
+
+    def keep_columns(self, types: Mapping[str, str]) -> None:
+        """Note the columns that are going to be written, beside those that the archive has.
+
+        Raises:
+            ArchiveError: one of them has another type in the archive.
+        """
+        said = self._about()
+        known: dict[str, str] = said.get("columns", {})
+        for name, kind in types.items():
+            if known.get(name, kind) != kind:
+                raise ArchiveError(
+                    f"{self.path} has the column {name} as {known[name]}; with these options it would be {kind}. Give "
+                    "the options that the archive was begun with, or begin another one."
+                )
+        if not types.keys() <= known.keys():
+            self._write(_ABOUT, said | {"columns": known | dict(types)})
 
     def check(self) -> str:
         """See that it is an archive; gives its format.
@@ -175,7 +201,7 @@ def archive(
     they are safe in the archive. ``format`` is ``parquet``, or ``delta`` where Spark has Delta.
 
     Raises:
-        ArchiveError: the folder is something else, or Delta is missing.
+        ArchiveError: the folder is something else, or has columns of other types, or Delta is missing.
     """
     if format == DELTA:
         require_delta(spark)
@@ -183,6 +209,7 @@ def archive(
     place.prepare(format)
     read = spark.readStream.format("msmq").options(**options).option("checkpointLocation", place.checkpoint)
     messages = read.load().selectExpr("*", f"{_DATE} AS date")
+    place.keep_columns(dict(messages.dtypes))
     write = partial(_write_delta if format == DELTA else _write_parquet, place)
     query = messages.writeStream.foreachBatch(write).option("checkpointLocation", place.checkpoint)
     return (
@@ -194,8 +221,12 @@ def archive(
 
 def _write_parquet(place: Archive, batch: DataFrame, number: int) -> None:
     folder = place.uri(MESSAGES, f"batch={number:012d}")
-    batch.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(folder)
+    _parquet(batch, folder)
     place.keep(MESSAGES, f"batch={number:012d}")
+
+
+def _parquet(rows: DataFrame, folder: str) -> None:
+    rows.write.mode("overwrite").partitionBy(*_PARTITIONS).options(**_SMALL_GROUPS).parquet(folder)
 
 
 def _write_delta(place: Archive, batch: DataFrame, number: int) -> None:
@@ -267,7 +298,7 @@ def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
         read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
         messages = read.parquet(*(place.uri(MESSAGES, name) for name in old)).drop("batch")
         sorted_ = messages.repartition(*_PARTITIONS).sortWithinPartitions(*_PARTITIONS, "lookup_id")
-        sorted_.write.mode("overwrite").partitionBy(*_PARTITIONS).parquet(target)
+        _parquet(sorted_, target)
 
     place.replace(old, write)
     return len(old)

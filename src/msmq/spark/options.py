@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,6 +22,18 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 BROWSE: Final = "browse"
 CONSUME: Final = "consume"
+ACCESS_OPTIONS: Final = (
+    "server", "token", "tokenFile", "authorities", "user", "password", "passwordFile", "timeout",
+)  # fmt: skip
+SOURCE_OPTIONS: Final = (
+    *ACCESS_OPTIONS, "queue", "queues", "queuePattern", "mode", "checkpointLocation", "startingOffsets",
+    "endingOffsets", "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "body", "includeHeaders",
+    "pushFilters", "partitions",
+)  # fmt: skip
+MAX_BYTES: Final = 128 << 20
+"""Of one batch of a stream, where nobody says otherwise. What the sinks of Spark hold of it at once fits into the
+gigabyte that its virtual machine usually has."""
+_LEAST_TIMEOUT_S: Final = 0.001
 REMOTE_READ: Final = "mqrr:"
 """How a server that is read by MS-MQRR begins."""
 
@@ -29,6 +42,19 @@ _T = TypeVar("_T")
 
 class OptionError(PlainError, ValueError):
     """An option that cannot be."""
+
+
+def check_names(options: Mapping[str, str], known: Collection[str]) -> None:
+    """
+    Raises:
+        OptionError: an option is given that there is not, and would silently do nothing.
+    """
+    spelt = {name.lower(): name for name in known}
+    for name in options:
+        if name.lower() not in spelt:
+            near = get_close_matches(name.lower(), spelt, 1)
+            meant = f"Is {spelt[near[0]]} meant?" if near else f"There are: {', '.join(known)}."
+            raise OptionError(f"There is no option {name}. {meant}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +80,7 @@ class Access:
             options.get("authorities"),
             options.get("user"),
             _secret(options, "password", "MSMQ_PASSWORD"),
-            _number(options, "timeout", 0, float) or 30.0,
+            _number(options, "timeout", _LEAST_TIMEOUT_S, float) or 30.0,
         )
 
 
@@ -90,21 +116,22 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        check_names(options, SOURCE_OPTIONS)
         queues, pattern = _queues(options)
         consume = _choice(options, "mode", (BROWSE, CONSUME)) == CONSUME
         return cls(
             access=Access.of(options),
             queues=queues,
             pattern=pattern,
-            starting=_offset(options, "startingOffsets", EARLIEST),
-            ending=_offset(options, "endingOffsets", LATEST),
+            starting=_offset(options, "startingOffsets", EARLIEST, queues, pattern),
+            ending=_offset(options, "endingOffsets", LATEST, queues, pattern),
             consume=consume,
             fail_on_data_loss=_truth(options, "failOnDataLoss", consume),
             include_headers=_truth(options, "includeHeaders", False),
             body=_choice(options, "body", tuple(BODY_READERS)),
             partitions=_number(options, "partitions", 1, int),
             max_messages=_number(options, "maxMessagesPerTrigger", 1, int) or 0,
-            max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or 0,
+            max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or MAX_BYTES,
             checkpoint=options.get("checkpointLocation"),
             push_filters=_truth(options, "pushFilters", False),
         )
@@ -130,16 +157,28 @@ def _queues(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
     return (), value
 
 
-def _offset(options: Mapping[str, str], name: str, usual: str) -> str | Offset:
+def _offset(
+    options: Mapping[str, str], name: str, usual: str, queues: tuple[str, ...], pattern: str | None
+) -> str | Offset:
     value = options.get(name, usual)
     if value.lower() in (EARLIEST, LATEST):
         if name == "endingOffsets" and value.lower() == EARLIEST:
             raise OptionError("endingOffsets: nothing lies before the earliest message.")
         return value.lower()
     try:
-        return Offset.parse(value)
+        offset = Offset.parse(value)
     except OffsetError as error:
         raise OptionError(f"{name}: {error}") from error
+    if pattern is None:
+        others = [queue for queue in offset.queues if queue not in queues]
+    else:
+        others = [queue for queue in offset.queues if not re.fullmatch(pattern, queue, re.IGNORECASE)]
+    if others:
+        raise OptionError(
+            f"{name} has positions in queues that are not read: {', '.join(others)}. Names of queues are spelt there "
+            "as in the options queue and queues, or as rows have them."
+        )
+    return offset
 
 
 def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
@@ -158,7 +197,7 @@ def _truth(options: Mapping[str, str], name: str, usual: bool) -> bool:
     return value.lower() == "true"
 
 
-def _number(options: Mapping[str, str], name: str, least: int, kind: type[_T]) -> _T | None:
+def _number(options: Mapping[str, str], name: str, least: float, kind: type[_T]) -> _T | None:
     value = options.get(name)
     if value is None:
         return None
@@ -166,6 +205,6 @@ def _number(options: Mapping[str, str], name: str, least: int, kind: type[_T]) -
         number: Any = kind(value)  # type: ignore[call-arg]
     except ValueError:
         raise OptionError(f"{name} is a number, not {value!r}.") from None
-    if number < least and kind is int:
+    if not number >= least:
         raise OptionError(f"{name} is at least {least}, not {value}.")
     return number  # type: ignore[no-any-return]

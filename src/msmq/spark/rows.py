@@ -124,6 +124,7 @@ _OPTIONS: Final = {
     "dead_letter": "deadLetter",
 }  # fmt: skip
 """Columns and the option that stands in for them where they are missing or null."""
+LETTER_OPTIONS: Final = ("queue", "bodyType", *_OPTIONS.values())
 
 
 class Letters:
@@ -138,6 +139,10 @@ class Letters:
             raise OptionError(
                 f"No message has what the column(s) {', '.join(sorted(unknown))} say. Columns that are written: "
                 f"{', '.join(sorted(_FIELDS.keys() | _OWN))}."
+            )
+        if HEADERS.name in self._columns and "extension" not in self._columns:
+            raise OptionError(
+                "The column headers is read from the extension of messages and not written. Write the column extension."
             )
         if self._queue is None and "queue" not in self._columns:
             raise OptionError("Say where to write: by the option queue, or by a column queue.")

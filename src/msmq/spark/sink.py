@@ -55,8 +55,8 @@ from msmq.errors import (
     QueueNotFoundError,
     SharingViolationError,
 )
-from msmq.spark.options import Access, OptionError
-from msmq.spark.rows import Letter, Letters, Parcel, Ready, RowError
+from msmq.spark.options import ACCESS_OPTIONS, Access, OptionError, check_names
+from msmq.spark.rows import LETTER_OPTIONS, Letter, Letters, Parcel, Ready, RowError
 from msmq.spark.telling import PlainError, plainly
 
 _log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ _DELIVERIES: Final = {
     "recoverable": Delivery.RECOVERABLE,
     "transactional": Delivery.TRANSACTIONAL,
 }
+_SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *LETTER_OPTIONS, "delivery", "checkpointLocation")
 _ROWS_AT_ONCE: Final = 1_000
 _STAGED_BYTES: Final = 1 << 20
 _LARGEST_STAGED: Final = 3 << 20
@@ -92,6 +93,7 @@ class SinkOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SinkOptions:
+        check_names(options, _SINK_OPTIONS)
         delivery = options.get("delivery", "auto").lower()
         if delivery not in _DELIVERIES:
             raise OptionError(f"delivery is one of {', '.join(_DELIVERIES)}, not {delivery!r}.")

@@ -63,6 +63,8 @@ _LAST_NUMBER: Final = (1 << 56) - 1
 _ROWS_PER_BATCH: Final = 4_096
 _BYTES_PER_BATCH: Final = 16 << 20
 _LEAST_PER_PARTITION: Final = 5_000
+_LARGEST_MESSAGE: Final = 8 << 20
+"""More than any message takes: a survey that stops so far below its limit has seen all that is there."""
 _SETTLE_EVERY_S: Final = 1.0
 _HELD_PAUSE_S: Final = 0.1
 
@@ -140,10 +142,13 @@ class _Planner:
         self._options = options
         self._door = door
         self._wanted = wanted
+        self._told_of_pattern = False
 
     def queues(self) -> tuple[str, ...]:
         pattern = self._options.pattern
         queues = self._options.queues if pattern is None else tuple(self._door.queues(pattern))
+        if not queues:
+            self.nothing_matches()
         return queues if self._wanted is None else tuple(filter(self._wanted, queues))
 
     def latest(
@@ -152,7 +157,7 @@ class _Planner:
         """How far one may read from a position; never beyond ``upto``. Each queue has its share of a limit, and what
         some leave of it goes to the others."""
         position, left, left_bytes = start, most_messages, most_bytes
-        waiting = list(self.queues())
+        waiting, first = list(self.queues()), True
         while waiting:
             full: list[str] = []
             for place, queue in enumerate(waiting):
@@ -162,15 +167,16 @@ class _Planner:
                 # 0 is no limit, for the door too
                 share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
                 found = self._survey(queue, position, upto, share, share_bytes)
-                if found is None:
-                    continue
+                if found is None or (not first and most_bytes and found.bytes > left_bytes):
+                    continue  # a survey gives at least one message; only the first round need have one
                 left -= len(found.lookup_ids)
                 left_bytes -= found.bytes
                 position = position.reading({queue: _ends(found.lookup_ids)}, {queue: found.identity})
-                if most_messages and not most_bytes and len(found.lookup_ids) >= share:
+                by_count = most_messages and len(found.lookup_ids) >= share
+                by_size = most_bytes and found.lookup_ids and found.bytes > share_bytes - _LARGEST_MESSAGE
+                if by_count or by_size:
                     full.append(queue)
-            # A second round of bytes would exceed the limit: at least one message is always given.
-            waiting = full
+            waiting, first = full, False
         return position
 
     def now(self, start: Offset) -> list[MessagesPartition]:
@@ -210,6 +216,8 @@ class _Planner:
         must be there."""
         spans: dict[str, list[Span]] = {}
         for span in start.spans(end):
+            if self._wanted is not None and not self._wanted(span.queue):
+                continue
             spans.setdefault(span.queue, []).append(span)
         found: list[MessagesPartition] = []
         for queue, parts in spans.items():
@@ -243,6 +251,16 @@ class _Planner:
                     f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
                 )
             time.sleep(_HELD_PAUSE_S)
+
+    def nothing_matches(self) -> None:
+        """No queue has a path like the pattern: one may come, or the pattern was meant otherwise."""
+        if not self._told_of_pattern:
+            _log.warning(
+                "No queue has a whole path that queuePattern=%s matches. Paths are like HOST\\private$\\orders, and a "
+                "backslash and a dollar sign of theirs are written \\\\ and \\$ in a regular expression.",
+                self._options.pattern,
+            )
+        self._told_of_pattern = True
 
     def deleted(self, queue: str) -> None:
         """A queue is gone, with messages of a batch."""

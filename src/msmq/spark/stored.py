@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from msmq.errors import DecodeError
 from msmq.manager.initialization import DEAD_LETTER, DEAD_XACT, JOURNAL, NOTIFY, ORDER
-from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, OutcomeHead, TransactionOutcome
+from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, OutcomeHead, TransactionOutcome, deleted_ids
 from msmq.manager.stored import from_record
 from msmq.spark.decode import BATCH_BYTES, BATCH_ROWS, spread
 from msmq.spark.schema import ReadMessage, Table
@@ -69,8 +69,9 @@ _MARK_DDL: Final = (
     "`store` STRING, `kind` INT, `address` BIGINT, `lookup_id` BIGINT, `queue_number` BIGINT, `transaction` BINARY, "
     "`outcome` INT, `name` STRING"
 )
-_MARKS: Final = frozenset((Kind.MESSAGE, Kind.DELETE, Kind.MOVE, Kind.OUTCOME, Kind.VALUE))
-"""Of messages only where they are."""
+KINDS: Final = frozenset((Kind.MESSAGE, Kind.DELETE, Kind.DELETE_ALL, Kind.MOVE, Kind.OUTCOME, Kind.VALUE))
+"""The records that are marks. Of messages only where they are."""
+_WITH_PAYLOAD: Final = frozenset((Kind.VALUE, Kind.DELETE_ALL))
 
 
 def is_store(path: str | Path) -> bool:
@@ -222,9 +223,10 @@ def _read_marks(
 def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
     """What one segment says about messages and queues, without Spark."""
     rows: list[tuple[Any, ...]] = []
-    for found in records(segment, _MARKS, with_payload=lambda kind: kind == Kind.VALUE):
+    for found in records(segment, KINDS, with_payload=_WITH_PAYLOAD.__contains__):
         if isinstance(found, Record):
-            rows += [(segment.directory, found.kind, found.address, *mark) for mark in _marks(found)]
+            kind = Kind.DELETE if found.kind == Kind.DELETE_ALL else found.kind
+            rows += [(segment.directory, kind, found.address, *mark) for mark in _marks(found)]
         if len(rows) >= BATCH_ROWS:
             yield pa.RecordBatch.from_arrays(_columns(rows, _MARK), schema=_MARK)
             rows = []
@@ -242,6 +244,9 @@ def _marks(record: Record) -> Iterator[tuple[Any, ...]]:
         key, value = json.loads(record.payload)
         if key.startswith("queue/"):
             yield from ((None, number, None, None, name) for number, name in _queue_names(key, value))
+    elif record.kind == Kind.DELETE_ALL:
+        assert record.payload is not None
+        yield from ((lookup_id, None, None, None, None) for lookup_id in deleted_ids(record.payload))
     else:
         head = Head.decode(record.head)
         transaction = None if head.transaction == NO_TRANSACTION else head.transaction

@@ -6,7 +6,8 @@ survived, and compares the two whenever it is asked to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -20,6 +21,20 @@ from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.store import DamagedRecordError, Store, StoreFullError, StoreOptions
 from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.manager_channel import Channel, Reader
+from msmq.testing.manager_follow import (
+    ARRIVED,
+    BURIED,
+    DELETED,
+    LATE,
+    NEGATIVE,
+    NO_ROOM,
+    PURGED,
+    RECEIVED,
+    Due,
+    Kind,
+    wishes_in,
+)
 from msmq.testing.manager_model import (
     JOURNAL,
     Change,
@@ -28,50 +43,16 @@ from msmq.testing.manager_model import (
     Item,
     Moved,
     Operation,
+    Put,
     State,
     Traits,
+    number_of,
     root_of,
 )
-from msmq.wire.headers import (
-    INFINITE,
-    USER_MP,
-    BaseHeader,
-    MessagePropertiesHeader,
-    QueueReference,
-    UserHeader,
-)
-from msmq.wire.message import UserMessage
-from msmq.wire.optional_headers import TransactionHeader
+from msmq.wire.names import DirectName, PrivateName, parse_format_name
 
 NOON: Final = 1_700_000_000
 ENQUEUE = OperationType.ENQUEUE
-
-
-def packet(
-    body: bytes,
-    priority: int,
-    *,
-    recoverable: bool,
-    transactional: bool,
-    sent: int,
-    life_s: int = INFINITE,
-) -> UserMessage:
-    """A message as an application on this host would send it."""
-    return UserMessage.build(
-        base=BaseHeader(flags=priority),
-        user=UserHeader(
-            source_queue_manager=bytes(16),
-            queue_manager_address=bytes(16),
-            time_to_be_received_s=life_s,
-            sent_time=sent,
-            message_id=1,
-            flags=USER_MP | recoverable << 5 | QueueReference.DIRECT << 10,
-            destination_queue="OS:host\\private$\\q",
-        ),
-        properties=MessagePropertiesHeader(),
-        body=body,
-        transaction=TransactionHeader() if transactional else None,
-    )
 
 
 @dataclass(slots=True)
@@ -81,6 +62,8 @@ class Held:
     purged: bool = False
     descriptor: OpenQueueDescriptor | None = None
     """Through which it was read in two phases."""
+    reader: Reader | None = None
+    """The application that has it from its channel and has not said yet what becomes of it."""
 
 
 @dataclass(slots=True)
@@ -111,9 +94,13 @@ class SimulatedHost:
         self.told = 0
         """The highest arrival number that anybody outside may have seen."""
         self.highest = 0
+        self._explained: set[int] = set()
+        """Messages that have followed from what is happening."""
         self.express: dict[int, Item] = {}
         self.held: dict[int, Held] = {}
         self.works: dict[bytes, Work] = {}
+        self.stuck: set[int] = set()
+        """Messages that a full disk kept from coming back when their reader rejected them."""
         self.damaged: set[int] = set()
         self.reported = 0
         """How often a restart told of damage."""
@@ -128,6 +115,8 @@ class SimulatedHost:
         self.manager = QueueManager(self.store, environment, lambda: Identity("HOST"))
         self.manager.start()
         self.cleaning = self.manager.cleaning
+        self.channel = Channel(self.manager, self.store)
+        self.readers: list[Reader] = []
         self.descriptors: dict[str, OpenQueueDescriptor] = {}
 
     def restart(self) -> None:
@@ -201,6 +190,7 @@ class SimulatedHost:
         self.confirmed, self.current = candidate, candidate.copy()
         self.uncertain = []
         self.told = self.highest = highest
+        self._explained.clear()
         self.express.clear()
         self.works = {
             identifier: Work(identifier, True, True, list(operations))
@@ -226,9 +216,9 @@ class SimulatedHost:
                 queue.journal_quota_kb,
                 frozenset(queue.subqueue_collection),
             )
-            for member in queue.family:
-                for entry in member.positions:
-                    found.messages[entry.lookup_id] = self._item(member, entry.lookup_id)
+        for member in self._all_queues().values():
+            for entry in member.positions:
+                found.messages[entry.lookup_id] = self._item(member, entry.lookup_id)
         for identifier, transaction in self.manager.transactions.collection.items():
             operations = []
             for operation in transaction.operations:
@@ -247,8 +237,15 @@ class SimulatedHost:
         by_path = self.manager.core.by_path
         return {path: queue for path, queue in by_path.items() if path.startswith("host\\private$\\q-")}
 
+    def _all_queues(self) -> dict[str, Queue]:
+        """Everything that messages may stand in: also journals, dead letters, and queues of other hosts."""
+        core = self.manager.core
+        roots = [*core.by_path.values(), *core.outgoing.values()]
+        return {member.pathname.lower(): member for root in roots for member in root.family}
+
     def _queue(self, path: str) -> Queue:
-        root = self.manager.core.by_path[root_of(path)]
+        core = self.manager.core
+        root = core.by_path.get(path) or core.outgoing.get(path) or core.by_path[root_of(path)]
         return next(member for member in root.family if member.pathname.lower() == path)
 
     def _item(self, queue: Queue, lookup_id: int) -> Item:
@@ -260,7 +257,15 @@ class SimulatedHost:
         except DamagedRecordError:
             assert lookup_id in self.damaged, "a sound record cannot be read"
             return self.current.messages.get(lookup_id) or Item(where, b"", entry.size, None, True)
-        return Item(where, bytes(message.packet.body), entry.size, message.expiry, message.recoverable)
+        return Item(
+            where,
+            bytes(message.packet.body),
+            entry.size,
+            message.expiry,
+            message.recoverable,
+            wishes_in(message),
+            message.local.dead_letter_class,
+        )
 
     # --- events ---------------------------------------------------------------------------------------------
 
@@ -274,9 +279,10 @@ class SimulatedHost:
         self.confirmed, self.uncertain, self.told = self.current.copy(), [], self.highest
 
     def _happened(self, *events: list[Change]) -> None:
+        highest = max([self.highest, *map(number_of, self._explained)])
         for changes in events:
             self.current.apply(changes)
-            self.uncertain.append(Event(self.store.appended, changes, self.highest))
+            self.uncertain.append(Event(self.store.appended, changes, highest))
 
     @contextmanager
     def _perhaps_full(self) -> Iterator[None]:
@@ -289,6 +295,8 @@ class SimulatedHost:
     def _run_timers(self) -> None:
         failures = self.manager.core.timers.failures
         self.manager.run_timers()
+        if self.disk.powerless:  # a timer that fails keeps no other from its moment, whatever it failed of
+            raise PowerLoss("in a timer")
         assert self.disk.capacity is not None or self.manager.core.timers.failures == failures
         messages = self.current.messages | self.express
         over = [
@@ -296,7 +304,7 @@ class SimulatedHost:
             for lookup_id, item in messages.items()
             if self._has_gone(lookup_id, item) and lookup_id not in self.held and item.expiry is not None
         ]
-        self._happened(*(self._gone(lookup_id) for _, lookup_id in sorted(over)))
+        self._happened(*self._left([(lookup_id, LATE) for _, lookup_id in sorted(over)]))
 
     # --- what the model knows -------------------------------------------------------------------------------
 
@@ -310,14 +318,22 @@ class SimulatedHost:
         }
         return self.current.messages | self.express | sent
 
-    def _readable(self, path: str) -> list[int]:
-        """Messages of a queue that nobody holds, in their order."""
-        messages = self.current.messages | self.express
+    def _readable(self, path: str, *, peek: bool = False) -> list[int]:
+        """Messages of a queue that nobody holds, in their order; with ``peek`` also those that may be looked at while
+        somebody does."""
+        messages = self._everything() if peek else self.current.messages | self.express
+        free = (self.current.messages | self.express).keys() - self.held.keys()
         return sorted(
             lookup_id
             for lookup_id, item in messages.items()
-            if item.place == path and lookup_id not in self.held
+            if item.place == path
+            and (lookup_id in free or (peek and item.wishes.peekable and not self._is_purged(lookup_id)))
         )
+
+    def _is_purged(self, lookup_id: int) -> bool:
+        """Whether a purge waits for whoever has the message."""
+        place = self._everything()[lookup_id].place
+        return self._queue(place).position(lookup_id).state is PositionState.PURGE_PENDING
 
     def _any_queue(self, transactional: bool | None = None) -> str | None:
         wanted = [
@@ -344,15 +360,30 @@ class SimulatedHost:
             self.descriptors[path] = self.manager.queues.open(f"DIRECT=OS:{path}", QueueAccessType.RECEIVE)
         return self.descriptors[path]
 
-    def _received(self, lookup_id: int) -> list[Change]:
-        journal = self._journal_of(self._message(lookup_id))
-        return self._gone(lookup_id) if journal is None else self._moved(lookup_id, journal)
+    def _received(self, *lookup_ids: int, last: bool = True) -> list[Change]:
+        """Messages that a reader has taken, in one event and in this order; see :meth:`_follow`."""
+        changes: list[Change] = []
+        dues: list[Due] = []
+        copied: Counter[str] = Counter()
+        for lookup_id in lookup_ids:
+            item = self._message(lookup_id)
+            dues += self._acknowledgments(item, RECEIVED, lookup_id)
+            journal = self._journal_of(item, copied[item.place])
+            if journal is None:
+                changes += self._gone(lookup_id)
+            else:
+                changes += self._moved(lookup_id, journal)
+                copied[item.place] += item.size if item.recoverable else 0
+        return changes + self._follow(dues, last=last)
 
-    def _let_go(self, lookup_id: int) -> list[Change]:
-        """A message comes back to its place, unless it was purged or expired meanwhile."""
-        held = self.held.pop(lookup_id)
-        gone = held.purged or self._has_gone(lookup_id, self._message(lookup_id))
-        return self._gone(lookup_id) if gone else []
+    def _let_go(self, *lookup_ids: int) -> list[list[Change]]:
+        """Messages come back to their places, except those that were purged or have expired meanwhile."""
+        fates = []
+        for lookup_id in lookup_ids:
+            held = self.held.pop(lookup_id)
+            if held.purged or self._has_gone(lookup_id, self._message(lookup_id)):
+                fates.append((lookup_id, PURGED if held.purged else LATE))
+        return self._left(fates)
 
     def _message(self, lookup_id: int) -> Item:
         return self.express.get(lookup_id) or self.current.messages[lookup_id]
@@ -373,7 +404,11 @@ class SimulatedHost:
         return []
 
     def _expired(self, item: Item) -> bool:
-        return item.expiry is not None and item.expiry <= self.now and not item.place.endswith(JOURNAL)
+        return item.expiry is not None and item.expiry <= self.now and self._is_destination(item.place)
+
+    def _is_destination(self, place: str) -> bool:
+        """Whether messages wait there for their readers: neither a journal nor a grave nor on their way."""
+        return root_of(place) in self.current.queues and not place.endswith(JOURNAL)
 
     def _has_gone(self, lookup_id: int, item: Item) -> bool:
         """Whether a message has expired and left: a full disk may not have let it go at its moment."""
@@ -389,6 +424,140 @@ class SimulatedHost:
         fits = traits.journal_quota_kb == UNLIMITED or used <= 1024 * traits.journal_quota_kb
         return path + JOURNAL if fits else None
 
+    # --- what follows ---------------------------------------------------------------------------------------
+
+    def _acknowledgments(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
+        """What the sender of a message is told of its fate in its destination queue."""
+        wishes = item.wishes
+        if not self._is_destination(item.place) or item.reason or not wishes.wants(fate):
+            return []
+        text = item.text if fate & NEGATIVE else b""
+        sound = lookup_id not in self.damaged
+        places = [self._admin_place(name) for name in wishes.admin]
+        return [
+            Due(Kind.ACKNOWLEDGMENT, place, fate, wishes.identifier, text, sound and self._has_room(place))
+            for place in places
+            if place is not None
+        ]
+
+    def _has_room(self, place: str) -> bool:
+        """Whether an acknowledgment certainly gets into a queue: it is none of a transactional one."""
+        traits = self.current.queues.get(place)
+        return traits is None or (traits.quota_kb == UNLIMITED and not traits.transactional)
+
+    def _admin_place(self, text: str) -> str | None:
+        """Where acknowledgments for an administration queue stand, None if no packet can go there."""
+        name, core = parse_format_name(text), self.manager.core
+        if isinstance(name, DirectName) and name.address.lower() == "host":
+            path = f"host\\private$\\{name.queue}".lower()
+            return path if path in self.current.queues else None
+        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
+            queue = core.by_private_number.get(name.queue_id)
+            return None if queue is None else queue.pathname.lower()
+        if isinstance(name, DirectName) or (isinstance(name, PrivateName) and any(name.computer)):
+            return str(name).lower()
+        return None
+
+    def _graves(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
+        """Where a transactional message is kept that its sender wants back; others have reached their queue."""
+        wishes, core = item.wishes, self.manager.core
+        wanted = wishes.dead_letter and not item.reason and self._is_destination(item.place)
+        if not wanted or fate not in BURIED | {DELETED}:
+            return []
+        if not wishes.transactional and fate != NO_ROOM:
+            return []
+        system = core.transactional_dead_letter_queue if wishes.transactional else core.dead_letter_queue
+        assert system is not None
+        grave = wishes.grave
+        own = self.current.queues.get(grave)
+        certain = fate in BURIED and lookup_id not in self.damaged
+        if own is None or own.transactional != wishes.transactional:
+            grave = system.pathname.lower()
+        else:
+            certain &= own.quota_kb == UNLIMITED and grave != item.place
+        return [Due(Kind.DEAD_LETTER, grave, fate, wishes.identifier, item.text, certain)]
+
+    def _left(
+        self, fates: list[tuple[int, int]], besides: str = "", also: Iterable[Due] = ()
+    ) -> list[list[Change]]:
+        """Messages that nobody received leave their queues, one event for each. The queue ``besides`` is going and
+        gets nothing; what is ``also`` due may have followed."""
+        events = []
+        for lookup_id, fate in fates:
+            item = self._message(lookup_id)
+            dues = self._acknowledgments(item, fate, lookup_id)
+            graves = self._graves(item, fate, lookup_id)
+            dues, graves = (
+                [due for due in each if not besides or root_of(due.place) != besides]
+                for each in (dues, graves)
+            )
+            stands = self._stands_in_a_grave(lookup_id, item)
+            if stands is not None:  # as it was, for there was no room to write why
+                events.append(self._moved(lookup_id, stands) + self._follow(dues, last=False))
+            else:
+                events.append(self._gone(lookup_id) + self._follow(dues + graves, last=False))
+        if also:
+            events.append(self._follow(list(also), last=False))
+        self._see_all()
+        return events
+
+    def _stands_in_a_grave(self, lookup_id: int, item: Item) -> str | None:
+        core = self.manager.core
+        for queue in (core.dead_letter_queue, core.transactional_dead_letter_queue):
+            assert queue is not None
+            if queue.positions.get(lookup_id) is not None and item.place != queue.pathname.lower():
+                assert item.wishes.dead_letter, "nobody wanted it back"
+                return queue.pathname.lower()
+        return None
+
+    def _sent_copy(self, item: Item) -> list[Due]:
+        """The copy that a sender keeps of a message that has arrived."""
+        journal = self.manager.core.journal_queue
+        assert journal is not None
+        if not item.wishes.journal:
+            return []
+        return [Due(Kind.COPY, journal.pathname.lower(), ARRIVED, item.wishes.identifier, item.text)]
+
+    def _fresh(self) -> list[tuple[int, Queue]]:
+        """Messages that nobody has explained yet, in the order they came."""
+        found = [
+            (entry.lookup_id, queue)
+            for queue in self._all_queues().values()
+            for entry in queue.positions
+            if number_of(entry.lookup_id) > self.highest and entry.lookup_id not in self._explained
+        ]
+        return sorted(found, key=lambda each: number_of(each[0]))
+
+    def _follow(self, dues: list[Due], *, last: bool = True) -> list[Change]:
+        """Find what must have followed from an event. With ``last`` nothing else may have."""
+        changes: list[Change] = []
+        for lookup_id, queue in self._fresh():
+            entry = queue.positions.get(lookup_id)
+            assert entry is not None
+            place, message = queue.pathname.lower(), self.manager.mailbox.load(queue, lookup_id)
+            due = next((each for each in dues if each.is_met_by(place, message)), None)
+            if due is None:
+                assert not last, f"nobody expected {message.packet.properties} at {place}, but {dues}"
+                continue
+            dues.remove(due)
+            self._explained.add(lookup_id)
+            item = self._item(queue, lookup_id)
+            if item.recoverable:
+                changes.append(Put(lookup_id, item))
+            else:
+                self.express[lookup_id] = item
+        missing = [due for due in dues if due.certain]
+        assert not missing or self.disk.capacity is not None, f"did not follow: {missing}"
+        if last:
+            self._see_all()
+        return changes
+
+    def _see_all(self) -> None:
+        """All messages so far are explained."""
+        assert not self._fresh(), "a message came from nowhere"
+        self.highest = max([self.highest, *map(number_of, self._explained)])
+        self._explained.clear()
+
     # --- what must hold -------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -401,14 +570,13 @@ class SimulatedHost:
         by_place: dict[str, list[int]] = {}
         for lookup_id in sorted(everything):
             by_place.setdefault(everything[lookup_id].place, []).append(lookup_id)
-        for queue in queues.values():
-            for member in queue.family:
-                expected = by_place.pop(member.pathname.lower(), [])
-                found = list(member.positions)
-                assert [entry.lookup_id for entry in found] == expected, member.pathname
-                assert member.total_bytes == sum(everything[lookup_id].size for lookup_id in expected)
-                for entry in found:
-                    self._check_state(entry.lookup_id, entry.state)
+        for place, member in self._all_queues().items():
+            expected = by_place.pop(place, [])
+            found = list(member.positions)
+            assert [entry.lookup_id for entry in found] == expected, member.pathname
+            assert member.total_bytes == sum(everything[lookup_id].size for lookup_id in expected)
+            for entry in found:
+                self._check_state(entry.lookup_id, entry.state)
         assert not by_place, "a message stands in no queue"
         assert core.total_bytes == sum(item.size for item in everything.values())
         assert core.express_bytes == sum(item.size for item in self.express.values())

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msmq.manager.model import UNLIMITED, OperationType
+from msmq.testing.manager_follow import NO_WISHES, Wishes
 
 ARRIVAL_BITS: Final = 56
 JOURNAL: Final = ";journal"
@@ -37,6 +38,9 @@ class Item(NamedTuple):
     size: int
     expiry: int | None
     recoverable: bool
+    wishes: Wishes = NO_WISHES
+    reason: int = 0
+    """Why it is a dead letter; 0 for every other message."""
 
 
 class Operation(NamedTuple):

@@ -9,7 +9,8 @@ sectors torn or lost; the process is killed; the disk is full for a while; a bit
 queue manager must hold exactly what the model holds, and after every restart some state between what was
 confirmed and what was asked for (see :mod:`msmq.testing.manager_model`).
 
-Timers that run at the same time are events of their own: a crash may come between two of them.
+A purge is not one event: it takes message after message away, and a crash may come between two of them. So do
+timers that run at the same time.
 """
 
 from __future__ import annotations
@@ -17,27 +18,25 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain, count
 from random import Random
 from typing import Final
 
 from msmq.errors import IoTimeoutError, MessageNotFoundError
-from msmq.manager.batch import Batch
-from msmq.manager.model import UNLIMITED, EnqueueStatus, MessageSeekAction, OperationType
+from msmq.manager.model import UNLIMITED, MessageSeekAction, OperationType
 from msmq.manager.queue import ReadResult
 from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.store import StoreFullError
 from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss
-from msmq.testing.manager_host import Held, Work, packet
-from msmq.testing.manager_many import ReadingMany
+from msmq.testing.manager_follow import ARRIVED, DELETED, LATE, PURGED, RECEIVED, Due, Kind
+from msmq.testing.manager_host import Held, Work
 from msmq.testing.manager_model import (
     Change,
     Ended,
     Gone,
-    Item,
     Moved,
     Operation,
     Promised,
@@ -45,37 +44,29 @@ from msmq.testing.manager_model import (
     QueueGone,
     QueueWritten,
     Traits,
-    number_of,
     root_of,
 )
-from msmq.wire.headers import (
-    INFINITE,
+from msmq.testing.manager_readers import SUBQUEUES, Readers
+from msmq.testing.manager_senders import Senders
+from msmq.testing.traffic import (
+    Delivery,
 )
 
 MQ_OK: Final = 0
 MOST_QUEUES: Final = 5
 MOST_TRANSACTIONS: Final = 4
-SUBQUEUES: Final = ("a", "b")
-BODY_SIZES: Final = (0, 10, 100, 900, 900, 2500, 7000)
 ENQUEUE, DEQUEUE, MOVE = OperationType.ENQUEUE, OperationType.DEQUEUE, OperationType.MOVE
 
 
-class ManagerSimulation(ReadingMany):
+class ManagerSimulation(Senders, Readers):
     """Every public method without arguments is a step."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
         self.steps = 0
         self._names = count(1)
-        self._texts = count(1)
-        self._expiries: set[int] = set()
 
     # --- durability -----------------------------------------------------------------------------------------
-
-    def commit(self) -> None:
-        """The store makes everything durable."""
-        self.store.commit()
-        self._confirm()
 
     def commit_slowly(self) -> None:
         """A batch is being written while other things happen."""
@@ -96,26 +87,6 @@ class ManagerSimulation(ReadingMany):
         with self._perhaps_full():
             self.store.compact(self.cleaning)
         self._confirm()
-
-    def _new_message(self, *, recoverable: bool, transactional: bool) -> StoredMessage:
-        # Without zeros: damage in the last batch is told from a torn one by sectors that were never written.
-        body = b"%d:" % next(self._texts) + b"." * self.rng.choice(BODY_SIZES)
-        sent, life_s = int(self.now), INFINITE
-        if self.rng.random() < 0.2:
-            # No two messages expire in the same second, so that it is known which one does first.
-            life_s = self.rng.randint(1, 400)
-            while sent + life_s in self._expiries:
-                life_s += 1
-            self._expiries.add(sent + life_s)
-        made = packet(
-            body,
-            self.rng.randint(0, 7),
-            recoverable=recoverable,
-            transactional=transactional,
-            sent=sent,
-            life_s=life_s,
-        )
-        return StoredMessage(made, LocalAttributes())
 
     # --- queues ---------------------------------------------------------------------------------------------
 
@@ -146,12 +117,21 @@ class ManagerSimulation(ReadingMany):
         standing = [entry.lookup_id for member in queue.family for entry in member.positions]
         with self._perhaps_full():
             self.manager.queues.delete(queue)
+            self.manager.core.chores.finish()
+            unsent = [due for work in self.works.values() for due in self._told_of_unsent(work, path)]
             for work in self.works.values():
                 work.operations = [member for member in work.operations if root_of(member.item.place) != path]
             known = self.current.messages.keys() | self.express.keys()
-            gone = (self._gone(lookup_id) for lookup_id in standing if lookup_id in known)
+            fates = [(lookup_id, DELETED) for lookup_id in standing if lookup_id in known]
+            gone = self._left(fates, besides=path, also=unsent)
             self._happened([*chain.from_iterable(gone), QueueGone(path)])
             self.descriptors = {key: value for key, value in self.descriptors.items() if root_of(key) != path}
+
+    def _told_of_unsent(self, work: Work, path: str) -> list[Due]:
+        """A message that a transaction has not sent yet goes with its queue too. Its sender may be told at once."""
+        sent = [member for member in work.operations if member.kind is ENQUEUE and member.item.place == path]
+        dues = [due for member in sent for due in self._acknowledgments(member.item, DELETED)]
+        return [due._replace(certain=False) for due in dues]
 
     def purge(self) -> None:
         path = self._any_place()
@@ -161,41 +141,11 @@ class ManagerSimulation(ReadingMany):
         queue = self._queue(path)
         with self._perhaps_full():
             self.manager.queues.purge(queue)
+            self.manager.core.chores.finish()
             for lookup_id, held in self.held.items():
                 held.purged |= self._message(lookup_id).place == path
         gone = [lookup_id for lookup_id in readable if queue.positions.get(lookup_id) is None]
-        self._happened([*chain.from_iterable(map(self._gone, gone))])
-
-    # --- sending --------------------------------------------------------------------------------------------
-
-    def send(self) -> None:
-        path = self._any_queue(transactional=False)
-        if path is not None:
-            message = self._new_message(recoverable=self.rng.random() < 0.7, transactional=False)
-            with self._perhaps_full():
-                item = self._enqueue(path, message, None)
-                if item is not None and item.recoverable:
-                    self._happened([Put(message.lookup_id, item)])
-                elif item is not None:
-                    self.express[message.lookup_id] = item
-                    self._happened([])
-
-    def _enqueue(self, path: str, message: StoredMessage, work: Work | None) -> Item | None:
-        """Enqueue, and see that the quota and the number are right."""
-        quota_kb = self.current.queues[path].quota_kb
-        fits = quota_kb == UNLIMITED or self._used(path) + message.size <= 1024 * quota_kb
-        transaction = None if work is None else self.manager.transactions.find(work.identifier)
-        batch = Batch.of((message,), self.manager.core.record.identifier)
-        statuses, (message.lookup_id,) = self.manager.sending.enqueue(self._queue(path), batch, transaction)
-        assert statuses == [EnqueueStatus.OK if fits else EnqueueStatus.QUEUE_QUOTA]
-        if not message.lookup_id:
-            return None
-        self._saw(message.lookup_id)
-        return Item(path, bytes(message.packet.body), message.size, message.expiry, message.recoverable)
-
-    def _saw(self, lookup_id: int) -> None:
-        assert number_of(lookup_id) > self.highest, "an arrival number came again"
-        self.highest = number_of(lookup_id)
+        self._happened(*self._left([(lookup_id, PURGED) for lookup_id in gone]))
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -218,7 +168,7 @@ class ManagerSimulation(ReadingMany):
             # The log may hold an older copy that is sound, and a restart finds that one.
             self.damaged.discard(result.position.lookup_id)
         self._forget_damaged()
-        readable = self._readable(path)
+        readable = self._readable(path, peek=event == self.manager.reading.peek)
         if not readable:
             assert result.status == IoTimeoutError.code
             return None
@@ -229,7 +179,7 @@ class ManagerSimulation(ReadingMany):
         assert result.position is not None
         assert result.message is not None
         assert result.position.lookup_id == readable[0], "not the first message"
-        assert bytes(result.message.packet.body) == self._message(readable[0]).text
+        assert bytes(result.message.packet.body) == self._everything()[readable[0]].text
         return readable[0]
 
     def peek(self) -> None:
@@ -255,7 +205,10 @@ class ManagerSimulation(ReadingMany):
         with self._perhaps_full():
             position = self._queue(item.place).position(lookup_id)
             self.manager.reading.dequeue_end(held.descriptor, position, delete_message=keep)
-            self._happened(self._let_go(lookup_id) if held.purged or not keep else self._received(lookup_id))
+            if held.purged or not keep:
+                self._happened(*self._let_go(lookup_id))
+            else:
+                self._happened(self._received(lookup_id))
 
     def move(self) -> None:
         """A message goes to a subqueue, or comes back from one."""
@@ -281,10 +234,9 @@ class ManagerSimulation(ReadingMany):
         target = self.rng.choice([path, *(f"{path};{name}" for name in SUBQUEUES)])
         if target == source:
             target = path if source != path else f"{path};{SUBQUEUES[0]}"
-        traits, name = self.current.queues[path], target.partition(";")[2]
-        if name and name not in traits.subqueues:
-            self.manager.queues.subqueue(self._queue(path), name)
-            self._happened([QueueWritten(path, traits._replace(subqueues=traits.subqueues | {name}))])
+        name = target.partition(";")[2]
+        if name:
+            self._make_subqueue(path, name)
         return target
 
     # --- transactions ---------------------------------------------------------------------------------------
@@ -298,12 +250,8 @@ class ManagerSimulation(ReadingMany):
     def enqueue_in_transaction(self) -> None:
         work, path = self._any_work(), self._any_queue(transactional=True)
         if work is not None and path is not None:
-            message = self._new_message(recoverable=True, transactional=True)
             with self._perhaps_full():
-                item = self._enqueue(path, message, work)
-                if item is not None:
-                    work.operations.append(Operation(ENQUEUE, message.lookup_id, item))
-                    self._happened([])
+                self._post(path, self._draft(path, delivery=Delivery.TRANSACTIONAL), work)
 
     def dequeue_in_transaction(self) -> None:
         work, path = self._any_work(), self._any_place(transactional=True)
@@ -335,11 +283,9 @@ class ManagerSimulation(ReadingMany):
             work = self.works[transaction.identifier] = Work(transaction.identifier)
             for _ in range(self.rng.randint(1, 4)):
                 path = self._any_queue(transactional=True)
-                message = self._new_message(recoverable=True, transactional=True)
-                with self._perhaps_full():
-                    item = None if path is None else self._enqueue(path, message, work)
-                    if item is not None:
-                        work.operations.append(Operation(ENQUEUE, message.lookup_id, item))
+                if path is not None:
+                    with self._perhaps_full():
+                        self._post(path, self._draft(path, delivery=Delivery.TRANSACTIONAL), work)
             self._end(work, commit=True)
 
     def prepare(self) -> None:
@@ -367,38 +313,34 @@ class ManagerSimulation(ReadingMany):
                 self.manager.transactions.abort(work.identifier)
                 del self.works[work.identifier]
                 taken = [member.lookup_id for member in work.operations if member.kind is not ENQUEUE]
-                self._happened([Ended(work.identifier)], *map(self._let_go, reversed(taken)))
+                self._happened([Ended(work.identifier)], *self._let_go(*reversed(taken)))
 
     def _committed(self, work: Work) -> None:
         changes: list[Change] = [Ended(work.identifier)]
-        late: list[int] = []
-        copied: dict[str, int] = {}
+        dues: list[Due] = []
+        late: list[list[Change]] = []
+        copied: Counter[str] = Counter()
         for kind, lookup_id, item, target in work.operations:
             self.held.pop(lookup_id, None)
             if kind is ENQUEUE:
                 changes.append(Put(lookup_id, item))
+                dues += self._acknowledgments(item, ARRIVED, lookup_id) + self._sent_copy(item)
             elif kind is MOVE:
                 changes.append(Moved(lookup_id, target))
             else:
                 changes.append(Gone(lookup_id))
-                journal = self._journal_of(item, copied.get(item.place, 0))
+                dues += self._acknowledgments(item, RECEIVED, lookup_id)
+                journal = self._journal_of(item, copied[item.place])
                 if journal is not None:
-                    copied[item.place] = copied.get(item.place, 0) + item.size
-                    changes.append(Put(self._copy_in(journal, item), item._replace(place=journal)))
+                    copied[item.place] += item.size
+                    dues.append(Due(Kind.COPY, journal, RECEIVED, item.wishes.identifier, item.text))
             if kind is not DEQUEUE and self._expired(item):
-                late.append(lookup_id)
-        expiries: list[list[Change]] = [[Gone(lookup_id)] for lookup_id in late]
-        self._happened(changes, *expiries)
-
-    def _copy_in(self, journal: str, item: Item) -> int:
-        """The identifier that the copy of a message got."""
-        queue = self._queue(journal)
-        fresh = [entry.lookup_id for entry in queue.positions if number_of(entry.lookup_id) > self.highest]
-        assert fresh, "a received message did not come to the journal"
-        lookup_id = min(fresh, key=number_of)
-        assert self._item(queue, lookup_id).text == item.text
-        self._saw(lookup_id)
-        return lookup_id
+                dues += self._acknowledgments(item, LATE, lookup_id)
+                grave = self._stands_in_a_grave(lookup_id, item)
+                if grave is None:
+                    dues += self._graves(item, LATE, lookup_id)
+                late.append([Gone(lookup_id)] if grave is None else [Moved(lookup_id, grave)])
+        self._happened(changes + self._follow(dues), *late)
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -492,10 +434,17 @@ WEIGHTS: Final = {
     "delete_queue": 1,
     "purge": 1,
     "send": 25,
-    "receive": 14,
-    "receive_many": 5,
-    "keep_many": 6,
-    "give_back_many": 3,
+    "send_batch": 12,
+    "receive": 8,
+    "receive_many": 4,
+    "connect": 4,
+    "prefetch": 12,
+    "acknowledge": 12,
+    "reject": 3,
+    "disconnect": 1,
+    "hear": 4,
+    "read_span": 8,
+    "look_through": 3,
     "peek": 3,
     "begin_read": 5,
     "end_read": 7,

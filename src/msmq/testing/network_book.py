@@ -236,8 +236,9 @@ class Book:
             raise Broken(f"{sent}: lost")
         if ends.dead[number] and not (sent.negative_journaling and sent.may_expire):
             raise Broken(f"{sent}: in the dead-letter queue")
-        # Who passes it on may have it while its sender still has it too, and both may give it up.
-        most_dead = 2 if sent.by_way_of else 1
+        # Whoever has it when it is late keeps it: its sender, who was not told yet that it arrived, who passes it on,
+        # and the host where it arrives late. A transactional one is its sender's alone.
+        most_dead = 1 if sent.kind is Kind.TRANSACTIONAL else 3 if sent.by_way_of else 2
         if ends.journaled[number] > sent.positive_journaling or ends.dead[number] > most_dead:
             raise Broken(f"{sent}: {ends.journaled[number]} times journaled, {ends.dead[number]} dead")
         self._check_told(sent, read, ends)

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MQError
 from msmq.manager.core import Environment, Subscriber
-from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
 from msmq.manager.model import QueueAccessType
 from msmq.manager.provisioning import generate_key
 from msmq.manager.queue import Queue, ReadResult
@@ -32,6 +31,7 @@ from msmq.testing.disk import PowerLoss, SimulatedDisk
 from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Kind, QueueKey, Sending, Sent
+from msmq.testing.traffic import Delivery, Draft, Surroundings, Traffic, properties_of
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
 from msmq.wire.message import UserMessage
@@ -41,6 +41,13 @@ NOON: Final = 1_700_000_000
 PORT: Final = 1801
 _KEY_BITS: Final = 512
 ORDERS, MAIL, ACKS = "orders", "mail", "acks"
+_LARGEST_EXTRA: Final = 1_000
+"""Bytes of the largest extension: the bodies have sizes of their own."""
+_DELIVERIES: Final = {
+    Kind.EXPRESS: Delivery.EXPRESS,
+    Kind.RECOVERABLE: Delivery.RECOVERABLE,
+    Kind.TRANSACTIONAL: Delivery.TRANSACTIONAL,
+}
 DESTINATIONS: Final = (ORDERS, MAIL)
 """A transactional queue, and one that is not; a third takes acknowledgments."""
 
@@ -324,17 +331,7 @@ class NetworkHost:
 
     def _post(self, sent: Sent, size: int, transaction: Transaction | None) -> None:
         name = self.name_of(sent.target, by_computer_name=sent.by_computer_name)
-        message = Message(
-            body=body_of(sent.number, size),
-            delivery_guarantee=DeliveryGuarantee(sent.kind is not Kind.EXPRESS),
-            time_to_reach_queue_s=sent.time_to_reach_queue_s,
-            time_to_be_received_s=sent.time_to_be_received_s,
-            acknowledgements_requested=AcknowledgementsRequested(sent.acknowledgments),
-            administration_queue_format_name=self.name_of((self.address, ACKS)),
-            positive_journaling_requested=sent.positive_journaling,
-            negative_journaling_requested=sent.negative_journaling,
-            label=str(sent.number),
-        )
+        message = properties_of(self._draft(sent, name, size))
         queues = self.daemon.manager.queues
         descriptor = queues.open(name, QueueAccessType.SEND)
         try:
@@ -348,6 +345,24 @@ class NetworkHost:
             raise
         finally:
             queues.close(descriptor)
+
+    def _draft(self, sent: Sent, name: str, size: int) -> Draft:
+        """What the book follows is given; everything else that a message may have is drawn."""
+        here = self.daemon.manager.core.record.identifier
+        traffic = Traffic(self.rng, Surroundings(here, here, listeners=(name,), largest_body=_LARGEST_EXTRA))
+        return traffic.draft(
+            destination=name,
+            body=body_of(sent.number, size),
+            delivery=_DELIVERIES[sent.kind],
+            time_to_reach_queue_s=sent.time_to_reach_queue_s,
+            time_to_be_received_s=sent.time_to_be_received_s,
+            acknowledgements=sent.acknowledgments,
+            admin_queue=self.name_of((self.address, ACKS)),
+            admin_list=(),
+            journal=sent.positive_journaling,
+            dead_letter=sent.negative_journaling,
+            dead_letter_queue="",
+        )
 
     def _promise(self, messages: Iterable[Sent]) -> None:
         def confirmed() -> None:

@@ -235,6 +235,32 @@ class SendFailure(_message.Message):
     error: Error
     def __init__(self, index: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
 
+class SendOnceRequest(_message.Message):
+    __slots__ = ("queue", "messages", "row", "place")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    messages: _containers.RepeatedCompositeFieldContainer[Message]
+    row: str
+    place: int
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., row: _Optional[str] = ..., place: _Optional[int] = ...) -> None: ...
+
+class SendOnceReply(_message.Message):
+    __slots__ = ("sent", "error")
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    sent: int
+    error: Error
+    def __init__(self, sent: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+
+class ForgetRowRequest(_message.Message):
+    __slots__ = ("row",)
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    row: str
+    def __init__(self, row: _Optional[str] = ...) -> None: ...
+
 class SendStreamRequest(_message.Message):
     __slots__ = ("open", "batch", "leave")
     OPEN_FIELD_NUMBER: _ClassVar[int]

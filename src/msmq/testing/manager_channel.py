@@ -1,0 +1,187 @@
+"""An application's channel to the simulated queue manager: the real calls of :mod:`msmq.api`, without a socket.
+
+Everything that the simulator asks of the channel goes through this module. Answers that wait for the disk come when
+the store says so, as they do in the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from msmq.api.desk import Desk, Outbox, Session
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.receiving import Receiver
+from msmq.api.sending import Sender
+from msmq.api.spans import SpanCalls
+from msmq.errors import MQError
+from msmq.manager.queue_manager import QueueManager
+from msmq.security.access import Token
+from msmq.security.sid import ADMINISTRATORS, Sid
+from msmq.store import Store
+from msmq.testing.loop import SimulatedLoop
+from msmq.testing.network import SimulatedNetwork
+
+_T = TypeVar("_T")
+CALLER = Token.authenticated(Sid(5, (21, 1, 2, 3, 1000)), [ADMINISTRATORS])
+
+
+class _Clock:
+    """Time that stands still: the calls that are made here wait for nothing but the disk."""
+
+    now = 0.0
+
+
+class _Outbox:
+    """Answers, kept."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+        self.error: MQError | None = None
+
+    def put(self, reply: Any) -> None:
+        self.replies.append(reply)
+
+    def fail(self, error: MQError) -> None:
+        self.error = error
+
+
+class Reader:
+    """An application that receives in two phases: it holds messages until it acknowledges or rejects them."""
+
+    def __init__(self, channel: Channel, path: str) -> None:
+        self.path = path
+        self.settled = 0
+        """Groups of messages that it was told about, durably, that they are settled."""
+        self._channel = channel
+        self._outbox = _Outbox()
+        request = pb.OpenToReceive(queue=f"DIRECT=OS:{path}", mode=pb.HOLD, form=pb.PACKET)
+        self._receiver = channel.do(
+            lambda: Receiver(channel.desk, request, cast(Outbox, self._outbox), CALLER)
+        )
+
+    @property
+    def open(self) -> bool:
+        """Whether the queue it reads from is still there."""
+        return self._receiver.descriptor.queue is not None
+
+    @property
+    def begun(self) -> set[int]:
+        return self._receiver.descriptor.begun
+
+    def prefetch(self, most: int) -> None:
+        """Ask for what is there, up to so many messages."""
+        self._channel.do(lambda: self._receiver.credit(pb.Credit(messages=most, timeout_ms=0)))
+
+    def acknowledge(self, lookup_ids: list[int]) -> None:
+        self._channel.do(lambda: self._receiver.acknowledge(lookup_ids))
+
+    def reject(self, lookup_ids: list[int], subqueue: str) -> None:
+        self._channel.do(lambda: self._receiver.reject(lookup_ids, subqueue))
+
+    def disconnect(self) -> None:
+        self._channel.do(self._receiver.close)
+
+    def deliveries(self) -> list[tuple[int, bytes]]:
+        """Lookup identifiers and packets that have come since the last time, and are durable."""
+        found: list[tuple[int, bytes]] = []
+        for reply in self._outbox.replies:
+            found += zip(reply.packets.lookup_ids, reply.packets.packets, strict=True)
+            self.settled += reply.settled.messages
+        self._outbox.replies.clear()
+        return found
+
+
+class Channel:
+    """The channel of one life of a queue manager."""
+
+    def __init__(self, manager: QueueManager, store: Store) -> None:
+        self._manager = manager
+        self._store = store
+        self._waiting: list[tuple[int, Callable[[], None]]] = []
+        self._loop = SimulatedLoop(cast(SimulatedNetwork, _Clock()), "host")
+        self.desk = Desk(self)
+
+    # --- what the calls need of a daemon ------------------------------------------------------------------------
+
+    @property
+    def manager(self) -> QueueManager:
+        return self._manager
+
+    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
+        self._waiting.append((self._store.appended, action))
+
+    async def ask(self, call: Callable[[], _T]) -> _T:
+        return call()
+
+    async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        return call()
+
+    def sessions(self) -> list[Session]:
+        return []
+
+    @property
+    def recovered(self) -> Mapping[str, Any]:
+        return {}
+
+    # --- what happens by and by ---------------------------------------------------------------------------------
+
+    def do(self, call: Callable[[], _T]) -> _T:
+        """Make a call, and let everything happen that follows without the disk."""
+        with self._loop.running():
+            result = call()
+        self._run()
+        return result
+
+    def _run(self) -> None:
+        while self._loop.run_one():
+            pass
+        if self._loop.failures:
+            raise self._loop.failures.pop()
+
+    def became_durable(self) -> None:
+        """Give the answers that have waited for the disk."""
+        waiting, self._waiting = self._waiting, []
+        with self._loop.running():
+            for mark, action in waiting:
+                if mark <= self._store.durable:
+                    action()
+                else:
+                    self._waiting.append((mark, action))
+        self._run()
+
+    # --- calls --------------------------------------------------------------------------------------------------
+
+    def reader(self, path: str) -> Reader:
+        return Reader(self, path)
+
+    def span(self, path: str, after: int, upto: int, commit: Callable[[], None]) -> list[tuple[int, bytes]]:
+        """What a part of a queue holds, as lookup identifiers and packets. ``commit`` writes what it waits for."""
+        request = pb.ReadSpanRequest(
+            queue=f"DIRECT=OS:{path}", span=pb.Span(after=after, upto=upto), form=pb.PACKET
+        )
+        found: list[tuple[int, bytes]] = []
+
+        async def read() -> None:
+            async for reply in SpanCalls(self.desk).read_span(request, CALLER):
+                found.extend(zip(reply.packets.lookup_ids, reply.packets.packets, strict=True))
+
+        with self._loop.running():
+            task = self._loop.create_task(read())
+        self._run()
+        while not task.done():
+            commit()
+            self.became_durable()
+        return found
+
+    def send(self, path: str, batch: list[pb.Message]) -> pb.SendReply:
+        """Send a batch as a client does."""
+
+        def send() -> pb.SendReply:
+            sender = Sender(self.desk, f"DIRECT=OS:{path}", CALLER)
+            try:
+                return sender.send(pb.SendRequest(messages=batch), None)
+            finally:
+                sender.close()
+
+        return self.do(send)

@@ -1,0 +1,98 @@
+"""What must follow from the fate of a message: acknowledgments, copies and dead letters, as its sender asked for them.
+
+This is the part of the model of :mod:`msmq.testing.manager_sim` that says what senders are owed. It is written from
+the rules (MS-MQQB 3.1.7.15, MS-MQDMPR 3.1.1.12) and shares no code with the queue manager that has to keep them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from msmq.manager.serialize import deserialize
+from msmq.manager.stored import StoredMessage
+
+ARRIVED: Final = 0x0002
+RECEIVED: Final = 0x4000
+NO_ROOM: Final = 0x8003
+DELETED: Final = 0xC000
+PURGED: Final = 0xC001
+LATE: Final = 0xC002
+NEGATIVE: Final = 0x8000
+BURIED: Final = frozenset({PURGED, LATE, NO_ROOM})
+"""Fates after which a message that its sender wants back is a dead letter."""
+
+
+class Wishes(NamedTuple):
+    """What a message says of what is to follow from its fate."""
+
+    identifier: bytes = b""
+    acknowledgements: int = 0
+    admin: tuple[str, ...] = ()
+    """Format names of the queues that its acknowledgments go to."""
+    journal: bool = False
+    dead_letter: bool = False
+    grave: str = ""
+    """The path of a dead-letter queue of the application's own."""
+    transactional: bool = False
+    peekable: bool = False
+
+    def wants(self, fate: int) -> bool:
+        """Whether the sender is to be told of a fate."""
+        if fate == ARRIVED:
+            bit = 0x1
+        elif fate == RECEIVED:
+            bit = 0x2
+        else:
+            bit = 0x8 if fate & 0xC000 == 0xC000 else 0x4
+        return bool(self.acknowledgements & bit)
+
+
+NO_WISHES: Final = Wishes()
+
+
+class Kind(Enum):
+    ACKNOWLEDGMENT = "acknowledgment"
+    COPY = "copy"
+    DEAD_LETTER = "dead letter"
+
+
+class Due(NamedTuple):
+    """A message that must appear because something happened to another one."""
+
+    kind: Kind
+    place: str
+    fate: int
+    about: bytes
+    """The identifier of the other message, empty if nobody was told it."""
+    text: bytes
+    certain: bool = True
+    """Whether it must be there; for others there may be no room, or the text of the rules leaves it open."""
+
+    def is_met_by(self, place: str, message: StoredMessage) -> bool:
+        packet = message.packet
+        if place != self.place or bytes(packet.body) != self.text:
+            return False
+        if self.kind is Kind.ACKNOWLEDGMENT:
+            properties = packet.properties
+            return properties.message_class == self.fate and self.about in (b"", properties.correlation_id)
+        reason = self.fate if self.kind is Kind.DEAD_LETTER else 0
+        same = self.about in (b"", packet.identifier.encode())
+        return same and message.local.dead_letter_class == reason
+
+
+def wishes_in(message: StoredMessage) -> Wishes:
+    """The wishes that a message has which a queue keeps."""
+    said, local = deserialize(message.packet), message.local
+    admin = said.administration_queue_format_name
+    several = said.administration_multi_queue_format_name
+    return Wishes(
+        identifier=said.identifier.encode(),
+        acknowledgements=int(said.acknowledgements_requested),
+        admin=(several or (admin,)) if admin else (),
+        journal=said.positive_journaling_requested,
+        dead_letter=said.negative_journaling_requested,
+        grave=local.application_deadletter_queue.lower(),
+        transactional=message.packet.transactional,
+        peekable=local.allow_peek_when_locked,
+    )

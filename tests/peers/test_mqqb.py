@@ -1,0 +1,309 @@
+"""The full variety of messages between a stranger's end of MS-MQQB and a real ``msmq serve``: no difference."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import msmq
+from msmq.client.message import ReceivedMessage
+from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message
+from tests.peers.mqqb import Acceptor, Initiator, ping
+from tests.peers.packets import INFINITE, NULL, read_message, write_message
+from tests.server.support import ALICE, BOB, free_port
+
+STRANGER = bytes(range(16))
+LONGEST_S = 345_600
+"""No message takes longer to its queue, whatever its sender asks for."""
+DRAFTS = 150
+EXPECTED = ("body", "body_type", "label", "extension", "message_class")
+
+
+class Served:
+    """``msmq serve`` and a client of it."""
+
+    def __init__(self, mq: msmq.Connection, port: int, ping_port: int) -> None:
+        self.mq = mq
+        self.port = port
+        self.ping_port = ping_port
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[Served]:
+    port, ping_port, api = free_port(), free_port(), f"unix:{directory / 'api'}"
+    command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "ALICE"]
+    command += ["--listen", ALICE, "--port", str(port), "--ping-port", str(ping_port), "--api", api]
+    config = directory / "ping.toml"
+    config.write_text("enable_ping_service = true\n")
+    with (directory / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            "--config",
+            str(config),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            env=dict(os.environ),
+        )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            assert (await process.stdout.readline()).startswith(b"ready")
+        async with msmq.connect(api) as mq:
+            yield Served(mq, port, ping_port)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 120))
+
+
+# --- what a draft is in the stranger's words --------------------------------------------------------------------
+
+
+def named(name: str) -> tuple[Any, ...] | None:
+    """A format name as the stranger has it, with nothing left out."""
+    kind, _, rest = name.partition("=")
+    if not name:
+        return None
+    if kind == "DIRECT":
+        return ("direct", rest)
+    guid, _, number = rest.partition("\\")
+    identifier = UUID(guid).bytes_le
+    if kind == "PRIVATE":
+        return ("private", identifier, int(number, 16))
+    return ("public" if kind == "PUBLIC" else "list", identifier)
+
+
+def meant(said: dict[str, Any], name: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """A name with everything that the packet says about it elsewhere."""
+    if name is None or name[0] in ("direct", "public", "private", "list"):
+        return name
+    if name[0] == "same":
+        return meant(said, said["admin"])
+    if name[0] == "admin's host":
+        admin = meant(said, said["admin"])
+        assert admin is not None
+        return ("private", admin[1], name[1])
+    return ("private", said["source" if name[0] == "source" else "address"], name[1])
+
+
+def said_of(draft: Draft, number: int, sequence: int) -> dict[str, Any]:
+    security = draft.security
+    said: dict[str, Any] = {
+        "source": STRANGER,
+        "sent_time": int(time.time()),
+        "number": number,
+        "destination": named(draft.destination),
+        "admin": named(draft.admin_queue),
+        "response": named(draft.response_queue),
+        "recoverable": draft.delivery is not Delivery.EXPRESS,
+        "priority": draft.priority,
+        "acknowledgements": draft.acknowledgements,
+        "journal": draft.journal,
+        "dead_letter": draft.dead_letter,
+        "tag": draft.application_tag,
+        "correlation": draft.correlation_id,
+        "hops": draft.hops,
+        "spare_room": draft.spare_room,
+        "traced": draft.trace,
+        "destination_list": list(map(named, draft.destination_list)),
+        "admin_list": list(map(named, draft.admin_list)),
+        "response_list": list(map(named, draft.response_list)),
+        **{name: getattr(draft, name) for name in EXPECTED},
+    }
+    if draft.trace or any(draft.tracing_queue):
+        said["trace"] = draft.tracing_queue if any(draft.tracing_queue) else b""
+    if any(draft.connector_type):
+        said["connector_type"] = draft.connector_type
+    if draft.algorithms is not None:
+        said["algorithms"] = draft.algorithms
+    if any(draft.soap):
+        said["soap"] = draft.soap
+    if security.sender or security.certificate:
+        kind = (2 if security.sender_is_queue_manager else 1) if security.sender else 0
+        said["security"] = {
+            "sender_type": kind, "sender": security.sender, "certificate": security.certificate,
+        }  # fmt: skip
+    if draft.transactional:
+        said["transaction"] = {
+            "id": number & 0xFFFFF, "sequence": 7 << 32 | 1, "number": sequence, "previous": sequence - 1,
+            "first": True, "last": True, "final_ack": draft.final_ack_required,
+            "connector": draft.connector_queue_manager if any(draft.connector_queue_manager) else b"",
+        }  # fmt: skip
+    return said
+
+
+def drafts(door: Door, seed: int, destination: Callable[[Delivery], str]) -> list[Draft]:
+    world = Surroundings(
+        STRANGER, STRANGER, computer="ALICE", unreachable="127.0.0.99", largest_body=6_000,
+        listeners=(f"DIRECT=TCP:{ALICE}\\private$\\acks",),
+    )  # fmt: skip
+    rng = Random(seed)
+    traffic = Traffic(rng, world, door, everything=True)
+    kinds = [rng.choice(list(Delivery)) for _ in range(DRAFTS)]
+    given = {"time_to_reach_queue_s": None, "time_to_be_received_s": None}
+    made = [traffic.draft(destination=destination(kind), delivery=kind, **given) for kind in kinds]
+    large = {Delivery.EXPRESS: 1_000_000, Delivery.RECOVERABLE: 4_190_000}
+    return made + [
+        Draft(destination(kind), rng.randbytes(size), delivery=kind) for kind, size in large.items()
+    ]
+
+
+# --- tests ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["packets.py", "mqqb.py"])
+def test_the_stranger_knows_nothing_of_us(module: str) -> None:
+    tree = ast.parse((Path(__file__).parent / module).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {
+        name
+        for node in imports
+        for name in (
+            [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+        )
+    }
+    assert not any(name.split(".")[0] == "msmq" for name in names)
+
+
+@pytest.mark.parametrize("door", [Door.WIRE, Door.FORWARDED])
+def test_every_draft_survives_what_the_stranger_makes_of_it(door: Door) -> None:
+    for number, draft in enumerate(drafts(door, 1, lambda kind: "DIRECT=OS:q"), 1):
+        said = said_of(draft, number, number)
+        found = read_message(write_message(said))
+        for name, value in said.items():
+            if name == "priority" and draft.transactional:
+                assert found["priority"] == 0
+            elif name != "spare_room":
+                assert found.get(name, []) == value, name
+
+
+@pytest.mark.parametrize("door", [Door.WIRE, Door.FORWARDED])
+def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tmp_path: Path) -> None:
+    """Nothing of any packet has changed, and the client tells what the draft says."""
+
+    async def test() -> None:
+        async with served(tmp_path) as host:
+            await host.mq.create_queue(".\\private$\\mail")
+            await host.mq.create_queue(".\\private$\\orders", transactional=True)
+            sent = drafts(door, 2, lambda kind: f"DIRECT=TCP:{ALICE}\\private$\\{queue_for(kind)}")
+            packets = write_all(sent)
+            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+                for number, packet in enumerate(packets, 1):
+                    stranger.send(packet)
+                    if number % 16 == 0:
+                        stranger.settle()
+                stranger.settle()
+                stranger.settle_order(sum(draft.transactional for draft in sent))
+            found = {message.packet.user.message_id: message for message in await received(host)}
+        assert sorted(found) == list(range(1, len(sent) + 1))
+        for number, (draft, packet) in enumerate(zip(sent, packets, strict=True), 1):
+            assert found[number]._data == packet
+            check_properties(draft, found[number])
+
+    run(test)
+
+
+def queue_for(kind: Delivery) -> str:
+    return "orders" if kind is Delivery.TRANSACTIONAL else "mail"
+
+
+def write_all(sent: list[Draft]) -> list[bytes]:
+    sequence, packets = 0, []
+    for number, draft in enumerate(sent, 1):
+        sequence += draft.transactional
+        packets.append(write_message(said_of(draft, number, sequence)))
+    return packets
+
+
+async def received(host: Served) -> list[ReceivedMessage]:
+    names = (".\\private$\\mail", ".\\private$\\orders")
+    return [message for name in names async for message in host.mq.queue(name).browse()]
+
+
+def check_properties(draft: Draft, message: ReceivedMessage) -> None:
+    for name in EXPECTED:
+        assert getattr(message, name) == getattr(draft, name), name
+    assert message.application_tag == draft.application_tag
+    assert message.correlation_id == draft.correlation_id
+    assert message.admin_queue == draft.admin_queue
+    assert message.response_queue == draft.response_queue
+    assert message.destination == draft.destination
+    assert message.acknowledgements == draft.acknowledgements
+    assert (message.journal, message.dead_letter) == (draft.journal, draft.dead_letter)
+    assert message.transactional == draft.transactional
+    assert message.properties.connector_type_identifier == draft.connector_type
+
+
+def test_everything_that_a_client_sends_reaches_a_stranger_as_it_was(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with served(tmp_path) as host:
+            name = f"DIRECT=TCP:{BOB}\\PRIVATE$\\strange"
+            sent = drafts(Door.CLIENT, 3, lambda kind: name)
+            numbers = {}
+            with closing(Acceptor(BOB, host.port, STRANGER)) as acceptor:
+                for draft in sent:
+                    receipt = await host.mq.queue(name).send(client_message(draft))
+                    numbers[receipt.ordinal] = draft
+                found = await asyncio.to_thread(gathered, acceptor, set(numbers))
+        for number, draft in numbers.items():
+            check_said(draft, found[number])
+
+    run(test)
+
+
+def gathered(acceptor: Acceptor, wanted: set[int]) -> dict[int, dict[str, Any]]:
+    """Messages by their numbers, until all that are wanted have come."""
+    found: dict[int, dict[str, Any]] = {}
+    with closing(acceptor.accept()) as session:
+        while not wanted <= found.keys():
+            session.handle()
+            session.acknowledge()
+            found |= {said["number"]: said for said in session.messages}
+            session.messages.clear()
+    return found
+
+
+def check_said(draft: Draft, said: dict[str, Any]) -> None:
+    for name in EXPECTED:
+        assert said[name] == getattr(draft, name), name
+    assert said["tag"] == draft.application_tag
+    assert said["correlation"] == draft.correlation_id
+    assert said["priority"] == (0 if draft.transactional else draft.priority)
+    assert said["recoverable"] == (draft.delivery is not Delivery.EXPRESS)
+    assert ("transaction" in said) == draft.transactional
+    assert said["acknowledgements"] == draft.acknowledgements
+    assert meant(said, said["admin"]) == named(draft.admin_queue)
+    assert meant(said, said["response"]) == named(draft.response_queue)
+    assert said["destination"] == named(draft.destination)
+    assert (said["journal"], said["dead_letter"]) == (draft.journal, draft.dead_letter)
+    assert said.get("connector_type", NULL) == draft.connector_type
+    assert said["traced"] == draft.trace
+    assert said["time_to_reach_queue"] == LONGEST_S
+    assert said["time_to_be_received"] == INFINITE
+    certificate = draft.security.certificate
+    assert (said["security"]["certificate"] if "security" in said else b"") == certificate
+
+
+def test_a_stranger_pings(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with served(tmp_path) as host:
+            flags, cookie, guid = await asyncio.to_thread(ping, ALICE, host.ping_port, 4711)
+            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+                assert (flags, cookie, guid) == (0, 4711, stranger.peer)
+
+    run(test)

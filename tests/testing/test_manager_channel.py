@@ -1,0 +1,61 @@
+"""The channel of the simulator: answers wait for the disk, and faults are not swallowed."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from msmq.api.receiving import Receiver
+from msmq.testing.manager_sim import ManagerSimulation
+from msmq.testing.traffic import Draft, client_message
+
+
+def with_messages(count: int) -> tuple[ManagerSimulation, str]:
+    simulation = ManagerSimulation(Random(1))
+    while not any(not traits.transactional for traits in simulation.current.queues.values()):
+        simulation.create_queue()
+    path = next(path for path, traits in simulation.current.queues.items() if not traits.transactional)
+    batch = [client_message(Draft(path, b"%d" % each)).to_proto() for each in range(count)]
+    assert len(simulation.channel.send(path, batch).lookup_ids) == count
+    return simulation, path
+
+
+@pytest.mark.parametrize("packets", [True, False])
+def test_messages_come_when_they_are_durable(packets: bool) -> None:
+    simulation, path = with_messages(3)
+    reader = simulation.channel.reader(path, packets=packets)
+    reader.prefetch(2)
+    assert len(reader.begun) == 2
+    assert reader.deliveries() == []
+    simulation.store.commit()
+    simulation.channel.became_durable()
+    held = [lookup_id for lookup_id, _ in reader.deliveries()]
+    assert held == sorted(reader.begun)
+    reader.acknowledge(held)
+    simulation.store.commit()
+    simulation.channel.became_durable()
+    assert reader.deliveries() == []
+    assert reader.settled == 2
+    reader.disconnect()
+    assert not reader.open
+
+
+def test_a_span_waits_for_the_disk() -> None:
+    simulation, path = with_messages(3)
+    commits: list[int] = []
+
+    def commit() -> None:
+        commits.append(1)
+        simulation.store.commit()
+
+    assert len(simulation.channel.span(path, 0, 1 << 63, commit, packets=True)) == 3
+    assert commits
+
+
+def test_a_fault_in_a_callback_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation, path = with_messages(3)
+    reader = simulation.channel.reader(path, packets=False)
+    monkeypatch.setattr(Receiver, "_flush", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        reader.prefetch(2)

@@ -1,0 +1,44 @@
+"""The simulator's senders: messages of all kinds, and what the model expects to follow."""
+
+from __future__ import annotations
+
+from random import Random
+
+from msmq.testing.manager_sim import ManagerSimulation
+from msmq.testing.traffic import Delivery, Door
+
+
+def with_queues(seed: int = 1) -> ManagerSimulation:
+    simulation = ManagerSimulation(Random(seed))
+    while len({traits.transactional for traits in simulation.current.queues.values()}) < 2:
+        simulation.perform("create_queue")
+    return simulation
+
+
+def test_sending_brings_acknowledgments_copies_and_dead_letters() -> None:
+    simulation = with_queues()
+    for _ in range(60):
+        simulation.perform("send")
+        simulation.perform("send_batch")
+    places = {item.place for item in simulation._everything().values()}
+    assert "host\\system$;journal" in places, "a copy for its sender"
+    assert "host\\system$;deadletter" in places, "one that was late at once"
+    assert any(place.startswith("direct=tcp:") for place in places), "an acknowledgment on its way"
+
+
+def test_no_two_messages_expire_in_one_second() -> None:
+    simulation = with_queues()
+    path = next(iter(simulation.current.queues))
+    lives = [
+        simulation._draft(path, time_to_be_received_s=5, delivery=Delivery.EXPRESS).time_to_be_received_s
+        for _ in range(5)
+    ]
+    assert lives == [5, 6, 7, 8, 9]
+
+
+def test_bodies_are_told_apart() -> None:
+    simulation = with_queues()
+    path = next(iter(simulation.current.queues))
+    bodies = [simulation._draft(path, Door.CLIENT).body for _ in range(30)]
+    assert len(set(bodies)) == 30
+    assert not any(0 in body for body in bodies)

@@ -240,13 +240,18 @@ class Receiver:
         self._queue()
         held = [lookup_id for lookup_id in lookup_ids if lookup_id in self._held]
         settled, failure = 0, None
+        self._held.difference_update(
+            held
+        )  # what is given back may come to this reader again in the same event
         try:
             settled = act(held)
-            self._held.difference_update(held)
-            if settled < len(set(held)):
-                raise TransactionSequenceError("Some of these messages are no longer held by this reader.")
         except MQError as error:
+            self._held.update(held)
             failure = error_message(error)
+        else:
+            if settled < len(set(held)):
+                lost = TransactionSequenceError("Some of these messages are no longer held by this reader.")
+                failure = error_message(lost)
         unknown = []
         if len(held) < len(lookup_ids):
             unknown = [lookup_id for lookup_id in lookup_ids if lookup_id not in set(held)]

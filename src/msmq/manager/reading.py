@@ -236,8 +236,14 @@ class Reading:
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
             if ids:
-                self.mailbox.give_back(queue, ids)
-                descriptor.begun.difference_update(ids)
+                descriptor.begun.difference_update(
+                    ids
+                )  # a wait of the same reader may get them in this event
+                try:
+                    self.mailbox.give_back(queue, ids)
+                except MQError:
+                    descriptor.begun.update(ids)
+                    raise
         return len(ids) + len(purged)
 
     def hand_over(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], target: Queue) -> int:

@@ -16,7 +16,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
 from msmq.transfer.order_sender import common_offset, transaction_offset

@@ -24,10 +24,11 @@ from msmq.errors import (
     QueueNotAvailableError,
     TransactionSequenceError,
 )
+from msmq.manager.contents import Found, Known
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
 from msmq.manager.event import Event
-from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait, purge_reason
+from msmq.manager.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
 from msmq.transfer.final_ack import Fate

@@ -277,7 +277,7 @@ class OrderSender(Generic[T]):
         return self.received_session_acks((range(number, number + 1),))
 
     def received_session_acks(self, numbers: Iterable[range]) -> Released[T]:
-        """The same for many messages. One that was sent twice may be among them twice."""
+        """The next hop has stored many messages. One that was sent twice may be among them twice."""
         released: Released[T] = Released([], [])
         for row in numbers:
             self._entries.store(row[0], row[-1])

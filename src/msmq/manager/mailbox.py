@@ -197,8 +197,9 @@ class Mailbox(Contents):
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: messages that were locked can be read, but for those whose time is over."""
-        queue.positions.set_states(ids, _AVAILABLE)
-        self._announce(queue, ids)
+        with self.core.event():
+            queue.positions.set_states(ids, _AVAILABLE)
+            self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
         """A reader or a transaction does not keep messages after all."""

@@ -156,8 +156,9 @@ class Reading:
         if read.transaction is not None:
             self.transactions.dequeue(read.transaction, queue, found.positions)
         elif read.two_phase_read:
-            queue.positions.set_states(found.ids, PositionState.LOCKED)
-            read.descriptor.begun.update(found.ids)
+            with self.core.event():
+                queue.positions.set_states(found.ids, PositionState.LOCKED)
+                read.descriptor.begun.update(found.ids)
         else:
             self.mailbox.remove(queue, found.ids, _ACK_RECEIVE, known=_Shown(found))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmq.errors import DecodeError
+from msmq.testing.traffic import Door
 from msmq.transfer.events import MessagesReceived
 from msmq.wire.headers import USER_AH
 from msmq.wire.incoming import Incoming, Sequel, row_of
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SecurityHeader, SessionHeader, TransactionHeader
+from tests.testing.test_traffic import sender, traffic
 from tests.transfer import support
 from tests.wire import builders, messages
 from tests.wire.builders import QUEUE, SID, build, user_header
@@ -188,6 +191,21 @@ def test_the_first_that_is_none_refuses_all() -> None:
     good = build(body=b"good").data
     with pytest.raises(DecodeError, match="signature"):
         Incoming.of([good, b"\x10" * 200, good])
+
+
+# --- traffic like the world's -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("door", [Door.WIRE, Door.FORWARDED])
+def test_any_legal_message(door: Door) -> None:
+    """Every choice of the generator, as it is and with a byte changed."""
+    drawn, host, dice = traffic(1801, door), sender(), Random(1801)
+    packets = [host.packet(drawn.draft()).data for _ in range(300)]
+    assert rows(Incoming.of(packets)) == [expected(data) for data in packets]
+    for data in packets:
+        changed = bytearray(data)
+        changed[dice.randrange(min(len(data), 300))] ^= 1 << dice.randrange(8)
+        check_like_a_packet(bytes(changed))
 
 
 # --- through a session --------------------------------------------------------------------------------------

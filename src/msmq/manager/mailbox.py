@@ -225,8 +225,11 @@ class Mailbox(Contents):
             with core.event():
                 for lookup_id in ids:
                     position = MessagePosition(queue, lookup_id)
-                    while queue.waiting and position.state is _AVAILABLE:
-                        finish_wait(queue.waiting[0], MQ_OK, position)
+                    for reader in list(queue.waiting):  # those who wait again meanwhile have passed it by
+                        if position.state is not _AVAILABLE:
+                            break
+                        if not reader.over:
+                            finish_wait(reader, MQ_OK, position)
                     if not queue.waiting:
                         break
         told = core.told_of(queue)

@@ -149,8 +149,8 @@ class CachedDirectory:
                 attempt.given[key] = await self._threads.run(perform)
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """Like :meth:`ask`, for a call that changes the directory. It goes on to its end when its caller is gone: half
-        of it would be a queue in the directory that nobody has."""
+        """Like :meth:`ask`, for a call that changes the directory: it goes on to its end when its caller is gone, for
+        half of it would be a queue in the directory that nobody has."""
         task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)

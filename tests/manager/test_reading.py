@@ -13,7 +13,7 @@ from msmq.errors import (
     QueueNotAvailableError,
     TransactionSequenceError,
 )
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.model import OperationType
 from msmq.manager.positions import PositionState
 from msmq.manager.queue import Queue

@@ -46,7 +46,7 @@ class Host(Protocol):
         """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """The same for a call that changes the directory; it is carried through even if its caller is gone. With
+        """Like :meth:`ask`, for a call that changes the directory: it is finished even if its caller is gone. With
         ``anew`` it finds in the directory what is there now, and not what was there a while ago."""
 
     def sessions(self) -> list[Session]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
 from msmq.errors import InvalidParameterError
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.message import (
     AcknowledgementsRequested,
     AuthenticationLevel,

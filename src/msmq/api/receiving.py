@@ -21,7 +21,7 @@ from msmq.errors import (
     TransactionSequenceError,
     error_for,
 )
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.model import QueueShareMode
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.reading import INFINITE

@@ -56,7 +56,7 @@ def to_message(error: MQError) -> pb.Error:
 
 
 def message_of_code(code: int) -> pb.Error:
-    """The same for a bare status, as reads give them."""
+    """The error for a bare status code, which is what reads give."""
     return to_message(error_for(code))
 
 

@@ -60,7 +60,8 @@ _Quota = Annotated[
     str | None, typer.Option(metavar="KB", help="Most it may hold; 'none' for no limit.", show_default=False)
 ]
 _JournalQuota = Annotated[
-    str | None, typer.Option(metavar="KB", help="The same for its journal.", show_default=False)
+    str | None,
+    typer.Option(metavar="KB", help="Most its journal may hold; 'none' for no limit.", show_default=False),
 ]
 _Authenticated = Annotated[
     bool | None,

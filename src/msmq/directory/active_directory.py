@@ -65,7 +65,7 @@ class ActiveDirectory:
             return DirectoryResult.GENERIC_ERROR, None
 
     def _about(self, computer: str, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
-        """The same for something of a computer, whose account may be elsewhere than it is looked for."""
+        """Like :meth:`attempt`, for an object of a computer whose account may be somewhere else than expected."""
 
         def perform() -> _T:
             try:

@@ -39,7 +39,7 @@ from msmq.security.access import Token
 FRESH_S: Final = 600
 """How long an answer is used without asking again: as long as session keys, which depend on it."""
 ABSENT_S: Final = 5
-"""The same for the answer that there is no such object: it may be made at any moment."""
+"""How long the answer is used that there is no such object: it may be made at any moment."""
 _MOST_ANSWERS: Final = 50_000
 _LOST: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
 """Results that say nothing about the object."""
@@ -149,8 +149,8 @@ class CachedDirectory:
                 attempt.given[key] = await self._threads.run(perform)
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        """The same for a call that changes the directory: it goes on to its end when its caller is gone, for half of
-        it would be a queue in the directory that nobody has."""
+        """Like :meth:`ask`, for a call that changes the directory: it goes on to its end when its caller is gone, for
+        half of it would be a queue in the directory that nobody has."""
         task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)

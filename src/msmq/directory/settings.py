@@ -96,5 +96,5 @@ class Settings:
         return server.port or (LDAPS_PORT if self.protection is Protection.TLS else LDAP_PORT)
 
     def of_catalog(self, forest: str) -> Settings:
-        """The same for the global catalog; ``forest`` is the DNS name of its first domain."""
+        """These settings for the global catalog; ``forest`` is the DNS name of its first domain."""
         return replace(self, catalog=True, domain=forest if self.domain else "")

@@ -51,8 +51,8 @@ class Environment:
 
 
 class Subscriber:
-    """What a co-located protocol may consume (3.1.7.2). Override what is of interest; calls are synchronous, and each
-    is told of all messages of one event together."""
+    """What a co-located protocol may consume (3.1.7.2). Override what is of interest. Calls are synchronous, and one
+    call tells of all messages that a queue gains or loses together."""
 
     only_outgoing: ClassVar[bool] = False
     """Whether only messages that wait to be sent on are of interest when they become available."""
@@ -178,7 +178,7 @@ class Core:
         self.timers = Timers()
         self.chores = Chores()
         self.answers = Answers()
-        event = Event(ledger.store, self.answers)
+        event = self.events = Event(ledger.store, self.answers)
         self.event = event.begin
         self.event_with_room = event.begin_with_room
         self.reserve = event.reserve

@@ -1,8 +1,8 @@
 """DispatchCollection (MS-MQDMPR 3.1.1.18, 3.1.7.1.28, .29, .34, 3.1.7.3.9): what is sent next.
 
 The specification sends one message of the whole host at a time. The collection keeps that order, highest
-priority first, for protocols that ask it; the binary protocol of this project drains each outgoing queue by
-its own session and asks only when it must choose between queues.
+priority first, for protocols that ask it. The binary protocol of this project never does: it drains each outgoing
+queue by its own session, or one slow host would hold up all others.
 """
 
 from __future__ import annotations

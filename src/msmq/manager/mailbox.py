@@ -12,32 +12,29 @@ something follows from it is read before anything is taken out.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.batch import NEVER, RECOVERABLE, Batch
+from msmq.manager.contents import HAS_LOCAL, Contents, Known
+from msmq.manager.contents import Found as Found
 from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
-from msmq.manager.positions import END, PositionMark, Positions, PositionState, no_positions
+from msmq.manager.positions import PositionMark, Positions, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
-from msmq.manager.seek import next_readable
 from msmq.manager.stored import (
     ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
-    arrival_time_of,
-    unpacked,
 )
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_TH
-from msmq.wire.message import UserMessage
 from msmq.wire.properties.queue import within_quota
 
 MQ_OK: Final = 0
@@ -55,56 +52,20 @@ UNREAD: Final = frozenset(
 _AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
-_HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
-_FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
-_IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
-_IS_LOCAL: Final = bytes(bool(marks & _HAS_LOCAL) for marks in range(256))
 _MAY_OWE: Final = bytes(not marks & _OWES_NOTHING for marks in range(256))
 _IS_KEPT: Final = bytes(bool(marks & _KEPT_UNREAD) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks that say so."""
 _RECORDS_EACH: Final = 2
 
 
-@dataclass(slots=True)
-class Found:
-    """Messages of a queue as they lie there, in columns: their places, and what was read of each."""
-
-    positions: Positions = field(default_factory=no_positions)
-    arrival_times: list[int] = field(default_factory=list)
-    packets: list[bytes] = field(default_factory=list)
-    local: dict[int, LocalAttributes] = field(default_factory=dict)
-    """By index, the attributes of those that have any."""
-
-    def __len__(self) -> int:
-        return len(self.packets)
-
-    @property
-    def ids(self) -> array[int]:
-        return self.positions.ids
-
-    def message(self, index: int) -> StoredMessage:
-        return StoredMessage(
-            UserMessage.route(self.packets[index]),
-            self.local.get(index, NO_ATTRIBUTES),
-            self.positions.ids[index],
-            self.arrival_times[index],
-        )
-
-    @property
-    def messages(self) -> Iterator[StoredMessage]:
-        return map(self.message, range(len(self.packets)))
-
-
-Known = Mapping[int, StoredMessage]
-"""Messages that a caller still has from reading them, by lookup identifier."""
 _NONE_KNOWN: Final[Known] = {}
 
 
-class Mailbox:
+class Mailbox(Contents):
     """Puts messages into queues, shows them, moves them and takes them out."""
 
     def __init__(self, core: Core) -> None:
-        self.core = core
+        super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
         self.grave_for: Callable[[Queue, StoredMessage], Queue | None] = lambda queue, message: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
@@ -167,7 +128,7 @@ class Mailbox:
             ids = self._numbered(queue, batch)
             marks = bytearray(batch.marks)
             for index in batch.local:
-                marks[index] |= _HAS_LOCAL
+                marks[index] |= HAS_LOCAL
             addresses = self._written(queue, batch, ids, marks, on_disk, transaction)
             state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
             queue.positions.add(ids, addresses, sizes, marks, state)
@@ -236,8 +197,9 @@ class Mailbox:
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: messages that were locked can be read, but for those whose time is over."""
-        queue.positions.set_states(ids, _AVAILABLE)
-        self._announce(queue, ids)
+        with self.core.event():
+            queue.positions.set_states(ids, _AVAILABLE)
+            self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
         """A reader or a transaction does not keep messages after all."""
@@ -277,120 +239,6 @@ class Mailbox:
             if free:
                 for tell in told:
                     tell(queue, free)
-
-    # --- a look ---------------------------------------------------------------------------------------------
-
-    def look(
-        self,
-        queue: Queue,
-        behind: int,
-        most: int,
-        most_bytes: int,
-        upto: int = END,
-        *,
-        peek: bool = False,
-    ) -> Found:
-        """The available messages behind one place up to and with another, left where they are: up to ``most``, and no
-        more when they have ``most_bytes``. Those that the disk has damaged leave the queue. A ``peek`` also sees
-        messages that somebody holds and that allow it."""
-        while True:
-            if peek and queue.peekable_when_locked:
-                positions = self._peekable(queue, behind, upto)
-            else:
-                positions = queue.positions.available(behind, most, most_bytes, upto)
-            if not positions.ids:
-                return Found()
-            found = self.read(queue, positions)
-            if len(found):
-                return found
-            behind = positions.ids[-1]
-
-    @staticmethod
-    def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
-        """The next message that can be looked at, by itself: nearly no queue has messages that are held and can be."""
-        lookup_id = next_readable(queue, behind, peek=True)
-        return no_positions() if lookup_id is None or lookup_id > upto else queue.positions.find((lookup_id,))
-
-    def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
-        """The messages at some places, read together. What the disk has damaged is left out; if the places are
-        ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
-        records = [
-            (address, 0 if marks & _HAS_LOCAL else ENVELOPE_SIZE + size)
-            for address, size, marks in zip(
-                positions.addresses, positions.sizes, positions.marks, strict=True
-            )
-            if address
-        ]
-        try:
-            payloads = self.core.ledger.store.read_many(records)
-        except MessageStorageFailedError:
-            return self._read_each(queue, positions, ours)
-        return self._found(queue, positions, payloads)
-
-    def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
-        sound, payloads = [], []
-        for index, (lookup_id, address) in enumerate(zip(positions.ids, positions.addresses, strict=True)):
-            try:
-                if address:
-                    payloads.append(self.core.ledger.store.read(address))
-                sound.append(index)
-            except MessageStorageFailedError as error:
-                if ours:
-                    self._set_aside(queue, lookup_id, error)
-        columns = (
-            array("Q", (positions.ids[index] for index in sound)),
-            array("Q", (positions.addresses[index] for index in sound)),
-            array("I", (positions.sizes[index] for index in sound)),
-            bytearray(positions.states[index] for index in sound),
-            bytearray(positions.marks[index] for index in sound),
-        )
-        return self._found(queue, Positions(*columns), payloads)
-
-    @staticmethod
-    def _found(queue: Queue, positions: Positions, payloads: list[bytes]) -> Found:
-        marks = positions.marks
-        local: dict[int, LocalAttributes] = {}
-        if len(payloads) == len(positions.ids):
-            times = list(map(arrival_time_of, payloads))
-            packets = [payload[ENVELOPE_SIZE:] for payload in payloads]
-            for index in compress(range(len(marks)), marks.translate(_IS_LOCAL)):
-                times[index], packets[index], local[index] = unpacked(payloads[index])
-        else:
-            times, packets = [], []
-            on_disk = iter(payloads)
-            for index, (lookup_id, address) in enumerate(
-                zip(positions.ids, positions.addresses, strict=True)
-            ):
-                kept = unpacked(next(on_disk)) if address else queue.volatile[lookup_id]
-                times.append(kept[0])
-                packets.append(kept[1])
-                if kept[2] is not NO_ATTRIBUTES:
-                    local[index] = kept[2]
-        for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
-            packets[index] = _with_edges(packets[index], marks[index])
-        return Found(positions, times, packets, local)
-
-    def load(self, queue: Queue, lookup_id: int) -> StoredMessage:
-        """The message at a place, which is somebody's. Raises MessageStorageFailedError when the disk has damaged
-        it."""
-        positions = queue.positions.find((lookup_id,))
-        assert positions.ids, f"{lookup_id:#x} is not in {queue.pathname}"
-        address = positions.addresses[0]
-        payloads = [self.core.ledger.store.read(address)] if address else []
-        return self._found(queue, positions, payloads).message(0)
-
-    def fetch(self, queue: Queue, lookup_id: int) -> StoredMessage | None:
-        """The message at a place that the caller may empty; None when the disk has damaged it, see :meth:`read`."""
-        found = self.read(queue, queue.positions.find((lookup_id,)))
-        return found.message(0) if len(found) else None
-
-    def _set_aside(self, queue: Queue, lookup_id: int, error: Exception, *, recorded: bool = False) -> None:
-        core = self.core
-        with core.event(0, 1, freeing=True):
-            if not recorded:
-                core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
-            self._empty(queue, queue.positions.find((lookup_id,)))
-            core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
 
     # --- out of a queue -------------------------------------------------------------------------------------
 
@@ -485,33 +333,6 @@ class Mailbox:
             self.core.ledger.delete_messages(stored, reason)
         self._empty(queue, positions)
 
-    def _empty(self, queue: Queue, positions: Positions, *, forget: bool = True) -> None:
-        """Take places away with everything kept beside them, and give back the room of their records, unless they stand
-        elsewhere from now on; the ledger and the subscribers are the caller's business."""
-        core, ids = self.core, positions.ids
-        core.total_bytes -= queue.positions.remove(ids)
-        if 0 in positions.addresses:
-            for lookup_id, size in compress(
-                zip(ids, positions.sizes, strict=True), map((0).__eq__, positions.addresses)
-            ):
-                del queue.volatile[lookup_id]
-                core.express_bytes -= size
-        if forget:
-            store, marks = core.ledger.store, positions.marks
-            if not any(marks.translate(_IS_LOCAL)) and 0 not in positions.addresses:
-                store.release_all(positions.addresses, [ENVELOPE_SIZE + size for size in positions.sizes])
-            else:
-                for address, size, mark in zip(positions.addresses, positions.sizes, marks, strict=True):
-                    if address:
-                        store.release(address, None if mark & _HAS_LOCAL else ENVELOPE_SIZE + size)
-        for table in (core.moved, queue.aborts, queue.moves):
-            if table:
-                for lookup_id in ids:
-                    table.pop(lookup_id, None)
-        for members in (queue.peekable_when_locked, queue.overdue):
-            if members:
-                members.difference_update(ids)
-
     def _tell_deleted(self, queue: Queue, ids: Sequence[int], told: list[StoredMessage], reason: int) -> None:
         if told:
             for tell in self.core.told_deleted:
@@ -543,9 +364,9 @@ class Mailbox:
             return
         rest = [index for index, fits in enumerate(fitting) if not fits]
         if rest:
-            self._delete(queue, _chosen(positions, rest), MessageClass.ACK_RECEIVE)
+            self._delete(queue, positions.only(rest), MessageClass.ACK_RECEIVE)
         if kept:
-            self._transfer(queue, _chosen(positions, kept), journal)
+            self._transfer(queue, positions.only(kept), journal)
 
     def _remove_with_dead_letters(
         self,
@@ -573,9 +394,9 @@ class Mailbox:
             if event is None and not recorded:
                 kept = [index for index, one in enumerate(positions.ids) if one in graves]
                 for index in kept:
-                    self._transfer(queue, _chosen(positions, [index]), graves[positions.ids[index]])
+                    self._transfer(queue, positions.only([index]), graves[positions.ids[index]])
                 rest = [index for index, one in enumerate(positions.ids) if one not in graves]
-                self._delete(queue, _chosen(positions, rest), reason)
+                self._delete(queue, positions.only(rest), reason)
             else:
                 self._delete(queue, positions, reason, recorded=recorded)
                 for grave in used:
@@ -649,7 +470,7 @@ class Mailbox:
         core.express_bytes += sum(len(kept[1]) for kept in express.values())
         order = sorted(range(len(ids)), key=ids.__getitem__)
         if order != list(range(len(ids))):
-            positions = _chosen(positions, order)
+            positions = positions.only(order)
         target.positions.add(positions.ids, positions.addresses, positions.sizes, positions.marks, _LOCKED)
         core.total_bytes += sum(positions.sizes)
         for lookup_id, (aborts, moves) in zip(ids, pasts, strict=True):
@@ -695,26 +516,6 @@ class Mailbox:
     def forget(self, queue: Queue, ids: Sequence[int]) -> None:
         """Messages were never there: the transaction that sent them has been aborted."""
         self._empty(queue, queue.positions.find(ids))
-
-    def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
-        """The store found a message damaged while it cleaned up, and has dropped its record."""
-        self._empty(queue, queue.positions.find((lookup_id,)), forget=False)
-
-
-def _chosen(positions: Positions, indices: Iterable[int]) -> Positions:
-    chosen = list(indices)
-    return Positions(
-        array("Q", (positions.ids[index] for index in chosen)),
-        array("Q", (positions.addresses[index] for index in chosen)),
-        array("I", (positions.sizes[index] for index in chosen)),
-        bytearray(positions.states[index] for index in chosen),
-        bytearray(positions.marks[index] for index in chosen),
-    )
-
-
-def _with_edges(packet: bytes, marks: int) -> bytes:
-    message = UserMessage.route(packet)
-    return message.with_transaction_edges(first=bool(marks & _FIRST), last=bool(marks & _LAST)).data
 
 
 def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:

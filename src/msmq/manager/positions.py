@@ -83,6 +83,16 @@ class Positions(NamedTuple):
     def part(self, start: int, stop: int) -> Positions:
         return Positions(*(column[start:stop] for column in self))  # type: ignore[arg-type]
 
+    def only(self, chosen: Sequence[int]) -> Positions:
+        """The places with these indices."""
+        return Positions(
+            array("Q", (self.ids[index] for index in chosen)),
+            array("Q", (self.addresses[index] for index in chosen)),
+            array("I", (self.sizes[index] for index in chosen)),
+            bytearray(self.states[index] for index in chosen),
+            bytearray(self.marks[index] for index in chosen),
+        )
+
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)

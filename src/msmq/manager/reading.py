@@ -24,10 +24,11 @@ from msmq.errors import (
     QueueNotAvailableError,
     TransactionSequenceError,
 )
+from msmq.manager.contents import Found, Known
 from msmq.manager.core import Core
 from msmq.manager.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
 from msmq.manager.event import Event
-from msmq.manager.mailbox import MQ_OK, Found, Known, Mailbox, finish_wait, purge_reason
+from msmq.manager.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.positions import START, PositionState
 from msmq.manager.queue import (
@@ -155,8 +156,9 @@ class Reading:
         if read.transaction is not None:
             self.transactions.dequeue(read.transaction, queue, found.positions)
         elif read.two_phase_read:
-            queue.positions.set_states(found.ids, PositionState.LOCKED)
-            read.descriptor.begun.update(found.ids)
+            with self.core.event():
+                queue.positions.set_states(found.ids, PositionState.LOCKED)
+                read.descriptor.begun.update(found.ids)
         else:
             self.mailbox.remove(queue, found.ids, _ACK_RECEIVE, known=_Shown(found))
 

@@ -28,7 +28,7 @@ _NAME_CHARACTERS: Final = 31
 def sections_of(
     queue: Queue, message: StoredMessage, transactions: Transactions, max_body: int, max_compound: int
 ) -> list[Section]:
-    """What the reader gets who wants no more than so much of a body."""
+    """The sections of a message for a reader that takes at most ``max_body`` bytes of its body."""
     packet = packet_of(queue, message, transactions)
     if max_body >= len(packet) <= max_compound:  # nothing in it can be larger
         return [section_of((_FULL_PACKET, len(packet), packet))]

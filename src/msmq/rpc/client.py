@@ -172,7 +172,7 @@ class RpcClient:
     async def call_stub(
         self, operation: Operation[Q, R], stub: bytes, *, object_uuid: bytes | None = None
     ) -> bytes:  # fmt: skip
-        """The same for who marshals by himself."""
+        """Like :meth:`call`, for callers that have marshalled the stub already."""
         if not self._writable.is_set():
             await self._writable.wait()
         answer: asyncio.Future[bytes] = self._loop.create_future()

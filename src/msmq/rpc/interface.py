@@ -124,7 +124,7 @@ class Call:
     local: str
     """The address of ours that it came to."""
     connection: Hashable
-    """The same for all calls of one connection, and for nothing else."""
+    """Equal for all calls of one connection, and different for those of any other."""
     _cancelled: asyncio.Event | None = None
 
     @property

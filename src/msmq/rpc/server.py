@@ -381,7 +381,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._watch_idle()
 
     def _watch_idle(self) -> None:
-        """Close a connection that nobody uses; calls and open handles are use."""
+        """Close a connection that is idle. Open calls and handles keep it from being idle."""
         idle = not self.calls and not (self.group is not None and len(self.group.handles))
         timeout_s = self._server.config.idle_timeout_s
         if idle and self._quiet_s() >= timeout_s:

@@ -1,6 +1,6 @@
 """A transport connection and the session on it: bytes in, events out, and the session's timer.
 
-The session is a pure machine; this is the hundred lines of asyncio around it. Two things are watched here that
+The session is a pure machine; this is the asyncio around it. Two things are watched here that
 the machine cannot see: a peer that does not read what we send is not read beyond its window, and a peer that sends
 faster than the disk writes is read no further until the disk has caught up.
 """

@@ -42,7 +42,7 @@ class GroupCommit:
         """A heap: what has to be durable, in which order they asked, what to do then."""
         self._asked = count()
         self._patient = False
-        """Whether the last one who waits is."""
+        """True if the newest waiter does not need its commit at once."""
         self._scheduled = False
         self._writing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()

@@ -86,7 +86,7 @@ def footprint(payload_size: int) -> int:
 
 
 def footprints(payload_sizes: Sequence[int]) -> int:
-    """The same for many of them."""
+    """The bytes that records with such payloads take together."""
     sizes = Counter(payload_sizes)  # messages of one sender often have the same size
     return sum(count * footprint(size) for size, count in sizes.items())
 

@@ -86,7 +86,7 @@ class CloseReason(Enum):
 
     @property
     def is_the_peers_fault(self) -> bool:
-        """Whether the specification was broken: such closings are counted and their cause is logged."""
+        """True if the session was closed because the peer broke the specification."""
         return self in (CloseReason.MALFORMED, CloseReason.OUT_OF_PLACE, CloseReason.MISCOUNTED)
 
 

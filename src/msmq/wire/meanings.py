@@ -310,7 +310,7 @@ def meaning_of(structure: type[Wire], name: str, value: object) -> str:
 
 
 def meaning_of_bits(structure: type[Wire], name: str, value: int, width: int) -> str:
-    """The same for a run of bits; a clear bit means nothing unless a table says what."""
+    """What ``value`` means in ``width`` bits of a field; a clear bit means nothing unless a table says what."""
     if width == 1 and not value and isinstance(MEANINGS.get(structure, {}).get(name), str):
         return ""
     return meaning_of(structure, name, value)

@@ -169,7 +169,7 @@ def _read_internal(
     """The two headers all internal packets begin with, checked against the packet's kind."""
     base = BaseHeader.decode(data)
     base.check()
-    internal = InternalHeader.decode(data, 16)
+    internal = InternalHeader.decode(data, BaseHeader.SIZE)
     # A SessionHeader ends a SessionAck and no other internal packet.
     session = BASE_SH if expected == PacketType.SESSION_ACK else 0
     if base.flags & (BASE_IN | BASE_SH | BASE_DH) != BASE_IN | session or internal.packet_type != expected:

@@ -10,7 +10,7 @@ from msmq.errors import InsufficientResourcesError
 from msmq.manager.batch import NEVER, Batch, marks_of, second_after
 from msmq.manager.core import Core
 from msmq.manager.initialization import Settings
-from msmq.manager.positions import END, START, PositionMark, PositionState
+from msmq.manager.positions import START, PositionMark, PositionState
 from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.store.layout import place, segment_name
@@ -203,29 +203,6 @@ def test_quotas_let_in_what_fits(host: Host) -> None:
     assert [int(status) for status in statuses] == [0, 1, 0]
     assert [bool(lookup_id) for lookup_id in lookup_ids] == [True, False, True]
     assert host.contents(queue) == [bytes(500), bytes(100)]
-
-
-# --- seen there -----------------------------------------------------------------------------------------------
-
-
-def test_a_look_gives_no_more_than_asked_for_and_what_lies_between(host: Host, queue: Queue) -> None:
-    host.manager.mailbox.put(queue, host.batch(*mixed()))
-    places = [entry.lookup_id for entry in queue.positions]
-    look = host.manager.mailbox.look
-    assert [*look(queue, START, 3, 1 << 20).ids] == places[:3]
-    assert [*look(queue, START, 10, 1).ids] == places[:1]
-    assert [*look(queue, places[1], 10, 1 << 20, places[4]).ids] == places[2:5]
-    assert [bytes(one.packet.body) for one in look(queue, START, 10, 1 << 20, END).messages] == ORDER
-    assert len(queue.positions) == 7
-
-
-def test_a_look_passes_over_damage(host: Host, queue: Queue) -> None:
-    places = host.fill(queue, b"0", b"1", b"2", recoverable=True)
-    damage(host, places[0])
-    found = host.manager.mailbox.look(queue, START, 1, 1 << 20)
-    assert [bytes(one.packet.body) for one in found.messages] == [b"1"]
-    assert [lost.lookup_id for lost in host.manager.core.lost_records] == [places[0].lookup_id]
-    assert host.contents(queue) == [b"1", b"2"]
 
 
 # --- out of a queue -------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier, SequenceInfo, TxSequenceID, XactUow
+from msmq.wire.incoming import row_of
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import MQFAddressHeader, MQFSignatureHeader, MultiQueueFormatHeader
 from msmq.wire.names import (
@@ -99,8 +100,10 @@ def _feed(chunks: list[bytes]) -> tuple[StreamReader, list[bytes]]:
 
 @target(max_len=1024, weight=16)
 def packet(data: bytes) -> None:
-    """decode_packet: what it takes is written back byte for byte."""
+    """decode_packet: what it takes is written back byte for byte, and a message of it has its row of columns."""
     decoded = attempt(decode_packet, data)
+    row = attempt(row_of, data)
+    require((row is not None) == isinstance(decoded, UserMessage), "the columns judge a packet otherwise")
     if decoded is None:
         return
     require_exact(decode_packet, data)

@@ -43,6 +43,7 @@ PURE_ROOMS = ["errors", "wire", "security", "manager", "transfer", "routing"]
 UNMIRRORED: dict[str, str] = {
     "__init__.py": "gives the client by its names: tests/client/test_import",
     "__main__.py": "one call of the command line, which tests/cli runs as a program",
+    "client/stream.py": "only protocols: those who carry calls are in test_line and test_grpc_carrier",
     "wire/headers.py": "large enough for three: test_base_header, test_user_header, test_message_properties",
 }
 

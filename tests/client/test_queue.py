@@ -149,13 +149,13 @@ def test_columns_and_messages_keep_their_order(tmp_path: Path) -> None:
             common = pb.Message(dead_letter=True)
 
             def columns(*bodies: bytes, **more: list[bytes]) -> bytes:
-                return pb.Alike(common=common, bodies=bodies, **more).SerializeToString()
+                return pb.Columns(kinds=[common], bodies=bodies, **more).SerializeToString()
 
             sends = [
-                queue.send_alike(columns(b"0", b"1"), 2),
+                queue.send_columns(columns(b"0", b"1"), 2),
                 queue.send(b"2"),
-                queue.send_alike(columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
-                queue.send_alike(columns(b"6"), 1),
+                queue.send_columns(columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
+                queue.send_columns(columns(b"6"), 1),
                 queue.send(b"7"),
             ]
             first, _, second, _, _ = await asyncio.gather(*sends)

@@ -6,13 +6,13 @@ from array import array
 from typing import Any, cast
 
 import pytest
-from msmq.manager.transit import Waiting
 
+from msmq.manager.mailbox import Found
+from msmq.manager.stored import LocalAttributes
 from msmq.server.outgoing_runs import (
     LATE,
     ODD,
     PASSING_TH,
-    RECOVERABLE,
     Run,
     alike,
     awaited,
@@ -20,7 +20,7 @@ from msmq.server.outgoing_runs import (
     runs_of,
     together,
 )
-from msmq.wire.headers import USER_TH
+from msmq.wire.headers import USER_RECOVERABLE, USER_TH
 from tests.transfer import support
 
 NOW_S = 1_000_000
@@ -39,16 +39,14 @@ def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, ag
     return bytes(data)
 
 
-def found(*packets: bytes, plain: bytes | None = None) -> Waiting:
-    count = len(packets)
-    plain = b"\1" * count if plain is None else plain
-    return Waiting(array("Q", range(count)), list(packets), bytes(count), plain)
+def found(*packets: bytes, odd: tuple[int, ...] = ()) -> Found:
+    return Found(packets=list(packets), local=dict.fromkeys(odd, LocalAttributes()))
 
 
 def test_neighbours_that_need_the_same_are_one_run() -> None:
-    express, durable = packet(), packet(flags=RECOVERABLE)
-    order = packet(flags=RECOVERABLE | USER_TH)
-    passing = packet(flags=RECOVERABLE | USER_TH, source=THEIRS)
+    express, durable = packet(), packet(flags=USER_RECOVERABLE)
+    order = packet(flags=USER_RECOVERABLE | USER_TH)
+    passing = packet(flags=USER_RECOVERABLE | USER_TH, source=THEIRS)
     given = found(express, express, durable, durable, durable, order, order, passing)
     runs = list(alike(given, OURS, NOW_S))
     assert [(start, stop) for start, stop, _ in runs] == [(0, 2), (2, 5), (5, 7), (7, 8)]
@@ -57,11 +55,11 @@ def test_neighbours_that_need_the_same_are_one_run() -> None:
 
 
 def test_flags_that_do_not_matter_do_not_part_them() -> None:
-    given = found(packet(flags=RECOVERABLE | 1), packet(flags=RECOVERABLE | 0x4000000))
+    given = found(packet(flags=USER_RECOVERABLE | 1), packet(flags=USER_RECOVERABLE | 0x4000000))
     assert len(list(alike(given, OURS, NOW_S))) == 1
 
 
-@pytest.mark.parametrize("recoverable", [0, RECOVERABLE], ids=["express", "recoverable"])
+@pytest.mark.parametrize("recoverable", [0, USER_RECOVERABLE], ids=["express", "recoverable"])
 def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
     ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200)), OURS, NOW_S)
     assert not is_simple(kind)

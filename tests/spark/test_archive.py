@@ -123,6 +123,26 @@ def test_a_column_keeps_its_type(spark: SparkSession, server: Server, tmp_path: 
     assert said["columns"]["headers"] == "map<string,string>"
 
 
+def test_large_messages_are_read_few_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would hold up to 4,096 rows of four megabytes, however well they are compressed in their file."""
+    size = "spark.sql.parquet.columnarReaderBatchSize"
+    place = Archive(str(tmp_path))
+    place.prepare()
+    table = "SELECT 'orders' AS queue, current_date() AS date, binary(repeat('x', %d)) AS body FROM range(%d)"
+    for number, (length, rows) in enumerate(((100, 5_000), (4_000_000, 10))):
+        batch = spark.sql(table % (length, rows)).coalesce(1)
+        batch.write.partitionBy("queue", "date").parquet(str(tmp_path / "messages" / f"batch={number}"))
+    usual = spark.conf.get(size)
+    try:
+        assert place.rows_within(["batch=0"], 16 << 20) > 100_000
+        assert place.rows_within(["batch=0", "batch=1"], 16 << 20) == 4
+        assert read_archive(spark, str(tmp_path)).selectExpr("sum(length(body))").first() == (40_500_000,)
+        assert spark.conf.get(size) == "4"
+    finally:
+        spark.conf.unset(size)
+    assert spark.conf.get(size) == usual
+
+
 def test_without_delta_it_says_what_to_install(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"io\.delta:delta-spark_\d+\.\d+_2\.13:.*parquet needs nothing"):
         archive(spark, str(tmp_path / "archive"), {"queue": ORDERS}, format="delta")

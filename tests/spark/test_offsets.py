@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msmq.client.queue import QueueIdentity
 from msmq.spark.offsets import LANES, Offset, OffsetError, Span, lane_of, number_of
 
 numbers = st.integers(0, (1 << 56) - 1)
@@ -44,6 +45,22 @@ def test_a_message_lies_in_exactly_one_batch(start: Offset, first: list[int], se
         found = len(inside[0]) + len(inside[1])
         assert found == (0 if start.covers(queue, lookup_id) else 1)
         assert end.covers(queue, lookup_id)
+
+
+def test_an_offset_knows_which_of_its_ends_may_expire() -> None:
+    read = Offset({"q": {3: 7, 4: 9}}, {"q": QueueIdentity("a", "b")}).expiring({"q": [3, 4], "gone": [1]})
+    assert Offset.parse(read.json()) == read
+    assert (read.may_expire("q", 3), read.may_expire("q", 5), read.may_expire("gone", 1)) == (
+        True,
+        False,
+        False,
+    )
+    assert read.reading({"q": []}) == read, "where nothing was read it stays the same"
+    further = read.reading({"q": [4 << 56 | 10]})
+    assert (further.may_expire("q", 3), further.may_expire("q", 4)) == (True, False)
+    another = read.reading({"q": []}, {"q": QueueIdentity("a", "c")})
+    assert another.lanes("q") == {}
+    assert not another.may_expire("q", 3)
 
 
 def test_a_late_message_of_a_higher_priority_is_not_stepped_over() -> None:

@@ -10,12 +10,12 @@ import pytest
 from msmq.client.queue import Survey
 from msmq.spark.offsets import Offset
 from msmq.spark.options import SourceOptions
-from msmq.spark.source import _Planner
+from msmq.spark.planner import Planner
 from tests.spark.test_claims import FakeDoor
 
 
 def test_a_pattern_that_matches_nothing_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    planner = _Planner(SourceOptions.of({"queuePattern": r"private\$\\orders"}), FakeDoor())
+    planner = Planner(SourceOptions.of({"queuePattern": r"private\$\\orders"}), FakeDoor())
     for _ in range(2):
         assert planner.latest(Offset()) == Offset()
     (record,) = caplog.records
@@ -27,7 +27,7 @@ def test_a_position_in_another_queue_is_none() -> None:
     """A table up to a position that was written for another queue has none of the new messages."""
     door = FakeDoor(q=[1, 2, 3])
     end = Offset({"q": {0: 3}}, {"q": door.identity})
-    planner = _Planner(SourceOptions.of({"queue": "q"}), door)
+    planner = Planner(SourceOptions.of({"queue": "q"}), door)
     assert [list(part.lookup_ids) for part in planner.between(Offset(), end, exact=False)] == [[1, 2, 3]]
     door.identity = door.identity._replace(queue_manager="another")
     assert planner.between(Offset(), end, exact=False) == []
@@ -65,10 +65,10 @@ MEGABYTE = 1_000_000
 def test_a_batch_has_a_limit_in_bytes_and_uses_it(limits: dict[str, str], a: int, b: int) -> None:
     door = SizedDoor(4 * MEGABYTE + 100_000, a=range(1, 151), b=[1])
     options = SourceOptions.of({"queues": "a,b", **limits})
-    end = _Planner(options, door).latest(Offset(), None, options.max_messages, options.max_bytes)
+    end = Planner(options, door).latest(Offset(), None, options.max_messages, options.max_bytes)
     assert (end.lanes("a").get(0, 0), end.lanes("b").get(0, 0)) == (a, b)
 
 
 def test_without_a_limit_everything_is_planned() -> None:
     door = SizedDoor(4 * MEGABYTE, a=range(1, 151))
-    assert _Planner(SourceOptions.of({"queue": "a"}), door).latest(Offset()).lanes("a") == {0: 150}
+    assert Planner(SourceOptions.of({"queue": "a"}), door).latest(Offset()).lanes("a") == {0: 150}

@@ -345,8 +345,34 @@ def test_what_goes_wrong_is_told(spark: SparkSession, server: Server, tmp_path: 
         spark.read.format("msmq").load()
     consume = Stream(spark, server, tmp_path / "checkpoint", mode="consume")
     del consume._options["checkpointLocation"]
-    with pytest.raises(PySparkException, match="checkpointLocation"):
+    with pytest.raises(PySparkException, match="give the source the option checkpointLocation") as told:
         consume.run()
+    assert "UnboundLocalError" not in str(told.value), "of Spark, which would be the last line"
+
+
+def test_a_message_that_expires_after_its_batch_was_planned(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Its sender wanted that, so that nothing is lost: the batch that is repeated goes on without it."""
+    server.create(ORDERS)
+    server.send(["stays"])
+    server.send(["expires"], time_to_be_received=5)
+    stream = Stream(spark, server, tmp_path / "checkpoint", mode="consume")
+    keep = stream._keep
+
+    def fail(frame: DataFrame, number: int) -> None:
+        eventually(lambda: server.bodies() == ["stays"])
+        raise RuntimeError("the sink is broken")
+
+    stream._keep = fail  # type: ignore[method-assign]
+    with pytest.raises(PySparkException, match="the sink is broken"):
+        stream.run()
+    stream._keep = keep  # type: ignore[method-assign]
+    stream.run()
+    assert stream.bodies == ["stays"]
+    server.send(["later"])
+    stream.run()
+    assert stream.bodies == ["stays", "later"]
 
 
 def test_another_reader_is_noticed(spark: SparkSession, server: Server, tmp_path: Path) -> None:

@@ -127,6 +127,18 @@ def test_many_are_recorded_as_they_are_one_by_one() -> None:
         assert together.all_new(FOREIGN, numbers)
 
 
+def test_of_many_only_the_new_ones_are_fresh() -> None:
+    table = history(10)
+    table.record_all(THEIRS, range(1, 5), NOW_S)
+    numbers = [7, 2, 8, 7, 4, 9, 2]
+    assert table.fresh(THEIRS, numbers, range(7), NOW_S + 3) == [0, 2, 5], "each once"
+    assert table.fresh(THEIRS, numbers, range(3, 5), NOW_S + 3) == [3]
+    assert table.fresh(FOREIGN, numbers, range(7), NOW_S + 3) == [0, 1, 2, 4, 5]
+    times = {MessageIdentifier.decode(identifier).ordinal: time_s for identifier, time_s in table}
+    assert times == {1: NOW_S, 3: NOW_S, 2: NOW_S + 3, 4: NOW_S + 3}, "duplicates are remembered anew"
+    assert len(table) == 4, "what is fresh is recorded when it was taken"
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_it_is_an_ordered_table_whatever_comes(seed: int) -> None:
     """Runs, single messages, duplicates and the timer, against a plain model."""

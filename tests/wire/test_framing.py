@@ -15,9 +15,7 @@ from msmq.wire.framing import (
     MAX_WIRE_SIZE,
     Packet,
     StreamReader,
-    Stretch,
     decode_packet,
-    leading,
     packet_length,
 )
 from msmq.wire.headers import MAX_PACKET_SIZE, BaseHeader
@@ -191,32 +189,9 @@ def test_a_stream_cut_anywhere_gives_the_same_packets(packets: list[bytes], cuts
     assert not reader.broken
 
 
-def test_messages_of_one_length_stay_together() -> None:
-    one = [messages.message(body=b"%04d" % number).data for number in range(30)]
-    other = [messages.message(body=b"%08d" % number).data for number in range(3)]
-    stream = b"".join((*one, ACK, ACK, *other, one[0], other[0]))
-    reader = StreamReader()
-    found = reader.cut(stream + one[1][:50])
-    first, acks, second = found[0], found[1:3], found[3]
-    assert isinstance(first, Stretch)
-    assert isinstance(second, Stretch)
-    assert (len(first), first.packets(), first.first) == (30, one, one[0])
-    assert acks == [ACK, ACK], "only messages lie in stretches"
-    assert second.packets() == other
-    assert found[4:] == [one[0], other[0]]
-    assert first.part(3, 7).packets() == one[3:7]
-    assert first.part(30, 30).packets() == []
-    assert first.column(0) == b"\x10" * 30
-    assert reader.buffered == 50
-    rest = reader.cut(one[1][50:] + one[2])
-    assert isinstance(rest[0], Stretch)
-    assert rest[0].packets() == one[1:3]
-    assert leading(b"aab", b"a") == 2
-
-
 @given(st.integers(0, 11), st.integers(1, 29), st.integers(1, 255))
-def test_a_stretch_ends_where_a_packet_begins_differently(offset: int, number: int, flip: int) -> None:
-    """Whatever is different, what is given is what one packet after another gives."""
+def test_a_packet_that_begins_differently_ends_many_like_one(offset: int, number: int, flip: int) -> None:
+    """What one read gives is what one packet after another gives."""
     packets = [bytearray(messages.message(body=b"%04d" % each).data) for each in range(30)]
     packets[number][offset] ^= flip
     readers = StreamReader(), StreamReader()

@@ -28,6 +28,7 @@ from msmq.security.sid import Sid
 from msmq.wire.classes import reason
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 
+HIGHEST_PRIORITY: Final = 7
 _NO_CORRELATION: Final = bytes(20)
 _CORRELATION: Final = 5
 """Which column has the correlation identifiers."""
@@ -38,14 +39,27 @@ _CORRELATION: Final = 5
 
 def to_message(given: pb.Message, computer: str) -> Message:
     """A message of the channel as the queue manager has it; names become format names."""
+    message = options_of(given, computer)
+    message.body, message.body_type, message.label = given.body, given.body_type, given.label
+    message.extension, message.application_tag = given.extension, given.application_tag
+    message.correlation_identifier = given.correlation_id or _NO_CORRELATION
+    message.message_class = given.message_class
+    message.acknowledgements_requested = AcknowledgementsRequested(given.acknowledgements & 0xF)
+    message.tracing_requested = given.trace
+    message.administration_queue_format_name = _name(given.admin_queue, computer)
+    message.response_queue_format_name = _name(given.response_queue, computer)
+    message.authentication_level = (
+        AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE
+    )
+    message.privacy_level = given.privacy_level
+    message.sender_certificate = given.sender_certificate
+    message.connector_type_identifier = given.connector_type or NULL_GUID
+    return message
+
+
+def options_of(given: pb.Message, computer: str) -> Message:
+    """What a message of the channel says of its delivery, and nothing else."""
     return Message(
-        body=given.body,
-        body_type=given.body_type,
-        label=given.label,
-        extension=given.extension,
-        application_tag=given.application_tag,
-        correlation_identifier=given.correlation_id or _NO_CORRELATION,
-        message_class=given.message_class,
         priority=given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
         delivery_guarantee=DeliveryGuarantee(given.delivery != pb.EXPRESS),
         time_to_reach_queue_s=given.time_to_reach_queue_s
@@ -54,17 +68,9 @@ def to_message(given: pb.Message, computer: str) -> Message:
         time_to_be_received_s=given.time_to_be_received_s
         if given.HasField("time_to_be_received_s")
         else INFINITE,
-        acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & 0xF),
         positive_journaling_requested=given.journal,
         negative_journaling_requested=given.dead_letter,
         application_deadletter_queue=_own_path(given.dead_letter_queue, computer),
-        tracing_requested=given.trace,
-        administration_queue_format_name=_name(given.admin_queue, computer),
-        response_queue_format_name=_name(given.response_queue, computer),
-        authentication_level=AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE,
-        privacy_level=given.privacy_level,
-        sender_certificate=given.sender_certificate,
-        connector_type_identifier=given.connector_type or NULL_GUID,
         allow_peek_when_locked=given.peekable_when_locked,
     )
 

@@ -173,8 +173,10 @@ class Receiver:
         if position is None:
             self._ended(status)
             return
-        others = len(position.queue.waiting)
-        share = max(len(position.queue.positions) // (others + 1), 1) if others else self._credit
+        share = self._credit
+        if self._cursor is None:  # whoever only looks takes nothing from others
+            others = sum(reader.destructive_read for reader in position.queue.waiting)
+            share = max(position.queue.positions.free // (others + 1), 1) if others else share
         try:
             if not self._take(min(share, self._credit)):
                 self._wait()
@@ -240,13 +242,17 @@ class Receiver:
         self._queue()
         held = [lookup_id for lookup_id in lookup_ids if lookup_id in self._held]
         settled, failure = 0, None
+        # What is given back may come to this reader again in the same event.
+        self._held.difference_update(held)
         try:
             settled = act(held)
-            self._held.difference_update(held)
-            if settled < len(set(held)):
-                raise TransactionSequenceError("Some of these messages are no longer held by this reader.")
         except MQError as error:
+            self._held.update(held)
             failure = error_message(error)
+        else:
+            if settled < len(set(held)):
+                lost = TransactionSequenceError("Some of these messages are no longer held by this reader.")
+                failure = error_message(lost)
         unknown = []
         if len(held) < len(lookup_ids):
             unknown = [lookup_id for lookup_id in lookup_ids if lookup_id not in set(held)]

@@ -12,7 +12,7 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packing import Columns, to_message
+from msmq.api.packing import HIGHEST_PRIORITY, Columns, options_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -46,6 +46,8 @@ class Sender:
         name = desk.names.format_name(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
         self._templates: dict[tuple[bytes, bool], Template | None] = {}
+        self._stems: dict[tuple[object, ...], Template | None] = {}
+        """Templates by what takes long to make of them: the names of queues, and who sends."""
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -160,14 +162,38 @@ class Sender:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
             try:
-                message = to_message(kind, self._computer)
-                template = self._manager.posting.template(
-                    self.descriptor, message, self._caller, covered=covered, alone=alone
-                )
+                self._templates[key] = self._variant(kind, covered, alone)
             except MsmqError:
                 return None
-            self._templates[key] = template
         return self._templates[key]
+
+    def _variant(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        """The template of a kind, made from that of another one that names the same queues and is as safe."""
+        posting = self._manager.posting
+        key = (
+            kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
+            kind.authenticate, kind.privacy_level, covered, alone,
+        )  # fmt: skip
+        if key not in self._stems:
+            if len(self._stems) >= _MOST_TEMPLATES:
+                self._stems.clear()
+            message = to_message(kind, self._computer)
+            self._stems[key] = posting.template(
+                self.descriptor, message, self._caller, covered=covered, alone=alone
+            )
+        stem = self._stems[key]
+        if stem is None or kind.priority > HIGHEST_PRIORITY:
+            return None
+        message = options_of(kind, self._computer)
+        return stem.variant(
+            priority=0 if covered else message.priority,
+            time_to_reach_queue_s=posting.time_to_reach_queue_s(message.time_to_reach_queue_s),
+            time_to_be_received_s=message.time_to_be_received_s,
+            recoverable=covered or bool(message.delivery_guarantee),
+            negative_journaling=message.negative_journaling_requested,
+            positive_journaling=message.positive_journaling_requested,
+            local=posting.local(message),
+        )
 
 
 class _Sheet:

@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 import google.protobuf.message
 
-from msmq.api import rpc, status
+from msmq.api import processes, rpc, status
 from msmq.api.frames import (
     CANCEL,
     END,
@@ -205,7 +205,7 @@ class Line(asyncio.Protocol):
     async def connect(cls, path: str, patience_s: float) -> Line:
         """Connect to a unix socket; raises OSError when nobody listens and NoLineError when it is somebody else."""
         loop = asyncio.get_running_loop()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = processes.unix_socket()
         line = cls(sock, patience_s)
         try:
             sock.setblocking(False)

@@ -39,6 +39,8 @@ BATCH_MESSAGES: Final = 128
 _BATCH_BYTES: Final = 512 << 10
 _LARGEST_BYTES: Final = MAX_MESSAGE_BYTES // 2
 """No message that is larger fits the channel, whatever else travels with it; packets have a fraction of this."""
+_BATCH_HEAD_BYTES: Final = 1024
+"""What a batch has beside its columns, generously."""
 _MOST_BATCHES: Final = 48
 """Batches under way; the queue manager remembers a few more."""
 _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
@@ -74,7 +76,11 @@ class Load:
 
 def _check_size(size: int) -> None:
     if size > _LARGEST_BYTES:
-        raise InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
+        raise _too_large(size)
+
+
+def _too_large(size: int) -> InsufficientResourcesError:
+    return InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
 
 
 @dataclass(slots=True, eq=False)
@@ -234,12 +240,13 @@ class Sender:
             parcels.append(parcel)
             count += parcel.count
             size += parcel.size
+        columns = parcels[0].columns or _columns(parcels)
+        if len(columns) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:  # what their kinds say takes all that room
+            for parcel in parcels:
+                self._fail(parcel, _too_large(len(columns)))
+            return
         self._number += 1
-        batch = pb.SendBatch(
-            number=self._number,
-            transaction=transaction,
-            columns=parcels[0].columns or _columns(parcels),
-        )
+        batch = pb.SendBatch(number=self._number, transaction=transaction, columns=columns)
         self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
         self._messages_under_way += count
         self._stream.put(self._under_way[self._number].request)

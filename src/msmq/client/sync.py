@@ -5,15 +5,13 @@ A loop runs in a thread of its own, and each call waits for it. One connection m
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import os
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
@@ -29,148 +27,15 @@ from msmq.client.info import (
     Security,
     Statistics,
 )
+from msmq.client.loop import Loop
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError
 from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
-from msmq.client.threads import Signal, start
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.errors import MQError, MsmqError
-
-_T = TypeVar("_T")
-
-
-class _Loop:
-    """An event loop in a thread. It is of one process only: a child that was forked has no such thread."""
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._loop: asyncio.AbstractEventLoop
-        self._begun, self._ended = Signal(), Signal()
-        start(self._main)
-        self._begun.wait()
-
-    def _main(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._begun.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-            self._ended.set()
-
-    @property
-    def is_here(self) -> bool:
-        """Whether this is the process in which it runs."""
-        return self._process == os.getpid()
-
-    def run(self, coroutine: Coroutine[Any, Any, _T], give_back: Callable[[_T], None] | None = None) -> _T:
-        """Run a coroutine and wait for it. Whoever stops waiting, because a signal raised an exception for example,
-        ends it; if it had come to its end already, ``give_back`` says what becomes of what it gave."""
-        if not self.is_here or self._loop.is_closed():
-            coroutine.close()
-            raise ConnectionLostError(
-                "The connection was closed."
-                if self.is_here
-                else "This was opened by another process, of which this one is a child."
-            )
-        call = _Call(coroutine, give_back)
-        try:
-            self._loop.call_soon_threadsafe(call.start)
-            return call.result()
-        except BaseException:
-            self._loop.call_soon_threadsafe(call.abandon)
-            raise
-
-    def tell(self, function: Callable[[], object]) -> None:
-        """Have something done in the loop, and do not wait for it."""
-        self._loop.call_soon_threadsafe(function)
-
-    def call(self, function: Callable[[], _T]) -> _T:
-        """Call something that wants to be in the loop."""
-
-        async def called() -> _T:
-            return function()
-
-        return self.run(called())
-
-    def finish(self, function: Callable[[], asyncio.Future[_T]]) -> _T:
-        """Call something that begins there, and wait for its end."""
-
-        async def finished() -> _T:
-            return await function()
-
-        return self.run(finished())
-
-    def iterate(self, iterator: AsyncIterator[_T]) -> Iterator[_T]:
-        try:
-            while True:
-                try:
-                    yield self.run(_next(iterator))
-                except StopAsyncIteration:
-                    return
-        finally:
-            close = getattr(iterator, "aclose", None)
-            if close is not None and self.is_here:
-                self.run(close())
-
-    def close(self) -> None:
-        if self.is_here and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._ended.wait()
-
-
-class _Call(Generic[_T]):
-    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other, so that what the
-    coroutine gives is either passed on or given back."""
-
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, _T],
-        give_back: Callable[[_T], None] | None,
-    ) -> None:
-        self._coroutine = coroutine
-        self._ended = Signal()
-        self._give_back = give_back
-        self._task: asyncio.Task[_T] | None = None
-        self._abandoned = False
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._coroutine)
-        self._task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[_T]) -> None:
-        if self._abandoned and not task.cancelled() and task.exception() is None:
-            self._return(task.result())
-        self._ended.set()
-
-    def result(self) -> _T:
-        """Wait for the end of the coroutine; gives what it gave, and raises what it raised."""
-        self._ended.wait()
-        assert self._task is not None
-        return self._task.result()
-
-    def abandon(self) -> None:
-        """Nobody waits any more."""
-        if self._abandoned:
-            return
-        self._abandoned = True
-        if self._task is None:
-            self._coroutine.close()
-        elif not self._task.done():
-            self._task.cancel()
-        elif not self._task.cancelled() and self._task.exception() is None:
-            self._return(self._task.result())
-
-    def _return(self, result: _T) -> None:
-        if self._give_back is not None:
-            self._give_back(result)
-
-
-async def _next(iterator: AsyncIterator[_T]) -> _T:
-    return await anext(iterator)
 
 
 def connect_sync(
@@ -188,7 +53,7 @@ def connect_sync(
 class SyncMessage:
     """A received message; everything of :class:`~msmq.client.message.ReceivedMessage`, and settling without await."""
 
-    def __init__(self, loop: _Loop, message: ReceivedMessage) -> None:
+    def __init__(self, loop: Loop, message: ReceivedMessage) -> None:
         self._loop = loop
         self.message = message
 
@@ -210,7 +75,7 @@ class SyncMessage:
 class SyncTransaction:
     """A transaction: ``with mq.transaction() as tx:``."""
 
-    def __init__(self, loop: _Loop, transaction: AsyncTransaction) -> None:
+    def __init__(self, loop: Loop, transaction: AsyncTransaction) -> None:
         self._loop = loop
         self.inner = transaction
 
@@ -246,7 +111,7 @@ def _inside(transaction: SyncTransaction | None) -> AsyncTransaction | None:
 class SyncReceiver:
     """Messages of one queue: ``with queue.receiver() as receiver: for message in receiver: ...``."""
 
-    def __init__(self, loop: _Loop, make: Callable[[], AsyncReceiver]) -> None:
+    def __init__(self, loop: Loop, make: Callable[[], AsyncReceiver]) -> None:
         self._loop = loop
         self.inner = loop.call(make)
 
@@ -278,7 +143,7 @@ class SyncReceiver:
 class SyncCursor:
     """A place of one's own in a queue: ``with queue.cursor() as cursor: for message in cursor: ...``."""
 
-    def __init__(self, loop: _Loop, cursor: AsyncCursor) -> None:
+    def __init__(self, loop: Loop, cursor: AsyncCursor) -> None:
         self._loop = loop
         self.inner = cursor
 
@@ -323,7 +188,7 @@ class SyncQueue:
         self.name = queue.name
 
     @property
-    def _loop(self) -> _Loop:
+    def _loop(self) -> Loop:
         return self._connection.loop
 
     def __repr__(self) -> str:
@@ -456,7 +321,7 @@ class SyncConnection:
     def __init__(self, connection: asynchronous.Connection) -> None:
         self.inner = connection
         self.address = connection.address
-        self._loop: _Loop | None = None
+        self._loop: Loop | None = None
         self._closed = False
         self._opening = threading.Lock()
 
@@ -475,7 +340,7 @@ class SyncConnection:
         assert self.loop
 
     @property
-    def loop(self) -> _Loop:
+    def loop(self) -> Loop:
         """The loop of this process."""
         loop = self._loop
         if loop is not None and loop.is_here:
@@ -489,8 +354,8 @@ class SyncConnection:
                 self._loop = self._opened()
             return self._loop
 
-    def _opened(self) -> _Loop:
-        loop = _Loop()
+    def _opened(self) -> Loop:
+        loop = Loop()
         try:
             loop.run(self.inner.open())
         except BaseException:

@@ -4,13 +4,19 @@ Room is reserved once, by the outermost event, for all records that may come of 
 there and only there. Whatever happens inside (a reader that waited takes the message, a sender is told) is part of the
 event and reserves nothing. It writes its record before it changes anything, so that a full disk undoes nothing.
 
+Inside an event only two things can go wrong: the caller's fault, which is found before anything has changed, and our
+own. After the second nobody vouches for what is in memory or in the open batch; the owner is told and ends the process,
+which comes back clean from the log.
+
 Events that free room go on when the disk is full, with what the store keeps back for them. It is not for anything
 else: inside such an event a message that takes room is refused.
 """
 
 from __future__ import annotations
 
-from msmq.errors import MessageStorageFailedError
+from collections.abc import Callable
+
+from msmq.errors import MessageStorageFailedError, MsmqError
 from msmq.manager.answers import Answers
 from msmq.manager.ledger import RecordStore
 
@@ -18,7 +24,7 @@ from msmq.manager.ledger import RecordStore
 class Event:
     """The event under way; ``Core.event`` is its :meth:`begin`."""
 
-    __slots__ = ("_answers", "_depth", "_refusal", "_reserved", "_room", "_store")
+    __slots__ = ("_answers", "_begun_at", "_depth", "_refusal", "_reserved", "_room", "_store", "failed")
 
     def __init__(self, store: RecordStore, answers: Answers) -> None:
         self._store = store
@@ -28,6 +34,9 @@ class Event:
         self._room = 0
         """Bytes that the outermost event has reserved, and that no part of it has claimed for itself."""
         self._refusal: MessageStorageFailedError | None = None
+        self._begun_at = 0
+        self.failed: Callable[[BaseException], None] = lambda error: None
+        """Is told of an error that left half an event behind; given by the server, which then ends the process."""
 
     def begin(self, size: int = 0, records: int = 0, *, freeing: bool = False) -> Event:
         """``with core.event(...):`` is one event that writes up to ``records`` records with ``size`` bytes of payload
@@ -68,11 +77,21 @@ class Event:
             raise self._refusal
 
     def __enter__(self) -> None:
+        if not self._depth:
+            self._begun_at = self._store.appended
         self._depth += 1
         self._answers.holders += 1
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self._depth = depth = self._depth - 1
         if not depth:
             self._reserved = False
+            if error is not None and self._is_internal(error):
+                self.failed(error)
         self._answers.let_go()
+
+    def _is_internal(self, error: BaseException) -> bool:
+        """Whether an error is our own fault: callers' faults are found before anything is written."""
+        if isinstance(error, MessageStorageFailedError):
+            return self._store.appended != self._begun_at
+        return not isinstance(error, MsmqError)

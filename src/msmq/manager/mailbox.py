@@ -197,8 +197,9 @@ class Mailbox(Contents):
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:
         """Message Position Available: messages that were locked can be read, but for those whose time is over."""
-        queue.positions.set_states(ids, _AVAILABLE)
-        self._announce(queue, ids)
+        with self.core.event():
+            queue.positions.set_states(ids, _AVAILABLE)
+            self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
         """A reader or a transaction does not keep messages after all."""
@@ -224,8 +225,11 @@ class Mailbox(Contents):
             with core.event():
                 for lookup_id in ids:
                     position = MessagePosition(queue, lookup_id)
-                    while queue.waiting and position.state is _AVAILABLE:
-                        finish_wait(queue.waiting[0], MQ_OK, position)
+                    for reader in list(queue.waiting):  # those who wait again meanwhile have passed it by
+                        if position.state is not _AVAILABLE:
+                            break
+                        if not reader.over:
+                            finish_wait(reader, MQ_OK, position)
                     if not queue.waiting:
                         break
         told = core.told_of(queue)

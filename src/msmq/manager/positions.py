@@ -299,6 +299,11 @@ class PositionList:
     def __len__(self) -> int:
         return self.count
 
+    @property
+    def free(self) -> int:
+        """How many messages can be received now."""
+        return sum(chunk.available for lane in self._ordered for chunk in lane.chunks)
+
     def _lane(self, top: int) -> _Lane:
         """A lane for a priority that had none yet."""
         lane = self._lanes[top] = _Lane(top)

@@ -342,8 +342,10 @@ class Posting:
         return complete
 
     def _time_to_reach_queue_s(self, message: Message) -> int:
+        return self.time_to_reach_queue_s(message.time_to_reach_queue_s)
+
+    def time_to_reach_queue_s(self, asked_s: int) -> int:
         """A message that was left at the general default takes the enterprise's."""
-        asked_s = message.time_to_reach_queue_s
         return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
 
     @staticmethod

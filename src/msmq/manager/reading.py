@@ -156,8 +156,9 @@ class Reading:
         if read.transaction is not None:
             self.transactions.dequeue(read.transaction, queue, found.positions)
         elif read.two_phase_read:
-            queue.positions.set_states(found.ids, PositionState.LOCKED)
-            read.descriptor.begun.update(found.ids)
+            with self.core.event():
+                queue.positions.set_states(found.ids, PositionState.LOCKED)
+                read.descriptor.begun.update(found.ids)
         else:
             self.mailbox.remove(queue, found.ids, _ACK_RECEIVE, known=_Shown(found))
 
@@ -237,8 +238,14 @@ class Reading:
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
             if ids:
-                self.mailbox.give_back(queue, ids)
-                descriptor.begun.difference_update(ids)
+                descriptor.begun.difference_update(
+                    ids
+                )  # a wait of the same reader may get them in this event
+                try:
+                    self.mailbox.give_back(queue, ids)
+                except MQError:
+                    descriptor.begun.update(ids)
+                    raise
         return len(ids) + len(purged)
 
     def hand_over(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], target: Queue) -> int:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from msmq.wire.headers import INFINITE
@@ -111,11 +113,25 @@ class StoredMessage:
         return None if limit_s == INFINITE else user.sent_time + limit_s
 
 
+_ATTRIBUTES: Final = tuple(each.name for each in fields(LocalAttributes))
+_values: Final = attrgetter(*_ATTRIBUTES)
+
+
 def local_bytes(local: LocalAttributes) -> bytes:
     """Local attributes as they stand in front of a packet in its record; nothing when there are none."""
-    if local is NO_ATTRIBUTES or not local.has_any:
-        return b""
-    return json.dumps({name: value for name, value in asdict(local).items() if value}).encode()
+    return b"" if local is NO_ATTRIBUTES or not local.has_any else _written(_values(local))
+
+
+@lru_cache(maxsize=1024)
+def _written(values: tuple[object, ...]) -> bytes:
+    """Messages that come together have the same ones, as a rule."""
+    pairs = zip(_ATTRIBUTES, values, strict=True)
+    return json.dumps({name: value for name, value in pairs if value}).encode()
+
+
+@lru_cache(maxsize=1024)
+def _read(text: bytes) -> tuple[Any, ...]:
+    return tuple(_values(LocalAttributes(**json.loads(text))))
 
 
 def arrival_time_of(payload: bytes) -> int:
@@ -127,7 +143,7 @@ def unpacked(payload: bytes) -> tuple[int, bytes, LocalAttributes]:
     """Arrival time, packet and local attributes in the payload of a record; the store has checked its checksum."""
     length, arrival_time = _PREFIX.unpack_from(payload)
     start = ENVELOPE_SIZE + length
-    local = LocalAttributes(**json.loads(payload[ENVELOPE_SIZE:start])) if length else NO_ATTRIBUTES
+    local = LocalAttributes(*_read(payload[ENVELOPE_SIZE:start])) if length else NO_ATTRIBUTES
     return arrival_time, payload[start:], local
 
 

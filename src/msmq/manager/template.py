@@ -17,6 +17,7 @@ from msmq.errors import (
     InsufficientResourcesError,
     LabelTooLongError,
 )
+from msmq.manager.batch import NEGATIVE_JOURNALING, POSITIVE_JOURNALING, RECOVERABLE
 from msmq.manager.message import MAX_LABEL_CHARACTERS, AuthenticationLevel, Message
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes
@@ -30,7 +31,10 @@ _pack_properties: Final = properties_struct.pack
 _PACKET_SIZE: Final = BASE["packet_size"]
 _SENT_TIME: Final = USER["sent_time"]
 assert USER["message_id"] == _SENT_TIME + 4  # both are filled in together
+_U16: Final = struct.Struct("<H")
 _U32: Final = struct.Struct("<I")
+_PRIORITY: Final = 7
+_OPTIONS: Final = RECOVERABLE | NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _TWO_U32: Final = struct.Struct("<II")
 _CORRELATION_SIZE: Final = 20
 _MOST_ACKNOWLEDGEMENTS: Final = 0xF
@@ -98,6 +102,35 @@ class Template:
         flags = 0 if packet.transaction is None else packet.transaction.flags
         self._transaction = flags & ~_TRANSACTION_BITS
         self.kind = Kind.of(packet, local)
+
+    def variant(
+        self,
+        *,
+        priority: int,
+        time_to_reach_queue_s: int,
+        time_to_be_received_s: int,
+        recoverable: bool,
+        negative_journaling: bool,
+        positive_journaling: bool,
+        local: LocalAttributes,
+    ) -> Template:
+        """The template of messages that say the same but for what a few fields of the first two headers have."""
+        made = Template.__new__(Template)
+        made._algorithms, made._transaction = self._algorithms, self._transaction
+        made._transaction_offset = self._transaction_offset
+        base_flags = self.kind.base_flags & ~_PRIORITY | priority
+        user_flags = self.kind.user_flags & ~_OPTIONS
+        user_flags |= RECOVERABLE * recoverable
+        user_flags |= NEGATIVE_JOURNALING * negative_journaling | POSITIVE_JOURNALING * positive_journaling
+        head = bytearray(self._head)
+        _U16.pack_into(head, BASE["flags"], base_flags)
+        _U32.pack_into(head, BASE["time_to_reach_queue_s"], time_to_reach_queue_s)
+        _U32.pack_into(head, USER["time_to_be_received_s"], time_to_be_received_s)
+        _U32.pack_into(head, USER["flags"], user_flags)
+        made._head = bytes(head)
+        kept = local if local.has_any else None
+        made.kind = Kind(user_flags, base_flags, time_to_be_received_s, time_to_reach_queue_s, kept)
+        return made
 
     def packet(
         self,

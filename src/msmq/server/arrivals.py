@@ -12,7 +12,7 @@ One that cannot be taken for want of room costs the session: the sender comes ba
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from ipaddress import ip_address
@@ -76,6 +76,7 @@ from msmq.wire.packets import (
     FinalAckBody,
     OrderAckBody,
     build_order_message,
+    build_order_messages,
     is_for_order_queue,
 )
 
@@ -163,7 +164,13 @@ class Arrivals(Subscriber):
         self._history = RememberedIds(
             self._core.ledger, values, timers.message_id_history_cleanup_ms, self._core.now_s
         )
-        self.forwarding = Forwarding(manager, addressing, self._history, tracing, self._send_final_ack)
+        self.forwarding = Forwarding(
+            manager,
+            addressing,
+            self._history,
+            tracing,
+            lambda message, fate: self._send_final_acks((message,), fate),
+        )
         self._streams = RememberedStreams(manager.core)
         self._receiver: OrderReceiver[Connection] = OrderReceiver(
             timers, self._streams.restore(values), now_ms()
@@ -218,6 +225,7 @@ class Arrivals(Subscriber):
     def _acknowledgments(self, reading: Reading, messages: Incoming) -> Incoming:
         """Take what queue managers tell each other about orders; gives the rest."""
         rest = []
+        final_acks: list[tuple[FinalAckBody, int, Voice]] = []
         connection = reading.connection
         for index in range(len(messages)):
             way = self._way(reading, messages, index)
@@ -232,7 +240,8 @@ class Arrivals(Subscriber):
             if isinstance(acknowledgment, OrderAckBody):
                 self._outgoing.order_ack(acknowledgment, voice)
             else:
-                self._outgoing.final_ack(acknowledgment, message.properties.message_class, voice)
+                final_acks.append((acknowledgment, message.properties.message_class, voice))
+        self._outgoing.final_acks_heard(final_acks)
         return messages if len(rest) == len(messages) else messages.only(rest)
 
     def _take(self, reading: Reading, messages: Incoming) -> None:
@@ -356,10 +365,9 @@ class Arrivals(Subscriber):
             fate = MessageClass.NACK_BAD_DST_Q
             packets = [messages.message(index) for index in chosen]
             self._manager.acknowledging.acknowledge(packets, fate)
-            for packet in packets:
-                if packet.transactional:
-                    local = LocalAttributes(source_address=way.source_address)
-                    self._send_final_ack(StoredMessage(packet, local), fate)
+            local = LocalAttributes(source_address=way.source_address)
+            refused_here = [StoredMessage(packet, local) for packet in packets if packet.transactional]
+            self._send_final_acks(refused_here, fate)
             return len(chosen)
         senders, refused = self._examine(way.queue, messages, chosen, batch)
         delivery = self._manager.sending.deliver(
@@ -428,7 +436,8 @@ class Arrivals(Subscriber):
         flags = batch.user_flags[index]
         if flags & USER_TH:
             local = LocalAttributes(source_address=way.source_address)
-            self._send_final_ack(StoredMessage(UserMessage.route(batch.packets[index]), local), fate)
+            refused = StoredMessage(UserMessage.route(batch.packets[index]), local)
+            self._send_final_acks((refused,), fate)
         elif fate in _KEPT_HERE and flags & NEGATIVE_JOURNALING:
             kept = StoredMessage(
                 UserMessage.route(batch.packets[index]), batch.local.get(index, NO_ATTRIBUTES)
@@ -441,28 +450,33 @@ class Arrivals(Subscriber):
         """Messages left their destination queue: their senders may be waiting to hear of it (3.1.7.2.2)."""
         if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE:
             return
+        wanting = [message for message in messages if wants_final_ack(message.packet)]
+        self._send_final_acks(wanting, MessageClass(reason))
+
+    def _send_final_acks(self, messages: Iterable[StoredMessage], message_class: MessageClass) -> None:
+        """Tell the hosts that sent transactional messages what became of them, each of all of its messages together."""
+        by_sender: dict[tuple[bytes, str], list[StoredMessage]] = {}
         for message in messages:
-            if wants_final_ack(message.packet):
-                self._send_final_ack(message, MessageClass(reason))
+            sender = message.packet.user.source_queue_manager, message.local.source_address
+            by_sender.setdefault(sender, []).append(message)
+        for (source, address), told in by_sender.items():
+            if source == self._own_guid or (source == NULL_GUID and not address):
+                continue  # nobody to tell
+            packets = build_order_messages(
+                [FinalAckBody.of(message.packet) for message in told],
+                message_class,
+                source=self._own_guid,
+                destination=ip_address(address) if address else source,
+                message_ids=[self._core.next_message_ordinal() for _ in told],
+                sent_time=self._core.now_s,
+            )
+            # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
+            taken = any(message.lookup_id for message in told)
+            self._post(packets, Purpose.DUTY if taken else Purpose.COURTESY)
 
-    def _send_final_ack(self, message: StoredMessage, message_class: MessageClass) -> None:
-        source, address = message.packet.user.source_queue_manager, message.local.source_address
-        if source == self._own_guid or (source == NULL_GUID and not address):
-            return  # nobody to tell
-        packet = build_order_message(
-            FinalAckBody.of(message.packet),
-            message_class,
-            source=self._own_guid,
-            destination=ip_address(address) if address else source,
-            message_id=self._core.next_message_ordinal(),
-            sent_time=self._core.now_s,
-        )
-        # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
-        self._post(packet, Purpose.DUTY if message.lookup_id else Purpose.COURTESY)
-
-    def _post(self, packet: UserMessage, purpose: Purpose) -> MessagePosition | None:
-        """Let an acknowledgment go the way of other messages."""
-        user = packet.user
+    def _post(self, packets: Sequence[UserMessage], purpose: Purpose) -> MessagePosition | None:
+        """Let acknowledgments for one host go the way of other messages; gives the place of the last one."""
+        user = packets[0].user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
         assert name is not None
         queues = self._manager.queues
@@ -470,11 +484,10 @@ class Arrivals(Subscriber):
             descriptor = queues.open(name, QueueAccessType.SEND, purpose=purpose)
             assert descriptor.queue is not None
             try:
+                batch = Batch.of((StoredMessage(packet) for packet in packets), self._own_guid)
                 # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
-                message = StoredMessage(packet, LocalAttributes())
-                batch = Batch.of((message,), self._own_guid)
-                (lookup_id,) = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
-                return descriptor.queue.position(lookup_id)
+                lookup_ids = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
+                return descriptor.queue.position(lookup_ids[-1])
             finally:
                 queues.close(descriptor)
         except MsmqError as error:
@@ -506,7 +519,7 @@ class Arrivals(Subscriber):
         old = self._routed.pop(stream, None)
         if old is not None and old.state is PositionState.AVAILABLE:
             self._manager.mailbox.remove(old.queue, (old.lookup_id,), MessageClass.NORMAL)
-        position = self._post(packet, Purpose.COURTESY)
+        position = self._post((packet,), Purpose.COURTESY)
         if position is not None:
             self._routed[stream] = position
         self._commit.request()

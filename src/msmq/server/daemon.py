@@ -187,6 +187,7 @@ class Daemon:
         }
         self.store.commit()  # who we are, before anybody is told
         self.commit = GroupCommit(self.store, self._store_failed)
+        self.manager.core.events.failed = self._internal_error
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(
             own_guid,
@@ -228,7 +229,7 @@ class Daemon:
             self.outgoing.may_seal = membership.may_seal
             self.addressing.ask = membership.ask
         self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
-        self._long_work = LongWork(self.manager.core.chores, self.commit, self.commit.give_up)
+        self._long_work = LongWork(self.manager.core.chores, self.commit, self._internal_error)
 
     async def _open_doors(self) -> None:
         config = self.config
@@ -335,6 +336,14 @@ class Daemon:
         if own is not None and own.identifier != record.identifier:
             raise ConfigError(f"{self.config.directory.file} gives {record.computer_name} another GUID.")
         return fresh
+
+    def _internal_error(self, error: BaseException) -> None:
+        """Half an event was left behind, and nobody vouches for what is in memory: nothing of it is written any more,
+        and nobody is answered. What was acknowledged is in the log."""
+        _log.critical(
+            "an internal error; the queue manager stops and has to be started again", exc_info=error
+        )
+        self.commit.give_up(RuntimeError(f"internal error: {error!r}"))
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is

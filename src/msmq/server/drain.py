@@ -29,6 +29,7 @@ from msmq.server.outgoing_runs import (
     LATE,
     ODD,
     PASSING_TH,
+    Ending,
     Parcel,
     Run,
     alike,
@@ -57,14 +58,7 @@ _CHOSEN_BYTES = 256 << 10
 _PLACED_AHEAD = 1_024
 _AHEAD_BYTES = 1 << 20
 """How many messages get their places ahead of the window, once less than half as many have them."""
-_SENDING = (
-    OutgoingState.INACTIVE,
-    OutgoingState.WAITING,
-    OutgoingState.CONNECTED,
-    OutgoingState.DISCONNECTED,
-    OutgoingState.DISCONNECTING,
-    OutgoingState.NEED_VALIDATION,
-)
+_SENDING = frozenset(OutgoingState) - {OutgoingState.ON_HOLD, OutgoingState.LOCKED}
 _SLACK_BYTES = 8_192
 _RECORDS = 8
 
@@ -439,23 +433,27 @@ class Drain:
         assert journal is not None
         self.outgoing.sending.move_to_system_queue(self.queue, lookup_id, journal)
 
-    def settle(self, lookup_id: int, fate: Fate, parked: bool, message_class: int) -> None:
-        """A FinalAck of this class has decided."""
-        self.parked.discard(lookup_id)
-        self._odd.discard(lookup_id)
-        number = self.numbers.pop(lookup_id, None)
-        if not parked and number is not None:
-            self._sender.remove(number)
-        if self.queue.positions.get(lookup_id) is None:
-            return
-        self.outgoing.deletions += 1
-        if fate is Fate.JOURNAL:
-            self._move_to_journal(lookup_id)
-        elif fate is Fate.DEAD_LETTER:
-            self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
-        else:
-            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL)
-        self._places.done(lookup_id)
+    def settle(self, endings: Sequence[Ending]) -> None:
+        """FinalAcks have decided."""
+        forgotten = []
+        for lookup_id, fate, parked, message_class in endings:
+            self.parked.discard(lookup_id)
+            self._odd.discard(lookup_id)
+            number = self.numbers.pop(lookup_id, None)
+            if not parked and number is not None:
+                self._sender.remove(number)
+            if self.queue.positions.get(lookup_id) is None:
+                continue
+            self.outgoing.deletions += 1
+            if fate is Fate.FORGET:
+                forgotten.append(lookup_id)
+                continue
+            if fate is Fate.JOURNAL:
+                self._move_to_journal(lookup_id)
+            else:
+                self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
+            self._places.done(lookup_id)
+        self._forget(forgotten)
         self._changed = True
 
     def returned(self, lookup_id: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msmq.errors import DecodeError, MQError
+from msmq.errors import DecodeError, MQError, MsmqError
 from msmq.manager.batch import Batch
 from msmq.manager.core import Subscriber
 from msmq.manager.model import EnqueueStatus
@@ -33,7 +33,7 @@ from msmq.wire.names import PrivateName, PublicName, is_read_only, parse_format_
 _SLACK_BYTES = 1_024
 
 
-class NoRoomError(Exception):
+class NoRoomError(MsmqError):
     """A message cannot be taken now; it may be later."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msmq.manager.core import Subscriber
@@ -24,7 +24,7 @@ from msmq.server.connection import Connection
 from msmq.server.drain import Drain
 from msmq.server.group_commit import GroupCommit
 from msmq.server.link import Link, Surroundings
-from msmq.server.outgoing_runs import Parcel, Run
+from msmq.server.outgoing_runs import Ending, Parcel, Run
 from msmq.server.places import LAST_SEQUENCE, stored_places
 from msmq.server.settling import Voice
 from msmq.transfer.final_ack import Fate, FinalAcks
@@ -283,21 +283,31 @@ class Outgoing(Subscriber):
             drain.release(released)
             self._wake(drain)
 
-    def final_ack(self, body: FinalAckBody, message_class: int, voice: Voice) -> None:
-        parcel = self.final_acks.find(body)
-        if parcel is not None:
-            if self._believes(parcel.drain, voice):
-                settled = self.final_acks.receive(body, message_class)
-                assert settled is not None
-                parcel.drain.settle(parcel.lookup_id, settled.fate, settled.parked, message_class)
-        elif message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier:
-            # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
-            refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
-            if refused is not None:
-                sender, lookup_id = refused
-                drain = self.drain_of[sender]
+    def final_acks_heard(self, heard: Iterable[tuple[FinalAckBody, int, Voice]]) -> None:
+        """FinalAcks of one read: what each says, its class, and who says so."""
+        settled: dict[Drain, list[Ending]] = {}
+        for body, message_class, voice in heard:
+            parcel = self.final_acks.find(body)
+            if parcel is not None:
+                drain, lookup_id = parcel
                 if self._believes(drain, voice):
-                    drain.settle(lookup_id, Fate.FORGET, False, message_class)
+                    found = self.final_acks.receive(body, message_class)
+                    assert found is not None
+                    ending = Ending(lookup_id, found.fate, found.parked, message_class)
+                    settled.setdefault(drain, []).append(ending)
+            elif (
+                message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier
+            ):
+                # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
+                refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
+                if refused is not None:
+                    sender, lookup_id = refused
+                    drain = self.drain_of[sender]
+                    if self._believes(drain, voice):
+                        ending = Ending(lookup_id, Fate.FORGET, False, message_class)
+                        settled.setdefault(drain, []).append(ending)
+        for drain, endings in settled.items():
+            drain.settle(endings)
 
     def _believes(self, drain: Drain, voice: Voice) -> bool:
         """Whether an acknowledgment comes from where the messages of a drain went."""

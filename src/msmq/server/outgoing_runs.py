@@ -8,33 +8,33 @@ way happens to a run or to a part of one, in a few steps that cost the same for 
 
 from __future__ import annotations
 
-import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msmq.manager.contents import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.stored import StoredMessage
-from msmq.transfer.order_sender import common_offset, transaction_offset
+from msmq.transfer.final_ack import Fate
 from msmq.wire.classes import MessageClass
-from msmq.wire.headers import USER_TH
+from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, BaseHeader, UserHeader
+from msmq.wire.layout import TRANSACTION, reader, user_end, user_flags
 
 if TYPE_CHECKING:
     from msmq.server.drain import Drain
 
-look: Final = struct.Struct("<12xI16s16xII4xI").unpack_from
+look: Final = reader(
+    (BaseHeader, {"time_to_reach_queue_s"}),
+    (UserHeader, {"source_queue_manager", "time_to_be_received_s", "sent_time", "flags"}),
+)
 """TimeToReachQueue, SourceQueueManager, TimeToBeReceived, SentTime and UserHeader.Flags of a packet."""
-RECOVERABLE: Final = 0x20
-_JOURNALED_SENT: Final = 0x200
 _FINAL_ACK: Final = 0x02
-_JOURNALED: Final = 0x03
-_journaling: Final[Callable[[bytes], int]] = itemgetter(61)
-"""The byte of UserHeader.Flags with JN and JP."""
-_KIND: Final = RECOVERABLE | USER_TH | _JOURNALED_SENT
+"""TransactionHeader.Flags.FA."""
+_FLAGS: Final = TRANSACTION["flags"]
+_JOURNALED: Final = USER_JN | USER_JP
+_KIND: Final = USER_RECOVERABLE | USER_TH | USER_JP
 _PASSING, LATE, ODD = 1 << 32, 1 << 33, 1 << 34
 """What makes messages alike, their *kind*: some of their flags; and that they are another host's, late, not plain."""
 PASSING_TH: Final = _PASSING | USER_TH
@@ -45,6 +45,15 @@ class Parcel(NamedTuple):
 
     drain: Drain
     lookup_id: int
+
+
+class Ending(NamedTuple):
+    """What a FinalAck of some class says of a message."""
+
+    lookup_id: int
+    fate: Fate
+    parked: bool
+    message_class: int
 
 
 @dataclass(eq=False, slots=True)
@@ -160,7 +169,7 @@ def run_of(drain: Drain, found: Found, start: int, stop: int, kind: int) -> Run:
         drain,
         found.ids[start:stop],
         0,
-        bool(kind & RECOVERABLE),
+        bool(kind & USER_RECOVERABLE),
         is_simple(kind),
         found.packets[start:stop],
     )
@@ -169,22 +178,16 @@ def run_of(drain: Drain, found: Found, start: int, stop: int, kind: int) -> Run:
 def is_simple(kind: int) -> bool:
     """Whether nothing is to be done for messages on arrival but to forget them. Who passes transactional messages on
     wants to hear when they have gone."""
-    journaled = kind & (_JOURNALED_SENT | USER_TH) == _JOURNALED_SENT
+    journaled = kind & (USER_JP | USER_TH) == USER_JP
     return not kind & ODD and not journaled and kind & PASSING_TH != PASSING_TH
 
 
 def awaited(packets: list[bytes]) -> list[int]:
     """Which of these transactional messages may want to hear of their FinalAck, or be journaled by it."""
-    offset = common_offset(packets)
-    if offset:
-        headers = set(map(itemgetter(offset), packets))
-        flags = set(map(_journaling, packets))
-        if not any(each & _FINAL_ACK for each in headers) and not any(each & _JOURNALED for each in flags):
-            return []
     return [
         index
         for index, packet in enumerate(packets)
-        if packet[transaction_offset(packet)] & _FINAL_ACK or _journaling(packet) & _JOURNALED
+        if user_flags(packet)[0] & _JOURNALED or packet[user_end(packet) + _FLAGS] & _FINAL_ACK
     ]
 
 

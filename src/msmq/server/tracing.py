@@ -18,8 +18,11 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name
 from msmq.wire.guid import NULL_GUID, guid_text
-from msmq.wire.headers import BASE_TR
+from msmq.wire.headers import BASE_TR, BaseHeader
+from msmq.wire.layout import reader
 from msmq.wire.message import UserMessage
+
+_base_flags: Final = reader((BaseHeader, {"flags"}))
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -38,7 +41,7 @@ class Tracing:
 
     def sent(self, data: bytes, address: str) -> None:
         """A message has left for a host."""
-        if int.from_bytes(data[2:4], "little") & BASE_TR:
+        if _base_flags(data)[0] & BASE_TR:
             packet = UserMessage.route(data)
             hops = (
                 f"<NEXT HOP>{address}</NEXT HOP>\r\n<HOP COUNT>{packet.user.hop_count:02X} </HOP COUNT>\r\n"

@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.fs as files
+import pyarrow.parquet as parquet
 
 from msmq.spark.claims import file_uri, settle
 from msmq.spark.durable import make_durable
@@ -39,13 +40,13 @@ MESSAGES: Final = "messages"
 DELTA: Final = "delta"
 FORMATS: Final = ("parquet", DELTA)
 _ABOUT: Final = "_archive.json"
-_SMALL_GROUPS: Final = {
-    "parquet.block.size": str(16 << 20),
-    "parquet.page.size.row.check.min": "1",
-    "parquet.block.size.row.check.min": "1",
-}
-"""Spark holds a group of rows at once when it reads them, and Parquet when it writes them, where it usually looks only
-after a hundred rows whether a page or a group is full. Messages may have four megabytes."""
+_HELD_BYTES: Final = 16 << 20
+"""Of rows that Spark or Parquet hold at once, for each task. Messages may have four megabytes."""
+_SMALL_GROUPS: Final = {"parquet.block.size": str(_HELD_BYTES), "parquet.page.size.row.check.min": "1"}
+"""Parquet usually looks only after a hundred rows whether a page or a group is full."""
+_READ_AT_ONCE: Final = "spark.sql.parquet.columnarReaderBatchSize"
+_LOOKED_AT: Final = 64
+"""Files that tell how large the rows of an archive are: the largest."""
 _PARTITIONS: Final = ("queue", "date")
 _DATE: Final = "to_date(coalesce(arrived_time, sent_time, timestamp_seconds(0)))"
 
@@ -136,6 +137,24 @@ class Archive:
             replaced = note["replaces"] if note["target"] in names else [note["target"]]
             names = [name for name in names if name not in replaced]
         return [name for name in names if self._is_file(MESSAGES, name, "_SUCCESS")]
+
+    def rows_within(self, folders: Sequence[str], size: int) -> int:
+        """How many rows of some folders take about so many bytes in memory, where they are largest; at least one."""
+        found = [
+            info
+            for name in folders
+            for info in self._system.get_file_info(
+                files.FileSelector(self._inside(MESSAGES, name), recursive=True)
+            )
+            if info.type == files.FileType.File and info.path.endswith(".parquet")
+        ]
+        found.sort(key=lambda info: info.size, reverse=True)
+        average = 1
+        for info in found[:_LOOKED_AT]:
+            footer = parquet.read_metadata(info.path, filesystem=self._system)
+            groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+            average = max(average, *(group.total_byte_size // max(group.num_rows, 1) for group in groups), 1)
+        return max(size // average, 1)
 
     # --- compaction -------------------------------------------------------------------------------------------------
 
@@ -276,6 +295,14 @@ def read_archive(spark: SparkSession, path: str) -> DataFrame:
     folders = place.folders()
     if not folders:
         return spark.createDataFrame([], f"{Table().ddl}, `date` DATE")
+    return _read_folders(spark, place, folders)
+
+
+def _read_folders(spark: SparkSession, place: Archive, folders: Sequence[str]) -> DataFrame:
+    """The messages of some folders. Spark reads thousands of rows at once, however large they are: where they would not
+    fit into its memory the session is told to read fewer."""
+    usual = int(str(spark.conf.get(_READ_AT_ONCE)))
+    spark.conf.set(_READ_AT_ONCE, str(min(usual, place.rows_within(folders, _HELD_BYTES))))
     read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
     return read.parquet(*(place.uri(MESSAGES, name) for name in folders)).drop("batch")
 
@@ -295,8 +322,7 @@ def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
         return 0
 
     def write(target: str) -> None:
-        read = spark.read.option("basePath", place.uri(MESSAGES)).option("mergeSchema", "true")
-        messages = read.parquet(*(place.uri(MESSAGES, name) for name in old)).drop("batch")
+        messages = _read_folders(spark, place, old)
         sorted_ = messages.repartition(*_PARTITIONS).sortWithinPartitions(*_PARTITIONS, "lookup_id")
         _parquet(sorted_, target)
 

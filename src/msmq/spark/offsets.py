@@ -9,8 +9,12 @@ Numbers are those of one queue manager. Another one, whatever its name, gives th
 does one that was set up anew. An offset therefore says of each queue which it was, by GUIDs: it says nothing about
 another queue of that name. An offset that people write may leave this out; it then counts for whatever is there.
 
+A message that a batch ends with must be there when the batch is read or repeated, or something is lost; but a message
+that has a time to be received may expire meanwhile, as its sender wanted. So an offset also names those of its ends.
+
 The JSON is ``{"version": 1, "queues": {name: {lane: number}}, "identities": {name: {"queue_manager": GUID, "queue":
-GUID}}}`` with lanes as text, keys sorted, so that the same position is always the same text.
+GUID}}, "expiring": {name: [lane, ...]}}`` with lanes as text in ``queues``, keys sorted, so that the same position is
+always the same text.
 """
 
 from __future__ import annotations
@@ -68,12 +72,13 @@ def number_of(lookup_id: int) -> int:
 class Offset:
     """An immutable position; a lane that is not named stands at its beginning."""
 
-    __slots__ = ("_identities", "_queues")
+    __slots__ = ("_expiring", "_identities", "_queues")
 
     def __init__(
         self,
         queues: Mapping[str, Mapping[int, int]] | None = None,
         identities: Mapping[str, QueueIdentity] | None = None,
+        expiring: Mapping[str, Iterable[int]] | None = None,
     ) -> None:
         self._queues = {
             name: {lane: number for lane, number in lanes.items() if number}
@@ -82,12 +87,18 @@ class Offset:
         self._identities = {
             name: identity for name, identity in (identities or {}).items() if name in self._queues
         }
+        self._expiring = {
+            name: kept
+            for name, lanes in (expiring or {}).items()
+            if (kept := frozenset(lanes)) and name in self._queues
+        }
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Offset)
             and self._queues == other._queues
             and self._identities == other._identities
+            and self._expiring == other._expiring
         )
 
     def __hash__(self) -> int:
@@ -112,6 +123,14 @@ class Offset:
         """The last number read of each lane; none if this is a position in another queue of that name."""
         return dict(self._queues.get(queue, {})) if self.is_of(queue, identity) else {}
 
+    def may_expire(self, queue: str, lane: int) -> bool:
+        """Whether the last message of a lane has a time to be received."""
+        return lane in self._expiring.get(queue, ())
+
+    def expiring(self, lanes: Mapping[str, Iterable[int]]) -> Offset:
+        """This position, knowing of which lanes the last message may expire."""
+        return Offset(self._queues, self._identities, lanes)
+
     def reading(
         self, lookup_ids: Mapping[str, Iterable[int]], identities: Mapping[str, QueueIdentity] | None = None
     ) -> Offset:
@@ -123,7 +142,11 @@ class Offset:
             for lookup_id in found:
                 lane = lane_of(lookup_id)
                 lanes[lane] = max(lanes.get(lane, 0), number_of(lookup_id))
-        return Offset(queues, self._identities | dict(known))
+        expiring = {
+            name: [lane for lane in lanes if queues[name].get(lane) == self._queues[name].get(lane)]
+            for name, lanes in self._expiring.items()
+        }
+        return Offset(queues, self._identities | dict(known), expiring)
 
     def spans(self, end: Offset) -> Iterator[Span]:
         """What lies between this position and a later one."""
@@ -147,7 +170,9 @@ class Offset:
             for name, lanes in sorted(self._queues.items())
         }
         known = {name: identity._asdict() for name, identity in sorted(self._identities.items())}
-        return {"version": _VERSION, "queues": queues} | ({"identities": known} if known else {})
+        expiring = {name: sorted(lanes) for name, lanes in sorted(self._expiring.items())}
+        more = {"identities": known, "expiring": expiring}
+        return {"version": _VERSION, "queues": queues} | {name: said for name, said in more.items() if said}
 
     def json(self) -> str:
         return json.dumps(self.value(), sort_keys=True, separators=(",", ":"))
@@ -174,6 +199,9 @@ class Offset:
                 str(name): QueueIdentity(str(known["queue_manager"]), str(known["queue"]))
                 for name, known in value.get("identities", {}).items()
             }
+            expiring = {
+                str(name): [int(lane) for lane in lanes] for name, lanes in value.get("expiring", {}).items()
+            }
         except OffsetError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -184,4 +212,4 @@ class Offset:
             for lane, number in lanes.items()
         ):
             raise OffsetError(f"lanes go from 0 to {LANES - 1}, numbers to 2**{_SHIFT}: {str(given)[:200]}")
-        return cls(queues, identities)
+        return cls(queues, identities, expiring)

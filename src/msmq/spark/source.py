@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 import operator
-import os
 import time
 from array import array
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,32 +43,23 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from msmq.client.queue import QueueIdentity, Survey
 from msmq.errors import QueueNotFoundError
 from msmq.spark.claims import Claims
 from msmq.spark.doors import Door, open_door
-from msmq.spark.offsets import LANES, Offset, Span, lane_of
+from msmq.spark.offsets import Offset
 from msmq.spark.options import EARLIEST, LATEST, OptionError, SourceOptions
+from msmq.spark.planner import MessagesPartition, Planner, runs
 from msmq.spark.schema import Messages, Table, joined
-from msmq.spark.telling import PlainError, plainly
+from msmq.spark.telling import plainly
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
-_LAST_NUMBER: Final = (1 << 56) - 1
 _ROWS_PER_BATCH: Final = 4_096
 _BYTES_PER_BATCH: Final = 16 << 20
-_LEAST_PER_PARTITION: Final = 5_000
-_LARGEST_MESSAGE: Final = 8 << 20
-"""More than any message takes: a survey that stops so far below its limit has seen all that is there."""
 _SETTLE_EVERY_S: Final = 1.0
-_HELD_PAUSE_S: Final = 0.1
-
-
-class DataLossError(PlainError):
-    """Messages that were to be read are not in their queue."""
 
 
 class MsmqDataSource(DataSource):
@@ -121,215 +110,6 @@ def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
     return tuple(schema.fieldNames())
 
 
-class MessagesPartition(InputPartition):
-    """The messages of one task: of one queue, ascending."""
-
-    def __init__(self, queue: str, identity: QueueIdentity | None, lookup_ids: array[int]) -> None:
-        self.queue = queue
-        self.identity = identity
-        self.lookup_ids = lookup_ids
-
-    def __repr__(self) -> str:
-        return f"MessagesPartition({self.queue!r}, {len(self.lookup_ids)} messages)"
-
-
-class _Planner:
-    """What batch and streaming have in common, on the driver."""
-
-    def __init__(
-        self, options: SourceOptions, door: Door, wanted: Callable[[str], bool] | None = None
-    ) -> None:
-        self._options = options
-        self._door = door
-        self._wanted = wanted
-        self._told_of_pattern = False
-
-    def queues(self) -> tuple[str, ...]:
-        pattern = self._options.pattern
-        queues = self._options.queues if pattern is None else tuple(self._door.queues(pattern))
-        if not queues:
-            self.nothing_matches()
-        return queues if self._wanted is None else tuple(filter(self._wanted, queues))
-
-    def latest(
-        self, start: Offset, upto: Offset | None = None, most_messages: int = 0, most_bytes: int = 0
-    ) -> Offset:
-        """How far one may read from a position; never beyond ``upto``. Each queue has its share of a limit, and what
-        some leave of it goes to the others."""
-        position, left, left_bytes = start, most_messages, most_bytes
-        waiting, first = list(self.queues()), True
-        while waiting:
-            full: list[str] = []
-            for place, queue in enumerate(waiting):
-                if (most_messages and left <= 0) or (most_bytes and left_bytes <= 0):
-                    return position
-                others = len(waiting) - place
-                # 0 is no limit, for the door too
-                share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
-                found = self._survey(queue, position, upto, share, share_bytes)
-                if found is None or (not first and most_bytes and found.bytes > left_bytes):
-                    continue  # a survey gives at least one message; only the first round need have one
-                left -= len(found.lookup_ids)
-                left_bytes -= found.bytes
-                position = position.reading({queue: _ends(found.lookup_ids)}, {queue: found.identity})
-                by_count = most_messages and len(found.lookup_ids) >= share
-                by_size = most_bytes and found.lookup_ids and found.bytes > share_bytes - _LARGEST_MESSAGE
-                if by_count or by_size:
-                    full.append(queue)
-            waiting, first = full, False
-        return position
-
-    def now(self, start: Offset) -> list[MessagesPartition]:
-        """The messages behind a position that may be read now, queue by queue."""
-        found = ((queue, self._survey(queue, start, None, 0, 0)) for queue in self.queues())
-        return [
-            MessagesPartition(queue, survey.identity, survey.lookup_ids) for queue, survey in found if survey
-        ]
-
-    def _survey(
-        self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
-    ) -> Survey | None:
-        """What is in a queue; None if it is gone, and that is no error. A queue that is not the one that was read is
-        surveyed from its beginning."""
-        try:
-            found = self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
-            if start.is_of(queue, found.identity):
-                return found
-            self.replaced(queue, start.identity(queue), found.identity)
-            begun = start.reading({queue: ()}, {queue: found.identity})
-            found = self._door.survey(queue, _whole(begun, queue, upto), most_messages, most_bytes)
-            return found if begun.is_of(queue, found.identity) else None
-        except QueueNotFoundError:
-            named = self._options.pattern is None
-            if named and queue not in start.queues:
-                raise
-            if named and self._options.fail_on_data_loss:
-                raise DataLossError(
-                    f"{queue} was deleted, with whatever came to it and was not read yet. The option "
-                    "failOnDataLoss=false waits for another one of that name."
-                ) from None
-            _log.warning("%s is gone, and is read again when it is back.", queue)
-            return None
-
-    def between(self, start: Offset, end: Offset, *, exact: bool) -> list[MessagesPartition]:
-        """The messages between two positions, queue by queue. ``exact``: the end was seen in the queue, so that it
-        must be there."""
-        spans: dict[str, list[Span]] = {}
-        for span in start.spans(end):
-            if self._wanted is not None and not self._wanted(span.queue):
-                continue
-            spans.setdefault(span.queue, []).append(span)
-        found: list[MessagesPartition] = []
-        for queue, parts in spans.items():
-            try:
-                survey = self._all_of(queue, parts)
-            except QueueNotFoundError:
-                self.deleted(queue)
-                continue
-            if not end.is_of(queue, survey.identity):
-                self.replaced(queue, end.identity(queue), survey.identity)
-                continue
-            if exact:
-                there = set(survey.lookup_ids)
-                missing = [part.last_lookup_id for part in parts if part.last_lookup_id not in there]
-                self.lost(queue, len(missing))
-            found.append(MessagesPartition(queue, survey.identity, survey.lookup_ids))
-        return found
-
-    def _all_of(self, queue: str, parts: list[Span]) -> Survey:
-        """Everything in some spans; waits for messages that somebody holds, which may come back."""
-        wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
-        deadline = time.monotonic() + self._options.access.timeout_s
-        while True:
-            survey = self._door.survey(queue, wanted)
-            held = survey.held
-            if not held:
-                return survey
-            if time.monotonic() > deadline:
-                raise DataLossError(
-                    f"Another reader, or an open transaction, holds {len(held)} message(s) of {queue} that belong to "
-                    f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
-                )
-            time.sleep(_HELD_PAUSE_S)
-
-    def nothing_matches(self) -> None:
-        """No queue has a path like the pattern: one may come, or the pattern was meant otherwise."""
-        if not self._told_of_pattern:
-            _log.warning(
-                "No queue has a whole path that queuePattern=%s matches. Paths are like HOST\\private$\\orders, and a "
-                "backslash and a dollar sign of theirs are written \\\\ and \\$ in a regular expression.",
-                self._options.pattern,
-            )
-        self._told_of_pattern = True
-
-    def deleted(self, queue: str) -> None:
-        """A queue is gone, with messages of a batch."""
-        text = (
-            f"{queue} was deleted before this batch was read. The option failOnDataLoss=false goes on without it, and "
-            "reads it again when it is back."
-        )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(text)
-        _log.warning(text)
-
-    def replaced(self, queue: str, before: QueueIdentity | None, now: QueueIdentity) -> None:
-        """A queue has the name of one that was read before and is not there any more."""
-        assert before is not None
-        if before.queue_manager != now.queue_manager:
-            what = (
-                f"{queue} is that of another queue manager now, {now.queue_manager}; {before.queue_manager} was read "
-                "before: it was set up anew, or the option server names another one"
-            )
-        else:
-            what = f"{queue} was deleted and created again"
-        text = (
-            f"{what}. What came to the old queue and was not read yet is lost. The option failOnDataLoss=false begins "
-            "anew, with everything that is in the queue now."
-        )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(text)
-        _log.warning(text)
-
-    def lost(self, queue: str, count: int) -> None:
-        """Some messages are gone."""
-        if not count:
-            return
-        text = (
-            f"{count} message(s) of {queue} that belong to this batch are gone: another reader took them, or they "
-            "expired. The option failOnDataLoss=false goes on without them."
-        )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(text)
-        _log.warning(text)
-
-    def divide(self, messages: Sequence[MessagesPartition]) -> list[MessagesPartition]:
-        """Messages in about equal parts: as many as the option says, or as there are processors here."""
-        total = sum(len(part.lookup_ids) for part in messages)
-        wanted = self._options.partitions or min(os.cpu_count() or 1, -(-total // _LEAST_PER_PARTITION))
-        size = max(-(-total // max(wanted, 1)), 1)
-        return [
-            MessagesPartition(part.queue, part.identity, part.lookup_ids[place : place + size])
-            for part in messages
-            for place in range(0, len(part.lookup_ids), size)
-        ]
-
-
-def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, int]]:
-    """Everything behind a position, lane by lane; that is the order of the queue."""
-    begun = start.lanes(queue)
-    ended = None if upto is None else upto.lanes(queue, start.identity(queue))
-    spans = (
-        Span(queue, lane, begun.get(lane, 0), _LAST_NUMBER if ended is None else ended.get(lane, 0))
-        for lane in range(LANES)
-    )
-    return [(span.first_lookup_id, span.last_lookup_id) for span in spans if span.end > span.start]
-
-
-def _ends(ids: array[int]) -> array[int]:
-    """The last of each lane."""
-    return array("Q", (last for _, last in _runs(ids)))
-
-
 def _read(
     options: SourceOptions, columns: Sequence[str], partition: MessagesPartition
 ) -> Iterator[pa.RecordBatch]:
@@ -337,7 +117,7 @@ def _read(
     table = _table(options, columns)
     wanted = set(partition.lookup_ids)
     with plainly(options.access), open_door(options.access) as door:
-        planner = _Planner(options, door)
+        planner = Planner(options, door)
         waiting: list[Messages] = []
         count = size = 0
         try:
@@ -345,7 +125,7 @@ def _read(
             if partition.identity not in (None, now):
                 planner.replaced(partition.queue, partition.identity, now)
                 return
-            for first, last in _runs(partition.lookup_ids):
+            for first, last in runs(partition.lookup_ids):
                 for given in door.read(partition.queue, first - 1, last):
                     found = _chosen_of(given, wanted)
                     wanted.difference_update(found.lookup_ids)
@@ -370,15 +150,6 @@ def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
     return found.chosen([lookup_id in wanted for lookup_id in found.lookup_ids])
 
 
-def _runs(ids: array[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each lane among ascending identifiers: what lies between lanes is another's."""
-    start = 0
-    while start < len(ids):
-        end = bisect_left(ids, lane_of(ids[start]) + 1, start, key=lane_of)
-        yield ids[start], ids[end - 1]
-        start = end
-
-
 class MsmqReader(DataSourceReader):
     """Reads what is in the queues, once."""
 
@@ -394,14 +165,14 @@ class MsmqReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with plainly(options.access), open_door(options.access) as door:
-            planner = _Planner(options, door, self._wants_queue)
+            planner = Planner(options, door, self._wants_queue)
             found = [
                 MessagesPartition(part.queue, part.identity, self._wanted_of(part.lookup_ids))
                 for part in self._found(planner)
             ]
             return planner.divide(found) or [_NOTHING]
 
-    def _found(self, planner: _Planner) -> list[MessagesPartition]:
+    def _found(self, planner: Planner) -> list[MessagesPartition]:
         starting, ending = self._options.starting, self._options.ending
         start = starting if isinstance(starting, Offset) else Offset()
         found = (
@@ -479,14 +250,9 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads on and on. One lives on the driver for as long as its query; tasks have copies that only read."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        if options.consume and options.checkpoint is None:
-            raise OptionError(
-                "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
-                "of the query: give the source the option checkpointLocation too, the same as the query's."
-            )
         self._options = options
         self._columns = columns
-        self._open: _Planner | None = None
+        self._open: Planner | None = None
         self._door_open: Door | None = None
         self._target: Offset | None = None
         self._settled_at = float("-inf")
@@ -499,14 +265,20 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _door(self) -> Door:
+        # Not when the reader is made: Spark then raises an UnboundLocalError of its own behind what is said here.
+        if self._options.consume and self._options.checkpoint is None:
+            raise OptionError(
+                "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
+                "of the query: give the source the option checkpointLocation too, the same as the query's."
+            )
         if self._door_open is None:
             self._door_open = open_door(self._options.access).__enter__()
         return self._door_open
 
     @property
-    def _planner(self) -> _Planner:
+    def _planner(self) -> Planner:
         if self._open is None:
-            self._open = _Planner(self._options, self._door)
+            self._open = Planner(self._options, self._door)
         return self._open
 
     def initialOffset(self) -> dict[str, Any]:
@@ -539,7 +311,9 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             most_bytes = limit.max_bytes
         with plainly(self._options.access):
             self._settle_now_and_then()
-            return self._planner.latest(begun, self._target, most, most_bytes).value()
+            end = self._planner.latest(begun, self._target, most, most_bytes)
+            # Spark compares positions: one where nothing was read stays as it is.
+            return (self._planner.with_expiring(begun, end) if any(begun.spans(end)) else end).value()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None

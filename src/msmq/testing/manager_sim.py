@@ -31,6 +31,7 @@ from msmq.manager.queues import QueueRequest
 from msmq.store import StoreFullError
 from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss
+from msmq.testing.faults import Fault, Faults
 from msmq.testing.manager_follow import ARRIVED, DELETED, LATE, PURGED, RECEIVED, Due, Kind
 from msmq.testing.manager_host import Held, Work
 from msmq.testing.manager_model import (
@@ -64,6 +65,7 @@ class ManagerSimulation(Senders, Readers):
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
         self.steps = 0
+        self.faults = Faults()
         self._names = count(1)
 
     # --- durability -----------------------------------------------------------------------------------------
@@ -412,20 +414,30 @@ class ManagerSimulation(Senders, Readers):
 
     # --- at random ------------------------------------------------------------------------------------------
 
-    def step(self, *, powerless: float = 0.08) -> None:
-        """One step of any kind, now and then with the power about to go."""
+    def step(self, *, powerless: float = 0.08, faulty: float = 0) -> None:
+        """One step of any kind, now and then with the power about to go, or with an internal error in it."""
         if self.rng.random() < powerless:
             self.disk.crash_at(self.rng.randint(1, 12))
+        elif faulty and self.rng.random() < faulty:
+            self.faults.arm(self.rng.randint(1, 8))
         name = self.rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
         self.perform(name)
 
     def perform(self, name: str) -> None:
         """A step by its name, and what must hold afterwards."""
         self.steps += 1
+        raised = self.faults.raised
         try:
             getattr(self, name)()
         except PowerLoss:
+            self.faults.disarm()
             self.crash()
+        except Fault:  # the process ends, and what it had not written is gone
+            self.faults.disarm()
+            self.crash()
+        else:
+            assert self.faults.raised == raised, "it went on after an internal error"
+        self.faults.disarm()
         self.check()
 
 
@@ -468,15 +480,19 @@ WEIGHTS: Final = {
     "free_disk": 3,
 }
 """Every step and how often it comes."""
+_FAULTY: Final = 0.05
+"""How many steps meet an internal error."""
 
 
 def run(seed: int, steps: int, *, damaging: bool = False) -> ManagerSimulation:
-    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then."""
+    """A run that depends on ``seed`` alone. With ``damaging`` bits on the disk flip now and then, otherwise there are
+    internal errors."""
     simulation = ManagerSimulation(Random(seed))
-    for _ in range(steps):
-        simulation.step()
-        if damaging and simulation.rng.random() < 0.03:
-            simulation.perform("damage")
+    with simulation.faults.planted():
+        for _ in range(steps):
+            simulation.step(faulty=0 if damaging else _FAULTY)
+            if damaging and simulation.rng.random() < 0.03:
+                simulation.perform("damage")
     return simulation
 
 

@@ -24,12 +24,13 @@ from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from msmq.wire.headers import BASE_SH
+from msmq.wire.layout import BASE
 from msmq.wire.optional_headers import SessionHeader
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-_BASE_FLAGS: Final = 2
+_BASE_FLAGS: Final = BASE["flags"]
 _U16: Final = 0xFFFF
 _U32: Final = 0xFFFFFFFF
 MAX_UNSTORED: Final = 0x4000

@@ -21,21 +21,19 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from msmq.wire.headers import NULL_GUID
 from msmq.wire.message import UserMessage
 
 DEFAULT_SIZE: Final = 10_000
 """RemoveDuplicateSize (note 25)."""
 _GROUP: Final = 1_024
 """Messages after which a new group begins, although they came in the same second."""
-_GUID_BYTES: Final = 16
-_SOURCE: Final = slice(16, 32)
-_MESSAGE_ID: Final = slice(56, 60)
+_GUID_BYTES: Final = len(NULL_GUID)
 
 
 def message_identifier(message: UserMessage) -> bytes:
     """SourceQueueManager and MessageID as they lie in the packet: the MessageIdentifier of an entry."""
-    data = message.data
-    return data[_SOURCE] + data[_MESSAGE_ID]
+    return message.identifier.encode()
 
 
 def split(identifier: bytes) -> tuple[bytes, int]:

@@ -20,24 +20,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msmq.transfer.final_ack import Tracked
 from msmq.transfer.numbered import Numbered
-from msmq.wire.headers import USER_CQ, UserHeader
 from msmq.wire.identifiers import SequenceInfo, TxSequenceID
+from msmq.wire.layout import TRANSACTION, user_end
 from msmq.wire.packets import OrderAckBody
 
 T = TypeVar("T")
 
 MAX_SEQUENCE_NUMBER: Final = 0xFFFFFFFF
+_PLACE: Final = TRANSACTION["tx_sequence_id"]
 _pack_place: Final = struct.Struct("<QII").pack_into
-_NAMES_AND_CONNECTOR: Final = 0x7FC00 | USER_CQ
-_DIRECT: Final = 7 << 10
-_EDGES: Final = 0x0C
-_flags_and_length: Final = itemgetter(slice(60, 66))
-"""UserHeader.Flags and what follows the header: the length of a direct name, where the destination is one."""
+"""The three fields of a TransactionHeader from there on, which make up a Place."""
 
 
 class Place(NamedTuple):
@@ -48,34 +44,18 @@ class Place(NamedTuple):
     previous_tx_sequence_number: int
 
 
-def transaction_offset(packet: bytes) -> int:
-    """Where the TransactionHeader of a packet begins that was checked before."""
-    flags = int.from_bytes(packet[60:64], "little")
-    if flags & _NAMES_AND_CONNECTOR == _DIRECT:  # the usual case: a direct name and nothing else
-        return 16 + (50 + packet[64] + (packet[65] << 8) + 3 & ~3)
-    return UserHeader.read(packet, 16)[1]
-
-
 def placed(packet: bytes, place: Place) -> bytes:
     """The packet of a transactional message with its place in the TransactionHeader."""
     return bytes(placed_run([packet], place))
-
-
-def common_offset(packets: Sequence[bytes]) -> int:
-    """Where the TransactionHeader of all these packets begins, 0 when it is not at the same place."""
-    names = set(map(_flags_and_length, packets))
-    alike = len(names) == 1 and int.from_bytes(names.pop()[:4], "little") & _NAMES_AND_CONNECTOR == _DIRECT
-    return transaction_offset(packets[0]) if alike else 0
 
 
 def placed_run(packets: Sequence[bytes], first: Place) -> bytearray:
     """The packets of messages that have consecutive places, one behind the other."""
     sequence_id, number, previous = first
     data = bytearray().join(packets)
-    common = common_offset(packets)
     start = 0
     for packet in packets:
-        _pack_place(data, start + 4 + (common or transaction_offset(packet)), sequence_id, number, previous)
+        _pack_place(data, start + user_end(packet) + _PLACE, sequence_id, number, previous)
         previous = number
         number += 1
         start += len(packet)

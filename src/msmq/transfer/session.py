@@ -45,7 +45,7 @@ from msmq.transfer.events import (
 from msmq.transfer.states import FIRST, REASONS, TABLES, Action, CloseReason, Input, Role, State
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.framing import Packet, StreamReader, decode_packet
-from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID
+from msmq.wire.headers import BASE_IN, BASE_SH, NULL_GUID, USER_RECOVERABLE
 from msmq.wire.incoming import Incoming, Row, row_of
 from msmq.wire.layout import BASE, USER
 from msmq.wire.optional_headers import DEFAULT_WINDOW_SIZE, SessionHeader
@@ -61,7 +61,6 @@ T = TypeVar("T")
 
 _BASE_FLAGS: Final = BASE["flags"]
 _USER_FLAGS: Final = USER["flags"]
-_DM_RECOVERABLE: Final = 0x20
 _PAUSED_WINDOW: Final = 1
 _USER_MESSAGE: Final = Input.USER_MESSAGE
 _OPEN, _CLOSED = State.OPEN, State.CLOSED
@@ -259,7 +258,7 @@ class Session(Generic[T]):
             return False
         if packet[_BASE_FLAGS] & BASE_SH:
             packet = without_session_header(packet)
-        outbox.record(token, packet[_USER_FLAGS] & _DM_RECOVERABLE, now_ms)
+        outbox.record(token, packet[_USER_FLAGS] & USER_RECOVERABLE, now_ms)
         if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
             packet = with_session_header(packet, self._header(now_ms))
         self._output.append(packet)
@@ -542,7 +541,7 @@ class Session(Generic[T]):
         assert isinstance(packet, _Message)
         data, row = packet
         self.active = True
-        self._receipts.count(data[_USER_FLAGS] & _DM_RECOVERABLE, now_ms)
+        self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms)
         self._rows.append(row)
         if not data[_BASE_FLAGS] & BASE_SH:
             self._packets.append(data)

@@ -31,6 +31,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
+from msmq.wire.layout import BASE, FIXED_SIZE
 from msmq.wire.meanings import UNUSED_BITS, meaning_of, meaning_of_bits
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import (
@@ -57,6 +58,7 @@ from msmq.wire.packets import (
     ConnectionParameters,
     EstablishConnection,
     EstablishConnectionHeader,
+    InternalHeader,
     OrderAckBody,
     PacketType,
     Ping,
@@ -109,6 +111,7 @@ class Description:
     decoded: Packet | Ping = field(repr=False)
 
 
+_INTERNAL_SIZE: Final = BaseHeader.SIZE + InternalHeader.SIZE
 _INTERNAL: Final[dict[int, type[SessionAck] | type[EstablishConnection] | type[ConnectionParameters]]] = {
     PacketType.SESSION_ACK: SessionAck,
     PacketType.ESTABLISH_CONNECTION: EstablishConnection,
@@ -128,28 +131,29 @@ def describe(data: bytes) -> Description:
 
     A message marked as sent over HTTP is described too, although a session may not carry one.
     """
-    if len(data) < BaseHeader.SIZE + 4:
+    if len(data) < _INTERNAL_SIZE:
         raise DecodeError(f"no packet is {len(data)} bytes long")
     length = packet_length(data)
     if length != len(data):
-        raise DecodeError(f"the packet says {length} bytes and has {len(data)}", 8)
-    if not data[2] & BASE_IN:
+        raise DecodeError(f"the packet says {length} bytes and has {len(data)}", BASE["packet_size"])
+    if not data[BASE["flags"]] & BASE_IN:
         return _describe_message(UserMessage.decode(data))
-    packet = _INTERNAL[data[18] & 0xF].decode(data)
-    headers = [_structure("BaseHeader", packet.base, 0), _structure("InternalHeader", packet.internal, 16)]
+    packet = _INTERNAL[InternalHeader.decode(data, BaseHeader.SIZE).packet_type].decode(data)
+    internal = _structure("InternalHeader", packet.internal, BaseHeader.SIZE)
+    headers = [_structure("BaseHeader", packet.base, 0), internal]
     if isinstance(packet, SessionAck):
-        headers.append(_session_header(packet.session, 20))
+        headers.append(_session_header(packet.session, _INTERNAL_SIZE))
     elif isinstance(packet, EstablishConnection):
         headers.append(_establish_header(packet.header))
     else:
-        headers.append(_structure("ConnectionParametersHeader", packet.header, 20))
+        headers.append(_structure("ConnectionParametersHeader", packet.header, _INTERNAL_SIZE))
     return Description(type(packet).__name__, len(data), tuple(headers), packet)
 
 
 def _describe_message(message: UserMessage) -> Description:
     data, limit = message.data, message.base.packet_size
     headers = [_structure("BaseHeader", message.base, 0)]
-    user, cursor = UserHeader.read(data, 16, limit)
+    user, cursor = UserHeader.read(data, BaseHeader.SIZE, limit)
     headers.append(_user_header(data, user, cursor))
     if message.transaction is not None:
         transaction, end = TransactionHeader.read(data, cursor, limit)
@@ -288,7 +292,7 @@ def _guids(named: tuple[tuple[str, bytes | None], ...], offset: int, structure: 
 
 
 def _user_header(data: bytes, user: UserHeader, end: int) -> Node:
-    cursor = 16 + UserHeader.SIZE
+    cursor = FIXED_SIZE
     tail: list[Node] = []
     for name, reference, queue in (
         ("DestinationQueue", user.destination_reference, user.destination_queue),
@@ -300,7 +304,7 @@ def _user_header(data: bytes, user: UserHeader, end: int) -> Node:
             tail.append(_parent(name, "MS-MQMQ 2.2.18.1", _queue_name(data, queue, cursor), meaning=meaning))
             cursor = tail[-1].end
     tail += _guids((("ConnectorType", user.connector_type),), end - 16, UserHeader)
-    return _structure("UserHeader", user, 16, tail)
+    return _structure("UserHeader", user, BaseHeader.SIZE, tail)
 
 
 def _queue_name(data: bytes, queue: QueueName, cursor: int) -> list[Node]:
@@ -507,10 +511,10 @@ def _session_header(session: SessionHeader, offset: int) -> Node:
 def _establish_header(header: EstablishConnectionHeader) -> Node:
     """OperatingSystem with its two bytes swapped is understood; its bits are shown as they are understood."""
     if not header.swapped:
-        return _structure("EstablishConnectionHeader", header, 20)
+        return _structure("EstablishConnectionHeader", header, _INTERNAL_SIZE)
     straight = copy(header)
     straight.operating_system = header.normalized()
-    node = _structure("EstablishConnectionHeader", straight, 20)
+    node = _structure("EstablishConnectionHeader", straight, _INTERNAL_SIZE)
     meaning = f"its bytes are swapped; the bits are those of {straight.operating_system:#06x}"
     return _change(node, "OperatingSystem", value=header.operating_system, meaning=meaning)
 

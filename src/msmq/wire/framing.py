@@ -8,11 +8,11 @@ its place, and every later ``feed`` raises the same error again.
 
 from __future__ import annotations
 
-import struct
 from typing import Final
 
 from msmq.errors import DecodeError
-from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, SIGNATURE, VERSION, BaseHeader
+from msmq.wire.headers import BASE_IN, BASE_SH, MAX_PACKET_SIZE, SIGNATURE, USER_AH, VERSION, BaseHeader
+from msmq.wire.layout import BASE, USER, offsets, reader, user_flags
 from msmq.wire.message import MIN_SIZE as MIN_USER_MESSAGE
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
@@ -20,18 +20,21 @@ from msmq.wire.packets import (
     SESSION_ACK_SIZES,
     ConnectionParameters,
     EstablishConnection,
+    InternalHeader,
     PacketType,
     SessionAck,
 )
 
-_read_base: Final = struct.Struct("<BxHII").unpack_from
-_INTERNAL_OR_SESSION: Final = BASE_IN | BASE_SH
-_HEAD: Final = 20  # BaseHeader and, in an internal packet, the InternalHeader that gives its kind
-_AH_BYTE: Final = 63
-_AH_BIT: Final = 0x02
+_read_base: Final = reader((BaseHeader, {"version_number", "flags", "signature", "packet_size"}))
+_HEAD: Final = BaseHeader.SIZE + InternalHeader.SIZE
+"""BaseHeader and, in an internal packet, the InternalHeader that gives its kind."""
+_BASE_FLAGS: Final = BASE["flags"]
+_PACKET_SIZE: Final = BASE["packet_size"]
+_KIND: Final = offsets(InternalHeader, BaseHeader.SIZE)["flags"]
+_KINDS: Final = dict(InternalHeader.BITS)["packet_type"].mask
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
 
-_INTERNAL_SIZES: Final = {
+_INTERNAL_SIZES: Final[dict[int, tuple[int, ...]]] = {
     PacketType.SESSION_ACK: SESSION_ACK_SIZES,
     PacketType.ESTABLISH_CONNECTION: (EstablishConnection.SIZE,),
     PacketType.CONNECTION_PARAMETERS: (ConnectionParameters.SIZE,),
@@ -42,32 +45,26 @@ Packet = UserMessage | SessionAck | EstablishConnection | ConnectionParameters
 
 def packet_length(data: bytes | bytearray, offset: int = 0) -> int:
     """How many bytes the packet that begins at ``offset`` takes on the wire; its first twenty tell."""
-    if len(data) - offset >= _HEAD:
-        version, flags, signature, size = _read_base(data, offset)
-        if (
-            version == VERSION
-            and signature == SIGNATURE
-            and not flags & _INTERNAL_OR_SESSION
-            and MIN_USER_MESSAGE <= size <= MAX_PACKET_SIZE
-        ):  # a message with nothing unusual about it
-            return int(size)
-    base = BaseHeader.decode(data, offset)  # type: ignore[arg-type]  # struct reads a bytearray as well
-    base.check()
-    size = base.packet_size
-    if not base.flags & BASE_IN:
+    if len(data) - offset < BaseHeader.SIZE:
+        raise DecodeError("the packet ends inside its BaseHeader", len(data))
+    version, flags, signature, size = _read_base(data, offset)
+    if version != VERSION or signature != SIGNATURE or size > MAX_PACKET_SIZE:
+        BaseHeader.decode(bytes(data[offset : offset + BaseHeader.SIZE])).check()  # which says what is wrong
+    if not flags & BASE_IN:
         if size < MIN_USER_MESSAGE:
-            raise DecodeError(f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage", 8)
-        return size + SessionHeader.SIZE if base.flags & BASE_SH else size
+            message = f"PacketSize {size} is below the {MIN_USER_MESSAGE} bytes of a UserMessage"
+            raise DecodeError(message, _PACKET_SIZE)
+        length: int = size + SessionHeader.SIZE if flags & BASE_SH else size
+        return length
     if len(data) - offset < _HEAD:
-        raise DecodeError("an internal packet ends inside its InternalHeader", 16)
-    kind = data[offset + 18] & 0xF
-    sizes = _INTERNAL_SIZES.get(kind)  # type: ignore[call-overload]  # an int finds its IntEnum
+        raise DecodeError("an internal packet ends inside its InternalHeader", BaseHeader.SIZE)
+    kind = data[offset + _KIND] & _KINDS
+    sizes = _INTERNAL_SIZES.get(kind)
     if sizes is None:
-        raise DecodeError(f"Flags.PT is {kind}, which is no internal packet", 18)
+        raise DecodeError(f"Flags.PT is {kind}, which is no internal packet", _KIND)
     if size not in sizes:
-        raise DecodeError(f"PacketSize {size} does not fit an internal packet of type {kind}", 8)
-    length: int = sizes[0]
-    return length
+        raise DecodeError(f"PacketSize {size} does not fit an internal packet of type {kind}", _PACKET_SIZE)
+    return sizes[0]
 
 
 def decode_packet(data: bytes) -> Packet:
@@ -80,12 +77,12 @@ def decode_packet(data: bytes) -> Packet:
         raise DecodeError(f"no packet is {len(data)} bytes long")
     length = packet_length(data)
     if length != len(data):
-        raise DecodeError(f"the packet says {length} bytes and has {len(data)}", 8)
-    if not data[2] & BASE_IN:
-        if data[_AH_BYTE] & _AH_BIT:
-            raise DecodeError("Flags.AH marks a message of another protocol", _AH_BYTE)
+        raise DecodeError(f"the packet says {length} bytes and has {len(data)}", _PACKET_SIZE)
+    if not data[_BASE_FLAGS] & BASE_IN:
+        if user_flags(data)[0] & USER_AH:
+            raise DecodeError("Flags.AH marks a message of another protocol", USER["flags"])
         return UserMessage.decode(data)
-    kind = data[18] & 0xF
+    kind = data[_KIND] & _KINDS
     if kind == PacketType.SESSION_ACK:
         return SessionAck.decode(data)
     if kind == PacketType.ESTABLISH_CONNECTION:

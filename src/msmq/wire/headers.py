@@ -73,6 +73,10 @@ ADMIN_REFERENCES: Final = frozenset({0, 2, 3, 5, 6, 7})
 RESPONSE_REFERENCES: Final = frozenset(range(8))
 
 
+NAME_SIZES: Final = (0, 0, 4, 4, 4, 16, 20)
+"""Bytes of a name by its reference; a direct name tells its own."""
+
+
 class PrivateQueueFormatName(NamedTuple):
     """A private queue of a host the packet has not named otherwise (MS-MQMQ 2.2.18.1.7.2)."""
 
@@ -106,7 +110,7 @@ def _read_queue(reference: int, data: bytes, cursor: int, start: int, limit: int
         return _read_direct(data, cursor, start, limit)
     if reference < 2:
         return None, cursor
-    end = cursor + (16 if reference == 5 else 20 if reference == 6 else 4)
+    end = cursor + NAME_SIZES[reference]
     if end > limit:
         raise DecodeError("the packet ends inside a queue name", cursor)
     if reference == 5:
@@ -163,7 +167,10 @@ USER_CQ: Final = 1 << 22
 USER_MQ: Final = 1 << 23
 USER_AH: Final = 1 << 25
 USER_HH: Final = 1 << 28
-_DM_RECOVERABLE: Final = 1 << 5
+USER_RECOVERABLE: Final = 1 << 5
+"""Flags.DM, of which this is the only other value than zero."""
+USER_JN: Final = 1 << 8
+USER_JP: Final = 1 << 9
 _DM_UNDEFINED: Final = 1 << 6
 _HAS_QUEUE: Final = 0x1C00
 _HAS_ADMIN_OR_RESPONSE: Final = 0x7E000
@@ -208,7 +215,7 @@ class UserHeader(Wire):
         """Read the variable part of the header that begins at ``offset``; give where it ends."""
         cursor = offset + 48
         flags = self.flags
-        if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | _DM_RECOVERABLE) == USER_TH:
+        if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | USER_RECOVERABLE) == USER_TH:
             raise DecodeError(_contradiction(flags), offset + 44)
         reference = flags >> 10 & 7
         if reference == 7:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
-from msmq.wire.headers import USER_AH, USER_MQ
+from msmq.wire.headers import BASE_SH, USER_AH, USER_MQ
 from msmq.wire.layout import FIXED_SIZE, USER
 from msmq.wire.message import UserMessage
 
@@ -33,8 +33,8 @@ Row = tuple[int, int, bytes, bytes, int, int, int, int, bytes, int, Sequel | Non
 
 
 def row_of(data: bytes) -> Row:
-    """Check a packet and give its row. A message that claims to have come over HTTP (UserHeader.Flags.AH) is refused:
-    the binary protocol never carries one."""
+    """Check a packet and give its row, which says nothing of a SessionHeader. A message that claims to have come over
+    HTTP (UserHeader.Flags.AH) is refused: the binary protocol never carries one."""
     message = UserMessage.decode(data)
     base, user, transaction, security = message.base, message.user, message.transaction, message.security
     if user.flags & USER_AH:
@@ -51,7 +51,7 @@ def row_of(data: bytes) -> Row:
         security.signature_size or security.flags & _ENCRYPTED or user.flags & USER_MQ
     )
     return (
-        base.flags,
+        base.flags & ~BASE_SH,
         base.time_to_reach_queue_s,
         user.source_queue_manager,
         user.queue_manager_address,

@@ -31,6 +31,7 @@ from msmq.wire.headers import (
     USER_HH,
     USER_MP,
     USER_MQ,
+    USER_RECOVERABLE,
     USER_SH,
     USER_TH,
     VERSION,
@@ -39,6 +40,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.layout import BASE, PROPERTIES, TRANSACTION, USER
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import (
     DebugHeader,
@@ -50,14 +52,13 @@ from msmq.wire.optional_headers import (
 from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 
 MIN_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE + MessagePropertiesHeader.SIZE
-_FLAGS_OFFSET: Final = 60  # UserHeader.Flags, counted from the start of the packet
+_BASE_FLAGS: Final = BASE["flags"]
+_PACKET_SIZE: Final = BASE["packet_size"]
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
-_FIRST_MESSAGE_BIT, _LAST_MESSAGE_BIT = 2, 3  # of TransactionHeader.Flags
+_TRANSACTION_FLAGS: Final = TRANSACTION["flags"]
+_FIRST_MESSAGE_BIT, _LAST_MESSAGE_BIT = 2, 3
 _TRANSACTION_EDGES: Final = 1 << _FIRST_MESSAGE_BIT | 1 << _LAST_MESSAGE_BIT
-_BODY_SIZES: Final = (
-    32  # MessageSize and AllocationBodySize, counted from the start of MessagePropertiesHeader
-)
-_CLASS_OFFSET: Final = 2  # of MessageClass in MessagePropertiesHeader
+_LABEL: Final = MessagePropertiesHeader.SIZE
 _BEFORE_PROPERTIES: Final = USER_TH | USER_SH
 _ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
@@ -128,16 +129,18 @@ class UserMessage:
             or not MIN_SIZE <= size <= MAX_PACKET_SIZE
         ):
             base.check()
-            raise DecodeError(f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", 8)
+            raise DecodeError(
+                f"a UserMessage takes at least {MIN_SIZE} bytes, PacketSize says {size}", _PACKET_SIZE
+            )
         if base.flags & _BASE_SPECIAL:
             self.size = self._special_size(base.flags, size)
         else:
             self.size = size
         if len(data) != self.size:
             if len(data) < self.size or not trailing:
-                raise DecodeError(f"the packet says {self.size} bytes and has {len(data)}", 8)
+                raise DecodeError(f"the packet says {self.size} bytes and has {len(data)}", _PACKET_SIZE)
             self.data = data[: self.size]
-        self._user_end = user.read_queues(data, 16, size)
+        self._user_end = user.read_queues(data, BaseHeader.SIZE, size)
         self._properties = None
         return self
 
@@ -145,9 +148,9 @@ class UserMessage:
     def _special_size(flags: int, size: int) -> int:
         """Size on the wire of a packet with any of the flags that most messages lack."""
         if flags & BASE_IN:
-            raise DecodeError("Flags.IN on a user message", 2)
+            raise DecodeError("Flags.IN on a user message", _BASE_FLAGS)
         if flags & BASE_TR and not flags & BASE_DH:
-            raise DecodeError("Flags.TR without a DebugHeader", 2)
+            raise DecodeError("Flags.TR without a DebugHeader", _BASE_FLAGS)
         return size + SessionHeader.SIZE if flags & BASE_SH else size
 
     @classmethod
@@ -171,7 +174,7 @@ class UserMessage:
             self._security, cursor = SecurityHeader.read(data, cursor, limit)
         self._properties_offset = cursor
         properties = MessagePropertiesHeader.decode(data, cursor)
-        self._label_end = cursor + 56 + 2 * properties.label_length
+        self._label_end = cursor + _LABEL + 2 * properties.label_length
         cursor = properties.end(data, cursor, limit)
         if base_flags & BASE_DH or flags & _USER_RARE:
             self._rare, cursor = self._read_rare(cursor, limit)
@@ -217,7 +220,7 @@ class UserMessage:
     def message_class(self) -> int:
         """MessageClass alone, which most messages tell without having the rest of them read."""
         if self._properties is None and not self.user.flags & _BEFORE_PROPERTIES:
-            start = self._user_end + _CLASS_OFFSET
+            start = self._user_end + PROPERTIES["message_class"]
             if start + 2 <= self.base.packet_size:
                 return int.from_bytes(self.data[start : start + 2], "little")
         return self.properties.message_class
@@ -269,7 +272,7 @@ class UserMessage:
         """The label without its terminator; an embedded null ends it."""
         if not (self._properties or self._walk()).label_length:
             return ""
-        text = text_of(self.data[self._properties_offset + 56 : self._label_end - 2])
+        text = text_of(self.data[self._properties_offset + _LABEL : self._label_end - 2])
         return text.partition("\0")[0] if "\0" in text else text
 
     @property
@@ -316,7 +319,7 @@ class UserMessage:
 
     @property
     def recoverable(self) -> bool:
-        return bool(self.user.flags & 0x20)
+        return bool(self.user.flags & USER_RECOVERABLE)
 
     @property
     def priority(self) -> int:
@@ -333,16 +336,16 @@ class UserMessage:
         if self.user.hop_count >= MAX_HOP_COUNT:
             return None
         data = bytearray(self.data)
-        data[_FLAGS_OFFSET] += 1  # the count is the low five bits and is below its limit
+        data[USER["flags"]] += 1  # the count is the low five bits and is below its limit
         return UserMessage.route(bytes(data))
 
     def with_session(self, session: SessionHeader | None) -> UserMessage:
         """The same message with another SessionHeader at its end, or none."""
         data = bytearray(self.data[: self.base.packet_size])
         if session is None:
-            data[2] &= ~BASE_SH
+            data[_BASE_FLAGS] &= ~BASE_SH
         else:
-            data[2] |= BASE_SH
+            data[_BASE_FLAGS] |= BASE_SH
             data += session.write()
         return UserMessage.route(bytes(data))
 
@@ -351,8 +354,9 @@ class UserMessage:
         if not self.transactional:
             return self
         data = bytearray(self.data)
-        flags = data[self._user_end] & ~_TRANSACTION_EDGES
-        data[self._user_end] = flags | first << _FIRST_MESSAGE_BIT | last << _LAST_MESSAGE_BIT
+        start = self._user_end + _TRANSACTION_FLAGS
+        flags = data[start] & ~_TRANSACTION_EDGES
+        data[start] = flags | first << _FIRST_MESSAGE_BIT | last << _LAST_MESSAGE_BIT
         return UserMessage.route(bytes(data))
 
     def decrypted(self, body: bytes) -> UserMessage:
@@ -365,9 +369,12 @@ class UserMessage:
         new_end = start + len(body) + 3 & ~3
         data = bytearray(self.data[:start]) + body
         data += bytes(new_end - len(data)) + self.data[old_end:]
-        data[8:12] = (self.base.packet_size + new_end - old_end).to_bytes(4, "little")
-        sizes = offset + _BODY_SIZES
-        data[sizes : sizes + 8] = 2 * len(body).to_bytes(4, "little")
+        data[_PACKET_SIZE : _PACKET_SIZE + 4] = (self.base.packet_size + new_end - old_end).to_bytes(
+            4, "little"
+        )
+        for field in ("message_size", "allocation_body_size"):
+            size = offset + PROPERTIES[field]
+            data[size : size + 4] = len(body).to_bytes(4, "little")
         transaction = self.transaction
         data[self._user_end + (0 if transaction is None else len(transaction.write()))] &= ~_ENCRYPTED
         return UserMessage.decode(bytes(data))
@@ -422,7 +429,7 @@ def encode_user_message(
         user_flags |= USER_CQ
     middle = []
     if transaction is not None:
-        if not user_flags & 0x20:
+        if not user_flags & USER_RECOVERABLE:
             raise EncodeError("a transactional message is recoverable: Flags.DM must be 1")
         user_flags |= USER_TH
         base_flags &= ~7  # the priority of a transactional message is always 0

@@ -7,6 +7,7 @@ queue; their classes here read and write what is special about them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
@@ -168,7 +169,7 @@ def _read_internal(
     """The two headers all internal packets begin with, checked against the packet's kind."""
     base = BaseHeader.decode(data)
     base.check()
-    internal = InternalHeader.decode(data, 16)
+    internal = InternalHeader.decode(data, BaseHeader.SIZE)
     # A SessionHeader ends a SessionAck and no other internal packet.
     session = BASE_SH if expected == PacketType.SESSION_ACK else 0
     if base.flags & (BASE_IN | BASE_SH | BASE_DH) != BASE_IN | session or internal.packet_type != expected:
@@ -380,6 +381,40 @@ def build_order_message(
         label=ORDER_ACK_LABEL,
         body=body.encode(),
     )
+
+
+def build_order_messages(
+    bodies: Sequence[OrderAckBody | FinalAckBody],
+    message_class: int,
+    *,
+    source: bytes,
+    destination: bytes | IPv4Address | IPv6Address,
+    message_ids: Sequence[int],
+    sent_time: int,
+) -> list[UserMessage]:
+    """Several of them for one sender, as :func:`build_order_message` builds the first: the others differ from it in
+    MessageID and body."""
+    first = build_order_message(
+        bodies[0],
+        message_class,
+        source=source,
+        destination=destination,
+        message_id=message_ids[0],
+        sent_time=sent_time,
+    )
+    number, start = BaseHeader.SIZE + _MESSAGE_ID.offset, first.body_offset
+    head, between, tail = (
+        first.data[:number],
+        first.data[number + 4 : start],
+        first.data[start + bodies[0].SIZE :],
+    )
+    return [first] + [
+        UserMessage.route(b"".join((head, message_id.to_bytes(4, "little"), between, body.encode(), tail)))
+        for body, message_id in zip(bodies[1:], message_ids[1:], strict=True)
+    ]
+
+
+_MESSAGE_ID: Final = next(spec for spec in UserHeader.FIELDS if spec.name == "message_id")
 
 
 def is_for_order_queue(message: UserMessage) -> bool:

@@ -23,13 +23,18 @@ from msmq.wire.declare import (
     u32,
     wire,
 )
-from msmq.wire.headers import INFINITE, QueueReference
+from msmq.wire.headers import INFINITE, BaseHeader, QueueReference
+from msmq.wire.layout import BASE, USER
 from msmq.wire.message import UserMessage
 
 _SUBQUEUE_NAME_BYTES = 64
 IPV4 = 0x0001
 IPV6 = 0x0006
 
+_EXPIRY = BASE["time_to_reach_queue_s"]
+_BEHIND_EXPIRY = BaseHeader.SIZE
+_ADDRESS = USER["queue_manager_address"]
+_BEHIND_ADDRESS = USER["time_to_be_received_s"]
 _DESTINATION_REFERENCE = 7 << 10  # of UserHeader.Flags
 _DIRECT = QueueReference.DIRECT << 10
 
@@ -74,8 +79,7 @@ def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None
     """The bytes of a stored message the way remote read gives it (2.2.5.1).
 
     TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host the
-    message came from. The stored message stays as it is. The two fields take the bytes 12 to 16 and 32 to 48 of the
-    packet.
+    message came from. The stored message stays as it is.
     """
     return b"".join(remotely_read_parts(message, source))
 
@@ -90,8 +94,14 @@ def remotely_read_parts(
     if expiry != INFINITE:
         expiry = expiry_time(message)
     if user.flags & _DESTINATION_REFERENCE != _DIRECT:
-        return data[:12], expiry.to_bytes(4, "little"), data[16:]
-    return data[:12], expiry.to_bytes(4, "little"), data[16:32], _source_address(source), data[48:]
+        return data[:_EXPIRY], expiry.to_bytes(4, "little"), data[_BEHIND_EXPIRY:]
+    return (
+        data[:_EXPIRY],
+        expiry.to_bytes(4, "little"),
+        data[_BEHIND_EXPIRY:_ADDRESS],
+        _source_address(source),
+        data[_BEHIND_ADDRESS:],
+    )
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import msmq
-from msmq.client.sync import SyncConnection, _Call, _Loop
+from msmq.client.loop import Loop, _Call
+from msmq.client.sync import SyncConnection
 from msmq.errors import IoTimeoutError
 from tests.cli.support import Live, serving
 
@@ -114,7 +115,7 @@ def test_signals_at_any_time_lose_nothing(mq: SyncConnection) -> None:
 
     def leave(number: int, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_code is _Loop.run.__code__:
+            if frame.f_code is Loop.run.__code__:
                 raise Left
             frame = frame.f_back
 
@@ -146,7 +147,7 @@ def test_signals_at_any_time_lose_nothing(mq: SyncConnection) -> None:
 
 def test_what_a_call_gave_is_given_back_when_nobody_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coroutine came to its end, and the exception came before its caller woke up."""
-    loop = _Loop()
+    loop = Loop()
     returned: list[str] = []
 
     async def gives() -> str:

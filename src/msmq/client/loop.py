@@ -1,0 +1,194 @@
+"""An event loop in a thread of its own, for programs that have none.
+
+The thread is one of the operating system, also where gevent or eventlet have put greenlets in the place of threads: a
+greenlet would share its thread with others that have loops too. And whoever waits for it in a greenlet lets the other
+greenlets run: there the wait is a sleep of theirs, again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Final, Generic, TypeVar
+
+from msmq.client.problems import ConnectionLostError
+
+_T = TypeVar("_T")
+_FIRST_PAUSE_S: Final = 0.0005
+_LONGEST_PAUSE_S: Final = 0.02
+
+
+def _greenlets() -> Callable[[str], Any] | None:
+    """How to get at a module as it was before greenlets replaced it; None where nothing was replaced."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        return lambda name: gevent.get_original("_thread", name)
+    if eventlet is not None and eventlet.is_monkey_patched("thread"):
+        return lambda name: getattr(eventlet.original("_thread"), name)
+    return None
+
+
+def _start(target: Callable[[], None]) -> None:
+    """Run something in a thread that ends with the process."""
+    original = _greenlets()
+    if original is not None:
+        original("start_new_thread")(target, ())
+        return
+    threading.Thread(target=target, name="msmq", daemon=True).start()
+
+
+class Signal:
+    """Something that is waited for once, and set by a thread that the loop runs in."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event = threading.Event() if _greenlets() is None else None
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    def wait(self) -> None:
+        if self._event is not None:
+            self._event.wait()
+            return
+        pause_s = _FIRST_PAUSE_S
+        while not self._is_set:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class Loop:
+    """An event loop in a thread. It is of one process only: a child that was forked has no such thread."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop
+        self._begun, self._ended = Signal(), Signal()
+        _start(self._main)
+        self._begun.wait()
+
+    def _main(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._begun.set()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+            self._ended.set()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process in which it runs."""
+        return self._process == os.getpid()
+
+    def run(self, coroutine: Coroutine[Any, Any, _T], give_back: Callable[[_T], None] | None = None) -> _T:
+        """Run a coroutine and wait for it. Whoever stops waiting, because a signal raised an exception for example,
+        ends it; if it had come to its end already, ``give_back`` says what becomes of what it gave."""
+        if not self.is_here or self._loop.is_closed():
+            coroutine.close()
+            raise ConnectionLostError(
+                "The connection was closed."
+                if self.is_here
+                else "This was opened by another process, of which this one is a child."
+            )
+        call = _Call(coroutine, give_back)
+        try:
+            self._loop.call_soon_threadsafe(call.start)
+            return call.result()
+        except BaseException:
+            self._loop.call_soon_threadsafe(call.abandon)
+            raise
+
+    def tell(self, function: Callable[[], object]) -> None:
+        """Have something done in the loop, and do not wait for it."""
+        self._loop.call_soon_threadsafe(function)
+
+    def call(self, function: Callable[[], _T]) -> _T:
+        """Call something that wants to be in the loop."""
+
+        async def called() -> _T:
+            return function()
+
+        return self.run(called())
+
+    def finish(self, function: Callable[[], asyncio.Future[_T]]) -> _T:
+        """Call something that begins there, and wait for its end."""
+
+        async def finished() -> _T:
+            return await function()
+
+        return self.run(finished())
+
+    def iterate(self, iterator: AsyncIterator[_T]) -> Iterator[_T]:
+        try:
+            while True:
+                try:
+                    yield self.run(_next(iterator))
+                except StopAsyncIteration:
+                    return
+        finally:
+            close = getattr(iterator, "aclose", None)
+            if close is not None and self.is_here:
+                self.run(close())
+
+    def close(self) -> None:
+        if self.is_here and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._ended.wait()
+
+
+class _Call(Generic[_T]):
+    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other, so that what the
+    coroutine gives is either passed on or given back."""
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, _T],
+        give_back: Callable[[_T], None] | None,
+    ) -> None:
+        self._coroutine = coroutine
+        self._ended = Signal()
+        self._give_back = give_back
+        self._task: asyncio.Task[_T] | None = None
+        self._abandoned = False
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[_T]) -> None:
+        if self._abandoned and not task.cancelled() and task.exception() is None:
+            self._return(task.result())
+        self._ended.set()
+
+    def result(self) -> _T:
+        """Wait for the end of the coroutine; gives what it gave, and raises what it raised."""
+        self._ended.wait()
+        assert self._task is not None
+        return self._task.result()
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        if self._abandoned:
+            return
+        self._abandoned = True
+        if self._task is None:
+            self._coroutine.close()
+        elif not self._task.done():
+            self._task.cancel()
+        elif not self._task.cancelled() and self._task.exception() is None:
+            self._return(self._task.result())
+
+    def _return(self, result: _T) -> None:
+        if self._give_back is not None:
+            self._give_back(result)
+
+
+async def _next(iterator: AsyncIterator[_T]) -> _T:
+    return await anext(iterator)

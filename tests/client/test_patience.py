@@ -1,0 +1,274 @@
+"""A server that does not answer, in every way there is: no call waits longer than its client was told to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import msmq
+from msmq.client.problems import ClientError, ServerNotAvailableError
+from tests.server.support import ALICE, free_port, run
+
+QUEUE = ".\\private$\\q"
+TIMEOUT_S = 1.0
+TOO_LONG_S = 15.0
+"""Calls that honour no time-out would wait for ever; this is only to end the test."""
+
+
+@contextmanager
+def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    address = f"unix:{directory / 's'}"
+    command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "HOST"]
+    command += ["--listen", ALICE, "--port", str(free_port()), "--ping-port", "0", "--api", address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().startswith(b"ready")
+        try:
+            yield running, address
+        finally:
+            running.send_signal(signal.SIGCONT)
+            running.kill()
+            running.wait(30)
+
+
+async def receive(mq: msmq.Connection) -> None:
+    await mq.queue(QUEUE).receive()
+
+
+async def receive_for_a_while(mq: msmq.Connection) -> None:
+    await mq.queue(QUEUE).receive(0.5)
+
+
+async def send(mq: msmq.Connection) -> None:
+    await mq.queue(QUEUE).send(b"x")
+
+
+async def send_much(mq: msmq.Connection) -> None:
+    await mq.queue(QUEUE).send_many([bytes(100_000)] * 200)
+
+
+async def look(mq: msmq.Connection) -> None:
+    await mq.queues()
+
+
+async def purge(mq: msmq.Connection) -> None:
+    await mq.queue(QUEUE).purge()
+
+
+async def browse(mq: msmq.Connection) -> None:
+    async for _ in mq.queue(QUEUE).browse():
+        pass
+
+
+async def watch_statistics(mq: msmq.Connection) -> None:
+    async for _ in mq.statistics(0.1):
+        pass
+
+
+async def transact(mq: msmq.Connection) -> None:
+    async with mq.transaction():
+        pass
+
+
+async def connect_anew(mq: msmq.Connection) -> None:
+    async with msmq.connect(mq.address, timeout=TIMEOUT_S):
+        pass
+
+
+CALLS = [
+    receive, receive_for_a_while, send, send_much, look, purge, browse, watch_statistics, transact, connect_anew,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    with process(tmp_path_factory.mktemp("frozen")) as (running, address):
+        with msmq.connect_sync(address) as mq:
+            mq.create_queue(QUEUE)
+        yield running, address
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_a_server_that_is_frozen(
+    frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
+) -> None:
+    running, address = frozen
+
+    async def test() -> None:
+        async with msmq.connect(address, timeout=TIMEOUT_S) as mq:
+            await mq.queues()
+            running.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(ClientError):
+                    await asyncio.wait_for(call(mq), TOO_LONG_S)
+            finally:
+                running.send_signal(signal.SIGCONT)
+            assert await mq.queue_exists(QUEUE), "it goes on when the server does"
+
+    run(test)
+
+
+@pytest.mark.parametrize("call", [receive, watch_statistics], ids=lambda call: call.__name__)
+def test_a_server_that_freezes_while_a_call_waits(
+    frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
+) -> None:
+    running, address = frozen
+
+    async def test() -> None:
+        async with msmq.connect(address, timeout=TIMEOUT_S) as mq:
+            await mq.queue(QUEUE).purge()
+            task = asyncio.ensure_future(call(mq))
+            done, _ = await asyncio.wait({task}, timeout=2 * TIMEOUT_S)
+            assert not done, "a server that lives is waited for"
+            running.send_signal(signal.SIGSTOP)
+            try:
+                with pytest.raises(ServerNotAvailableError, match="has not answered"):
+                    await asyncio.wait_for(task, TOO_LONG_S)
+            finally:
+                running.send_signal(signal.SIGCONT)
+
+    run(test)
+
+
+@asynccontextmanager
+async def mute(directory: Path, greeting: bytes) -> AsyncIterator[str]:
+    """A server that accepts, perhaps greets, and reads nothing more."""
+    done = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await done.wait()
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, directory / "mute")
+    try:
+        yield f"unix:{directory / 'mute'}"
+    finally:
+        done.set()
+        server.close()
+
+
+@pytest.mark.parametrize("call", [receive, send_much, look, transact], ids=lambda call: call.__name__)
+def test_a_server_that_reads_nothing(
+    tmp_path: Path, call: Callable[[Any], Coroutine[Any, Any, None]]
+) -> None:
+    async def test() -> None:
+        async with mute(tmp_path, b"msmq-line/2\n") as address, msmq.connect(address, timeout=0.5) as mq:
+            with pytest.raises(ClientError):
+                await asyncio.wait_for(call(mq), TOO_LONG_S)
+
+    run(test)
+
+
+def test_a_server_that_greets_nobody(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with mute(tmp_path, b"") as address:
+            with pytest.raises(ServerNotAvailableError):
+                await asyncio.wait_for(msmq.connect(address, timeout=0.5).open(), TOO_LONG_S)
+
+    run(test)
+
+
+def test_a_socket_that_nobody_accepts_on(tmp_path: Path) -> None:
+    """As it is when the server has no descriptors left: first its backlog fills, then nobody can connect."""
+
+    async def test() -> None:
+        path = str(tmp_path / "full")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path)
+            listening.listen(0)
+            waiting = []
+            for _ in range(3):
+                queued = socket.socket(socket.AF_UNIX)
+                queued.setblocking(False)
+                waiting.append(queued)
+                try:
+                    queued.connect(path)
+                except BlockingIOError:
+                    break
+            with pytest.raises(ServerNotAvailableError):
+                await asyncio.wait_for(msmq.connect(f"unix:{path}", timeout=0.5).open(), TOO_LONG_S)
+            for queued in waiting:
+                queued.close()
+
+    run(test)
+
+
+def sockets() -> int:
+    found = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_any_number_of_queues_has_one_socket(tmp_path: Path) -> None:
+    with process(tmp_path) as (running, address):
+
+        async def test() -> None:
+            before = sockets()
+            async with msmq.connect(address) as mq:
+                for number in range(50):
+                    queue = await mq.create_queue(f"{QUEUE}{number}")
+                    await queue.send(b"x")
+                    await queue.receive(10)
+                    if number % 2:
+                        await mq.delete_queue(queue)
+                assert sockets() == before + 1
+                theirs = [
+                    os.readlink(f"/proc/{running.pid}/fd/{n}") for n in os.listdir(f"/proc/{running.pid}/fd")
+                ]
+                assert len([name for name in theirs if name.startswith("socket:")]) < 15
+            assert sockets() == before
+
+        run(test)
+
+
+def test_senders_that_rest_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msmq.client.connection._IDLE_S", 0.05)
+    with process(tmp_path) as (_, address):
+
+        async def test() -> None:
+            async with msmq.connect(address) as mq:
+                for number in range(3):
+                    await (await mq.create_queue(f"{QUEUE}{number}")).send(b"x")
+                while mq._senders or any(info.open_handles for info in await mq.queues()):
+                    await asyncio.sleep(0.01)
+                await mq.queue(f"{QUEUE}1").send(b"y")
+                assert (await mq.queue_info(f"{QUEUE}1")).messages == 2
+
+        run(test)
+
+
+def test_a_queue_that_was_deleted_and_made_again(tmp_path: Path) -> None:
+    with process(tmp_path) as (_, address):
+
+        async def test() -> None:
+            async with msmq.connect(address) as mq:
+                for number in range(3):
+                    queue = await mq.create_queue(QUEUE)
+                    sent = [queue.send(b"%d" % each) for each in range(300)]
+                    await asyncio.gather(*sent, queue.send_many([b"x"] * 500))
+                    assert (await mq.queue_info(queue)).messages == 800, number
+                    await mq.delete_queue(queue)
+                for _ in range(2):
+                    with pytest.raises(msmq.errors.QueueNotFoundError):
+                        await queue.send(b"nowhere")
+                await mq.create_queue(QUEUE)
+                await queue.send(b"here")
+                assert (await queue.receive(5)).body == b"here"
+
+        run(test)

@@ -1,0 +1,64 @@
+"""An internal error ends the queue manager, and it comes back clean from its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+import msmq
+from msmq.client import ClientError
+from msmq.errors import MQError
+from msmq.testing.faults import Faults
+from tests.client.support import QUEUE, Restartable
+
+
+@pytest.mark.parametrize("changes", range(1, 9))
+def test_nothing_goes_on_after_an_internal_error(
+    tmp_path: Path, changes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever change it is that fails, of a message that is sent or of one that is received."""
+
+    async def test() -> None:
+        faults = Faults()
+        with faults.planted():
+            async with Restartable(tmp_path) as host:
+                told: set[bytes] = set()
+                gone: set[bytes] = set()
+                async with msmq.connect(host.address, timeout=5) as mq:
+                    await mq.create_queue(QUEUE)
+                    queue = mq.queue(QUEUE)
+                    for number in range(20):
+                        await queue.send(b"%d" % number)
+                        told.add(b"%d" % number)
+                    faults.arm(changes)
+                    assert host.daemon is not None
+
+                    async def work() -> None:
+                        for number in range(20, 40):
+                            async with asyncio.timeout(5):
+                                await queue.send(b"%d" % number)
+                                told.add(b"%d" % number)
+                                gone.add((await queue.receive(timeout=1)).body)
+
+                    with pytest.raises((ClientError, MQError, TimeoutError)):
+                        await work()
+                    assert faults.raised == 1
+                    assert host.daemon.stopping.is_set()
+                    assert host.daemon.failure is not None
+                faults.disarm()
+                await host.stop()
+                await host.start()
+                async with msmq.connect(host.address) as mq:
+                    left = [message.body async for message in mq.queue(QUEUE).browse()]
+                    assert len(set(left)) == len(left)
+                    assert told - gone <= set(left) | {b"%d" % len(gone)}, (
+                        "one may have been received and not told"
+                    )
+                    assert len(gone & set(left)) <= 1, "the last one may come again"
+
+    with caplog.at_level(logging.CRITICAL):
+        asyncio.run(test())
+    assert "an internal error" in caplog.text

@@ -1,0 +1,124 @@
+"""Offsets from the declarations, against packets that were written field by field."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+
+from msmq.wire.declare import Wire
+from msmq.wire.headers import BaseHeader, MessagePropertiesHeader, QueueName, UserHeader
+from msmq.wire.layout import (
+    BASE,
+    FIXED_SIZE,
+    PROPERTIES,
+    TRANSACTION,
+    USER,
+    offsets,
+    properties_struct,
+    reader,
+    user_end,
+    user_flags,
+)
+from msmq.wire.message import UserMessage
+from msmq.wire.optional_headers import TransactionHeader
+from tests.wire import builders
+from tests.wire.builders import OTHER, QUEUE
+
+
+def field(data: bytes, header: type[Wire], name: str, start: int) -> bytes | int:
+    """One field as it lies in a packet."""
+    (spec,) = (spec for spec in header.FIELDS if spec.name == name)
+    (value,) = struct.unpack_from("<" + spec.code, data, start)
+    assert isinstance(value, bytes | int)
+    return value
+
+
+def test_where_the_specification_has_them() -> None:
+    """MS-MQMQ 2.2.19 and 2.2.20.5, counted by hand."""
+    assert (BASE["flags"], BASE["signature"], BASE["packet_size"], BASE["time_to_reach_queue_s"]) == (
+        2,
+        4,
+        8,
+        12,
+    )
+    assert (USER["source_queue_manager"], USER["queue_manager_address"]) == (16, 32)
+    assert (USER["time_to_be_received_s"], USER["sent_time"], USER["message_id"], USER["flags"]) == (
+        48,
+        52,
+        56,
+        60,
+    )
+    assert FIXED_SIZE == 64
+    assert TRANSACTION == {
+        "flags": 0,
+        "tx_sequence_id": 4,
+        "tx_sequence_number": 12,
+        "previous_tx_sequence_number": 16,
+    }
+    assert (PROPERTIES["label_length"], PROPERTIES["message_class"], PROPERTIES["extension_size"]) == (
+        1,
+        2,
+        52,
+    )
+    assert (PROPERTIES["message_size"], PROPERTIES["allocation_body_size"]) == (32, 36)
+    assert properties_struct.size == 56
+
+
+@given(builders.messages)
+def test_every_field_lies_where_it_is_said_to(message: UserMessage) -> None:
+    data, transaction = message.data, message.transaction
+    for name, offset in BASE.items():
+        assert field(data, BaseHeader, name, offset) == getattr(message.base, name)
+    for name, offset in USER.items():
+        assert field(data, UserHeader, name, offset) == getattr(message.user, name)
+    for name, offset in PROPERTIES.items():
+        start = message.properties_offset + offset
+        assert field(data, MessagePropertiesHeader, name, start) == getattr(message.properties, name)
+    if transaction is not None:
+        for name, offset in TRANSACTION.items():
+            start = user_end(data) + offset
+            assert field(data, TransactionHeader, name, start) == getattr(transaction, name)
+
+
+@given(builders.messages)
+def test_the_end_of_a_user_header(message: UserMessage) -> None:
+    assert user_end(message.data) == message.user_end
+    assert user_flags(message.data) == (message.user.flags,)
+
+
+@pytest.mark.parametrize("connector", [None, OTHER], ids=["", "connector"])
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 126, 127, 128, 3_000])
+@pytest.mark.parametrize("answers", [None, 7, QUEUE, "OS:host\\private$\\answers"], ids=repr)
+def test_the_end_behind_names_of_any_length(answers: QueueName, length: int, connector: bytes | None) -> None:
+    user = builders.user_header("OS:" + "q" * length, answers, answers, connector_type=connector)
+    message = builders.build(user=user, body=b"body")
+    assert user_end(message.data) == message.user_end
+
+
+def test_fields_are_read_in_their_order() -> None:
+    data = builders.all_headers().data
+    message = UserMessage.decode(data)
+    read = reader(
+        (BaseHeader, {"packet_size", "flags"}), (UserHeader, ["message_id", "source_queue_manager"])
+    )
+    assert read(data) == (
+        message.base.flags,
+        message.base.packet_size,
+        message.user.source_queue_manager,
+        message.user.message_id,
+    )
+    assert read(b"before" + data, 6) == read(data)
+    nothing = reader((BaseHeader, ()), (UserHeader, ()))
+    assert nothing(data) == ()
+
+
+def test_a_field_that_is_not_declared() -> None:
+    with pytest.raises(AssertionError, match="BaseHeader lacks"):
+        reader((BaseHeader, {"sent_time"}))
+
+
+def test_offsets_from_where_a_header_begins() -> None:
+    assert offsets(MessagePropertiesHeader) == PROPERTIES
+    assert offsets(TransactionHeader, 100)["tx_sequence_number"] == 112

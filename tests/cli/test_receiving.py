@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from msmq.cli import app
 from msmq.cli.receiving import hexadecimal
 from msmq.wire.message import UserMessage
 from tests.cli.support import Live
@@ -22,7 +24,8 @@ CONTRACT = {
     "body": str, "sent_time": str, "arrived_time": str,
 }  # fmt: skip
 MORE = {
-    "body_type": int, "class_number": int, "dead_letter_reason": str, "destination": str, "response_queue": str,
+    "lookup_id_text": str, "body_type": int, "class_number": int, "dead_letter_reason": str, "destination": str,
+    "response_queue": str,
     "admin_queue": str, "acknowledgements": int, "correlation_id": str, "application_tag": int, "extension": str,
     "time_to_reach_queue": (int, type(None)), "time_to_be_received": (int, type(None)), "journal": bool,
     "dead_letter": bool, "returned_count": int, "sender": str, "authenticated": bool,
@@ -257,3 +260,27 @@ def test_names_as_dotnet_writes_them(live: Live) -> None:
     assert "cannot be the name of a computer" in live.bad(
         "send", "Format:DIRECT=OS:.\\private$\\q", "--body", "x"
     )
+
+
+def test_a_place_as_text_is_the_place(live: Live) -> None:
+    queue = live.queue()
+    (sent,) = live.objects("send", queue, "--body", "x")
+    assert int(sent["lookup_id_text"]) == sent["lookup_id"]
+    assert (
+        live.object("receive", queue, "--id", sent["lookup_id_text"])["lookup_id_text"]
+        == sent["lookup_id_text"]
+    )
+
+
+@pytest.mark.parametrize("command", ["receive", "peek"])
+def test_all_and_a_count_are_two_things(live: Live, command: str) -> None:
+    assert "not both" in live.bad(command, live.queue(), "--all", "--count", "2", code=2)
+
+
+def test_the_server_may_stand_behind_the_command(live: Live) -> None:
+    queue = live.queue()
+    for options in (["--server", live.socket], [f"--server={live.socket}"]):
+        done = CliRunner().invoke(app, ["send", queue, "--body", "x", *options], prog_name="msmq")
+        assert done.exit_code == 0, done.output
+    assert live.bodies(queue) == ["x", "x"]
+    assert "--server" in live.bad("send", queue, "--body", "x", "--server", code=2)

@@ -25,7 +25,9 @@ def test_bodies_from_everywhere(live: Live, tmp_path: Path) -> None:
 def test_the_receipts(live: Live) -> None:
     queue = live.queue()
     receipts = live.objects("send", queue, "--body", "x", "--count", "3")
-    assert [set(receipt) for receipt in receipts] == [{"queue", "message_id", "lookup_id"}] * 3
+    assert [set(receipt) for receipt in receipts] == [
+        {"queue", "message_id", "lookup_id", "lookup_id_text"}
+    ] * 3
     found = live.objects("peek", queue, "--all")
     assert [(m["message_id"], m["lookup_id"]) for m in found] == [
         (receipt["message_id"], receipt["lookup_id"]) for receipt in receipts

@@ -9,6 +9,7 @@ import pytest
 
 import msmq
 from msmq.errors import IoTimeoutError, TransactionSequenceError
+from msmq.wire.classes import MessageClass
 from tests.client.support import QUEUE, connected
 from tests.server.support import run
 
@@ -45,6 +46,33 @@ def test_receivers_that_wait_share_what_comes(tmp_path: Path, mode: msmq.Mode, h
                 await holder.acknowledge(*kept)
             left = [message.value async for message in queue.browse()]
             assert left == (list(range(1000, 1060)) if mode is msmq.Mode.HOLD else [])
+
+    run(test)
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
+def test_what_comes_to_one_who_waits_is_journaled_and_acknowledged(
+    tmp_path: Path, transactional: bool
+) -> None:
+    """It is taken in the event that brings it, with everything that follows from that."""
+
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            queue = await mq.create_queue(QUEUE, transactional=transactional, journaling=True)
+            admin = await mq.create_queue(".\\private$\\admin")
+            async with queue.receiver(mode=msmq.Mode.TAKE, prefetch=100) as receiver:
+                getting = asyncio.ensure_future(first(receiver))
+                await asyncio.sleep(0.05)
+                asked = {"admin_queue": admin.name, "acknowledgements": 15, "time_to_be_received": 600}
+                await queue.send_many([msmq.Message(number, **asked) for number in range(60)])
+                assert await getting == list(range(60))
+            assert [message.value async for message in queue.journal.browse()] == list(range(60))
+            classes = []
+            async with admin.receiver(mode=msmq.Mode.TAKE) as receiver:
+                for _ in range(120):
+                    classes.append((await receiver.receive(5)).message_class)
+            assert sorted(classes) == [MessageClass.ACK_REACH_QUEUE] * 60 + [MessageClass.ACK_RECEIVE] * 60
+            assert [info.messages for info in await mq.queues()] == [0, 0]
 
     run(test)
 

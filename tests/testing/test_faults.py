@@ -1,45 +1,30 @@
-"""Internal errors where they are planted, and nowhere else."""
+"""Internal errors that are planted."""
 
 from __future__ import annotations
 
 import pytest
 
+from msmq.manager.positions import PositionList
 from msmq.testing.faults import Fault, Faults
-from tests.manager.support import Host
 
 
-def test_the_change_that_was_chosen_fails_and_those_before_it_do_not() -> None:
-    host = Host()
-    queue = host.queue()
-    host.send(queue, b"0")  # the first one reserves numbers, which is a change of its own
-    with Faults().planted() as faults:
-        faults.arm(3)
-        host.send(queue, b"1")
-        host.send(queue, b"2")
-        with pytest.raises(Fault, match=r"PositionList\.add"):
-            host.send(queue, b"3")
-    assert (len(queue.positions), faults.raised) == (3, 1)
+def test_a_fault_comes_at_the_change_that_was_chosen_and_only_there() -> None:
+    places, faults = PositionList(), Faults()
 
+    def change(number: int) -> None:
+        places.add((number,), (0,), (1,), bytes(1))
 
-def test_nothing_fails_unless_it_is_asked_for() -> None:
-    host = Host()
-    queue = host.queue()
-    faults = Faults()
     with faults.planted():
-        host.send(queue, b"0")
+        change(1)
+        faults.arm(2)
+        change(2)
+        with pytest.raises(Fault, match="add"):
+            change(3)
+        change(4)
         faults.arm(1)
         faults.disarm()
-        host.send(queue, b"1")
-        faults.arm(1)
-    host.send(queue, b"2")
-    assert (len(queue.positions), faults.raised) == (3, 0)
-
-
-def test_it_is_no_error_that_callers_can_be_told_of() -> None:
-    host = Host()
-    queue = host.queue()
-    host.send(queue, b"0", recoverable=True)
-    with Faults().planted() as faults:
-        faults.arm(1)
-        with pytest.raises(Fault, match="append"):
-            host.send(queue, b"1", recoverable=True)
+        change(5)
+    assert faults.raised == 1
+    assert [entry.lookup_id for entry in places] == [1, 2, 4, 5]
+    faults.arm(1)
+    change(6)  # nothing is planted any more

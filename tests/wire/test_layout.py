@@ -20,6 +20,7 @@ from msmq.wire.layout import (
     reader,
     user_end,
     user_flags,
+    with_edges,
 )
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import TransactionHeader
@@ -122,3 +123,17 @@ def test_a_field_that_is_not_declared() -> None:
 def test_offsets_from_where_a_header_begins() -> None:
     assert offsets(MessagePropertiesHeader) == PROPERTIES
     assert offsets(TransactionHeader, 100)["tx_sequence_number"] == 112
+
+
+@given(builders.messages, builders.bits, builders.bits)
+def test_the_edges_of_a_transaction(message: UserMessage, first: int, last: int) -> None:
+    changed = UserMessage.decode(with_edges(message.data, first=bool(first), last=bool(last)))
+    transaction, before = changed.transaction, message.transaction
+    if transaction is None or before is None:
+        assert changed.data == message.data
+        return
+    assert (transaction.first_message, transaction.last_message) == (first, last)
+    transaction.first_message, transaction.last_message = before.first_message, before.last_message
+    assert transaction == before
+    again = with_edges(changed.data, first=bool(before.first_message), last=bool(before.last_message))
+    assert again == message.data

@@ -51,9 +51,9 @@ _Misuse: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 class _OneLine(TyperGroup):
     """Wrong use is said in one line, as every other error is: scripts read it."""
 
-    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+    def make_context(self, info_name: Any, args: list[str], *arguments: Any, **extra: Any) -> Any:
         try:
-            return super().make_context(*arguments, **extra)
+            return super().make_context(info_name, _server_first(args), *arguments, **extra)
         except _Misuse as error:
             _refuse(error)
 
@@ -62,6 +62,23 @@ class _OneLine(TyperGroup):
             return super().invoke(ctx)
         except _Misuse as error:
             _refuse(error)
+
+
+def _server_first(arguments: list[str]) -> list[str]:
+    """Where the queue manager is may stand behind the command too, where people write it."""
+    first: list[str] = []
+    rest: list[str] = []
+    given = iter(arguments)
+    for argument in given:
+        if argument == "--":
+            rest += [argument, *given]
+        elif argument == "--server" and rest and (value := next(given, None)) is not None:
+            first += [argument, value]
+        elif argument.startswith("--server=") and rest:
+            first.append(argument)
+        else:
+            rest.append(argument)
+    return first + rest
 
 
 def _refuse(error: Any) -> NoReturn:

@@ -46,7 +46,9 @@ MOVE_HELP = (
 )
 SHOW_HELP = "Show everything about one message, its body as text, XML, JSON or hexadecimal."
 
-_Count = Annotated[int, typer.Option(metavar="N", min=1, help="Most messages.")]
+_Count = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Most messages; 1 when not given.", show_default=False)
+]
 _All = Annotated[bool, typer.Option("--all", help="Everything that is there.")]
 _Timeout = Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for each message.")]
 _Wait = Annotated[bool, typer.Option("--wait", help="Wait for ever.")]
@@ -148,7 +150,7 @@ def _print_row(message: ReceivedMessage) -> None:
 def receive(
     ctx: typer.Context,
     queue: QueueName,
-    count: _Count = 1,
+    count: _Count = None,
     everything: _All = False,
     timeout: _Timeout = 0,
     wait: _Wait = False,
@@ -156,14 +158,22 @@ def receive(
     as_json: Json = False,
 ) -> None:
     patience = None if wait else timeout
+    most = _most(ctx, count, everything)
 
     async def action(mq: msmq.Connection) -> int:
         if lookup_id:
             return await _receive_by_id(mq.queue(queue), lookup_id, as_json)
-        return await _receive(mq.queue(queue), 0 if everything else count, patience, as_json)
+        return await _receive(mq.queue(queue), most, patience, as_json)
 
     if not perform(ctx, action):
         fail(ctx, f"no message came to {queue} in time; give --timeout SECONDS to wait longer", TIMED_OUT)
+
+
+def _most(ctx: typer.Context, count: int | None, everything: bool) -> int:
+    """How many messages are wanted; 0 for all."""
+    if count is not None and everything:
+        fail(ctx, "say --count N or --all, not both", MISUSED)
+    return 0 if everything else count or 1
 
 
 async def _receive(queue: Queue, count: int, timeout: float | None, as_json: bool) -> int:
@@ -200,7 +210,7 @@ async def _receive_by_id(queue: Queue, ids: list[int], as_json: bool) -> int:
 def peek(
     ctx: typer.Context,
     queue: QueueName,
-    count: _Count = 1,
+    count: _Count = None,
     everything: _All = False,
     timeout: _Timeout = 0,
     wait: _Wait = False,
@@ -210,7 +220,7 @@ def peek(
     as_json: Json = False,
 ) -> None:
     patience = None if wait else timeout
-    most = 0 if everything else count
+    most = _most(ctx, count, everything)
     wanted = fits(label, contains)
 
     async def action(mq: msmq.Connection) -> int:

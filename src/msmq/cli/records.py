@@ -38,6 +38,7 @@ def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any
     record: dict[str, Any] = {
         "queue": message.queue,
         "lookup_id": message.lookup_id,
+        "lookup_id_text": str(message.lookup_id),
         "message_id": message.id,
         "label": message.label,
         "priority": message.priority,

@@ -244,7 +244,10 @@ def _print_receipts(queue: str, receipts: list[Receipt]) -> None:
     from msmq.cli.showing import print_json
 
     for receipt in receipts:
-        print_json({"queue": queue, "message_id": receipt.id, "lookup_id": receipt.lookup_id})
+        place = receipt.lookup_id
+        print_json(
+            {"queue": queue, "message_id": receipt.id, "lookup_id": place, "lookup_id_text": str(place)}
+        )
 
 
 def new(

@@ -27,6 +27,7 @@ from msmq.manager.stored import (
     unpacked,
 )
 from msmq.wire.classes import MessageClass
+from msmq.wire.layout import with_edges
 from msmq.wire.message import UserMessage
 
 HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
@@ -156,7 +157,8 @@ class Contents:
                 if kept[2] is not NO_ATTRIBUTES:
                     local[index] = kept[2]
         for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
-            packets[index] = _with_edges(packets[index], marks[index])
+            first, last = bool(marks[index] & _FIRST), bool(marks[index] & _LAST)
+            packets[index] = with_edges(packets[index], first=first, last=last)
         return Found(positions, times, packets, local)
 
     def load(self, queue: Queue, lookup_id: int) -> StoredMessage:
@@ -211,8 +213,3 @@ class Contents:
     def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
         """The store found a message damaged while it cleaned up, and has dropped its record."""
         self._empty(queue, queue.positions.find((lookup_id,)), forget=False)
-
-
-def _with_edges(packet: bytes, marks: int) -> bytes:
-    message = UserMessage.route(packet)
-    return message.with_transaction_edges(first=bool(marks & _FIRST), last=bool(marks & _LAST)).data

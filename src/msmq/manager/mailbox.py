@@ -23,7 +23,7 @@ from msmq.manager.contents import Found as Found
 from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
-from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueType
+from msmq.manager.model import EnqueueStatus, QueueType
 from msmq.manager.positions import PositionMark, Positions, PositionState
 from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
 from msmq.manager.stored import (
@@ -78,10 +78,14 @@ class Mailbox(Contents):
         of them may."""
         core, now_s = self.core, self.core.now_s
         machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
-        unlimited = machine_kb == UNLIMITED and queue_kb == UNLIMITED and not core.throttled
-        if unlimited and min(batch.reach_by) >= now_s:
+        of_machine, of_queue, whole = core.total_bytes, queue.positions.total_bytes, sum(batch.sizes)
+        if (
+            not core.throttled
+            and within_quota(machine_kb, of_machine, whole)
+            and within_quota(queue_kb, of_queue, whole)
+            and min(batch.reach_by) >= now_s
+        ):
             return None
-        of_machine, of_queue = core.total_bytes, queue.positions.total_bytes
         statuses = []
         for size, reach_by in zip(batch.sizes, batch.reach_by, strict=True):
             if core.throttled or not within_quota(machine_kb, of_machine, size):

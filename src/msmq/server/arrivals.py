@@ -190,12 +190,12 @@ class Arrivals(Subscriber):
         reading = Reading(connection, self._core.now_s)
         size = event.messages.size
         try:
-            messages = self._acknowledgments(reading, event.messages)
+            messages, ways = self._acknowledgments(reading, event.messages)
             try:
-                self._take(reading, messages)
+                self._take(reading, messages, ways)
             except MessageStorageFailedError:
                 for index in range(reading.taken, len(messages)):
-                    self._take(reading, messages.only((index,)))
+                    self._take(reading, messages.only((index,)), ways[index : index + 1])
         except DecodeError as error:
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
@@ -222,34 +222,35 @@ class Arrivals(Subscriber):
             connection.flush()
         self._set_alarm()
 
-    def _acknowledgments(self, reading: Reading, messages: Incoming) -> Incoming:
-        """Take what queue managers tell each other about orders; gives the rest."""
-        rest = []
+    def _acknowledgments(self, reading: Reading, messages: Incoming) -> tuple[Incoming, list[Way | None]]:
+        """Take what queue managers tell each other about orders; gives the rest, and where each of it goes."""
+        ways = [self._way(reading, messages, index) for index in range(len(messages))]
+        orders = [index for index, way in enumerate(ways) if way is not None and way.order_queue]
+        if not orders:
+            return messages, ways
+        taken = set()
         final_acks: list[tuple[FinalAckBody, int, Voice]] = []
         connection = reading.connection
-        for index in range(len(messages)):
-            way = self._way(reading, messages, index)
-            acknowledgment = None
-            if way is not None and way.order_queue:
-                message = messages.message(index)
-                acknowledgment = order_acknowledgment(message)
+        for index in orders:
+            message = messages.message(index)
+            acknowledgment = order_acknowledgment(message)
             if acknowledgment is None:
-                rest.append(index)
                 continue
+            taken.add(index)
             voice = Voice(connection.peer, connection.session.remote_guid, messages.sources[index])
             if isinstance(acknowledgment, OrderAckBody):
                 self._outgoing.order_ack(acknowledgment, voice)
             else:
                 final_acks.append((acknowledgment, message.properties.message_class, voice))
         self._outgoing.final_acks_heard(final_acks)
-        return messages if len(rest) == len(messages) else messages.only(rest)
+        rest = [index for index in range(len(messages)) if index not in taken]
+        return messages.only(rest), [ways[index] for index in rest]
 
-    def _take(self, reading: Reading, messages: Incoming) -> None:
+    def _take(self, reading: Reading, messages: Incoming, ways: list[Way | None]) -> None:
         """Take messages within one event, which also has the new places of their streams. Neighbours that go the same
         way are taken together."""
         if not len(messages):
             return
-        ways = [self._way(reading, messages, index) for index in range(len(messages))]
         with self._core.event(*_room_for(messages)):
             try:
                 start = 0

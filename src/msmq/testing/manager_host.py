@@ -448,10 +448,8 @@ class SimulatedHost:
     def _graves(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
         """Where a transactional message is kept that its sender wants back; others have reached their queue."""
         wishes, core = item.wishes, self.manager.core
-        wanted = wishes.dead_letter and not item.reason and self._is_destination(item.place)
-        if not wanted or fate not in BURIED | {DELETED}:
-            return []
-        if not wishes.transactional and fate != NO_ROOM:
+        wanted = wishes.dead_letter and (wishes.transactional or fate == NO_ROOM) and not item.reason
+        if not wanted or not self._is_destination(item.place) or fate not in BURIED | {DELETED}:
             return []
         system = core.transactional_dead_letter_queue if wishes.transactional else core.dead_letter_queue
         assert system is not None
@@ -519,8 +517,6 @@ class SimulatedHost:
         """Find what must have followed from an event. With ``last`` nothing else may have."""
         changes: list[Change] = []
         for lookup_id, queue in self._fresh():
-            entry = queue.positions.get(lookup_id)
-            assert entry is not None
             place, message = queue.pathname.lower(), self.manager.mailbox.load(queue, lookup_id)
             due = next((each for each in dues if each.is_met_by(place, message)), None)
             if due is None:

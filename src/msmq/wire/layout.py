@@ -15,6 +15,7 @@ from msmq.wire.headers import (
     NAME_SIZES,
     NULL_GUID,
     USER_CQ,
+    USER_TH,
     BaseHeader,
     MessagePropertiesHeader,
     QueueReference,
@@ -68,3 +69,19 @@ def user_end(packet: bytes) -> int:
             cursor += NAME_SIZES[references & 7]
         references >>= 3
     return cursor + _CONNECTOR_SIZE if flags & USER_CQ else cursor
+
+
+_FLAGS: Final = TRANSACTION["flags"]
+_FIRST_BIT: Final = dict(TransactionHeader.BITS)["first_message"].low
+_LAST_BIT: Final = dict(TransactionHeader.BITS)["last_message"].low
+_EDGES: Final = 1 << _FIRST_BIT | 1 << _LAST_BIT
+
+
+def with_edges(packet: bytes, *, first: bool, last: bool) -> bytes:
+    """The same packet with Flags.FM and Flags.LM of its TransactionHeader, if it has one."""
+    if not user_flags(packet)[0] & USER_TH:
+        return packet
+    start = user_end(packet) + _FLAGS
+    data = bytearray(packet)
+    data[start] = data[start] & ~_EDGES | first << _FIRST_BIT | last << _LAST_BIT
+    return bytes(data)

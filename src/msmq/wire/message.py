@@ -40,7 +40,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier
-from msmq.wire.layout import BASE, PROPERTIES, TRANSACTION, USER
+from msmq.wire.layout import BASE, PROPERTIES, USER
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import (
     DebugHeader,
@@ -55,9 +55,6 @@ MIN_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE + MessagePropertiesHeader.SI
 _BASE_FLAGS: Final = BASE["flags"]
 _PACKET_SIZE: Final = BASE["packet_size"]
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
-_TRANSACTION_FLAGS: Final = TRANSACTION["flags"]
-_FIRST_MESSAGE_BIT, _LAST_MESSAGE_BIT = 2, 3
-_TRANSACTION_EDGES: Final = 1 << _FIRST_MESSAGE_BIT | 1 << _LAST_MESSAGE_BIT
 _LABEL: Final = MessagePropertiesHeader.SIZE
 _BEFORE_PROPERTIES: Final = USER_TH | USER_SH
 _ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
@@ -347,16 +344,6 @@ class UserMessage:
         else:
             data[_BASE_FLAGS] |= BASE_SH
             data += session.write()
-        return UserMessage.route(bytes(data))
-
-    def with_transaction_edges(self, *, first: bool, last: bool) -> UserMessage:
-        """The same bytes with Flags.FM and Flags.LM of the TransactionHeader, if there is one."""
-        if not self.transactional:
-            return self
-        data = bytearray(self.data)
-        start = self._user_end + _TRANSACTION_FLAGS
-        flags = data[start] & ~_TRANSACTION_EDGES
-        data[start] = flags | first << _FIRST_MESSAGE_BIT | last << _LAST_MESSAGE_BIT
         return UserMessage.route(bytes(data))
 
     def decrypted(self, body: bytes) -> UserMessage:

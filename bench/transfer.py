@@ -266,8 +266,7 @@ class Receiver(Host, Subscriber):
         """Empty a queue; gives how many messages were in it."""
         queue = self._queue(kind)
         found = len(queue.positions)
-        for entry in list(queue.positions):
-            self.manager.placing.delete(queue, entry.lookup_id, 0)
+        self.manager.mailbox.remove(queue, [entry.lookup_id for entry in queue.positions], 0)
         await self.daemon.commit.drain()
         return found
 

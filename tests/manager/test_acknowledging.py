@@ -278,7 +278,7 @@ def test_a_dead_letter_in_a_queue_of_its_application_owes_nothing(host: Host) ->
     dead = asking(ALL)
     dead.packet.user.source_queue_manager = host.manager.core.record.identifier
     dead.local = LocalAttributes(dead_letter_class=MessageClass.NACK_RECEIVE_TIMEOUT)
-    host.manager.placing.insert(grave, dead)
+    host.manager.mailbox.put(grave, host.batch(dead))
     host.reader(grave).receive()
     assert host.contents(queue) == host.contents(grave) == []
     assert told(host) == []

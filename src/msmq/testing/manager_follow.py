@@ -6,11 +6,14 @@ the rules (MS-MQQB 3.1.7.15, MS-MQDMPR 3.1.1.12) and shares no code with the que
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import Enum
 from typing import Final, NamedTuple
 
+from msmq.manager.core import Core
 from msmq.manager.serialize import deserialize
 from msmq.manager.stored import StoredMessage
+from msmq.wire.names import DirectName, PrivateName, parse_format_name
 
 ARRIVED: Final = 0x0002
 RECEIVED: Final = 0x4000
@@ -96,3 +99,18 @@ def wishes_in(message: StoredMessage) -> Wishes:
         transactional=message.packet.transactional,
         peekable=local.allow_peek_when_locked,
     )
+
+
+def admin_place(text: str, core: Core, queues: Container[str]) -> str | None:
+    """Where acknowledgments for an administration queue stand, None if no packet can go there. ``queues`` are those of
+    the host."""
+    name = parse_format_name(text)
+    if isinstance(name, DirectName) and name.address.lower() == "host":
+        path = f"host\\private$\\{name.queue}".lower()
+        return path if path in queues else None
+    if isinstance(name, PrivateName) and name.computer == core.record.identifier:
+        queue = core.by_private_number.get(name.queue_id)
+        return None if queue is None else queue.pathname.lower()
+    if isinstance(name, DirectName) or (isinstance(name, PrivateName) and any(name.computer)):
+        return str(name).lower()
+    return None

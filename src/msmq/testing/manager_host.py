@@ -33,6 +33,7 @@ from msmq.testing.manager_follow import (
     RECEIVED,
     Due,
     Kind,
+    admin_place,
     wishes_in,
 )
 from msmq.testing.manager_model import (
@@ -49,7 +50,6 @@ from msmq.testing.manager_model import (
     number_of,
     root_of,
 )
-from msmq.wire.names import DirectName, PrivateName, parse_format_name
 
 NOON: Final = 1_700_000_000
 ENQUEUE = OperationType.ENQUEUE
@@ -433,7 +433,7 @@ class SimulatedHost:
             return []
         text = item.text if fate & NEGATIVE else b""
         sound = lookup_id not in self.damaged
-        places = [self._admin_place(name) for name in wishes.admin]
+        places = [admin_place(name, self.manager.core, self.current.queues) for name in wishes.admin]
         return [
             Due(Kind.ACKNOWLEDGMENT, place, fate, wishes.identifier, text, sound and self._has_room(place))
             for place in places
@@ -444,19 +444,6 @@ class SimulatedHost:
         """Whether an acknowledgment certainly gets into a queue: it is none of a transactional one."""
         traits = self.current.queues.get(place)
         return traits is None or (traits.quota_kb == UNLIMITED and not traits.transactional)
-
-    def _admin_place(self, text: str) -> str | None:
-        """Where acknowledgments for an administration queue stand, None if no packet can go there."""
-        name, core = parse_format_name(text), self.manager.core
-        if isinstance(name, DirectName) and name.address.lower() == "host":
-            path = f"host\\private$\\{name.queue}".lower()
-            return path if path in self.current.queues else None
-        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
-            queue = core.by_private_number.get(name.queue_id)
-            return None if queue is None else queue.pathname.lower()
-        if isinstance(name, DirectName) or (isinstance(name, PrivateName) and any(name.computer)):
-            return str(name).lower()
-        return None
 
     def _graves(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
         """Where a transactional message is kept that its sender wants back; others have reached their queue."""

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
 from msmq.manager.queue_manager import QueueManager
@@ -155,12 +156,14 @@ class Host:
 
     def send(self, count: int) -> None:
         for _ in range(count):
-            self.manager.sending.enqueue(self.queue, StoredMessage(packet(b"x" * 3000)))
+            batch = Batch.of([StoredMessage(packet(b"x" * 3000))], self.manager.core.record.identifier)
+            self.manager.sending.enqueue(self.queue, batch)
             self.store.commit()
 
     def contents(self) -> list[tuple[int, bytes]]:
         entries = [
-            (entry.lookup_id, self.manager.core.load(self.queue, entry)) for entry in self.queue.positions
+            (entry.lookup_id, self.manager.mailbox.load(self.queue, entry.lookup_id))
+            for entry in self.queue.positions
         ]
         return [(lookup_id, message.packet.data) for lookup_id, message in entries]
 
@@ -175,7 +178,7 @@ def managed(tmp_path: Path) -> tuple[Path, list[tuple[int, bytes]]]:
     host = Host(tmp_path)
     host.send(600)
     for entry in list(host.queue.positions)[5:]:
-        host.manager.placing.delete(host.queue, entry.lookup_id, 0)
+        host.manager.mailbox.remove(host.queue, (entry.lookup_id,), 0)
     contents = host.contents()
     host.close()
     return tmp_path, contents

@@ -156,8 +156,7 @@ class Host:
 
     def send(self, count: int) -> None:
         for _ in range(count):
-            message = StoredMessage(packet(b"x" * 3000))
-            batch = Batch.of([message], self.manager.core.record.identifier)
+            batch = Batch.of([StoredMessage(packet(b"x" * 3000))], self.manager.core.record.identifier)
             self.manager.sending.enqueue(self.queue, batch)
             self.store.commit()
 
@@ -178,8 +177,8 @@ def managed(tmp_path: Path) -> tuple[Path, list[tuple[int, bytes]]]:
     """The store of a queue manager of which most is dead, and what is live."""
     host = Host(tmp_path)
     host.send(600)
-    gone = [entry.lookup_id for entry in host.queue.positions][5:]
-    host.manager.mailbox.remove(host.queue, gone, 0)
+    for entry in list(host.queue.positions)[5:]:
+        host.manager.mailbox.remove(host.queue, (entry.lookup_id,), 0)
     contents = host.contents()
     host.close()
     return tmp_path, contents

@@ -51,6 +51,7 @@ def test_all_or_nothing(tmp_path: Path) -> None:
                 await _fail_inside(tx, a)
             assert await counts(mq) == [1, 1, 3]
             found = [message async for message in c.browse()]
+            assert [message.value for message in found] == [1, 2, 3]
             assert [message.first_in_transaction for message in found] == [False, False, False]
             assert [message.last_in_transaction for message in found] == [False, False, True]
             with pytest.raises(TransactionSequenceError):

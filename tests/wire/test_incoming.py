@@ -47,8 +47,11 @@ def expected(data: bytes) -> dict[str, Any]:
             transaction.tx_sequence_number,
             transaction.previous_tx_sequence_number,
         ),
-        "proofs": security is not None
-        and bool(security.signature or security.body_encrypted or user.has_multi_queue_format_header),
+        "proofs": message.properties.privacy_level not in (0, 1, 3, 5)
+        or (
+            security is not None
+            and bool(security.signature or security.body_encrypted or user.has_multi_queue_format_header)
+        ),
     }
 
 

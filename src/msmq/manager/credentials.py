@@ -30,6 +30,7 @@ from msmq.manager.stored import StoredMessage
 from msmq.security.access import Token
 from msmq.security.arriving import Examiner
 from msmq.security.caches import AgingCache
+from msmq.security.encryption import require_privacy_level
 from msmq.security.leaving import Sealer, Signer
 from msmq.security.policy import CryptoPolicy
 from msmq.security.providers import ENHANCED_RSA_AES
@@ -96,17 +97,21 @@ class Credentials:
     # --- arriving -------------------------------------------------------------------------------------------
 
     def examine(self, message: StoredMessage) -> Token:
-        """Decrypt and verify a message that has a SecurityHeader; gives who its sender is in an access check.
+        """Decrypt and verify a message; gives who its sender is in an access check.
 
         The message is changed to what its queue is to keep: a clear body, and what was found out about it.
         Raises `MessageRejectedError`, with the class its sender may be told.
         """
         packet = message.packet
         security = packet.security
-        assert security is not None
-        if not (security.signature_size or security.flags & _EB or packet.user.flags & USER_MQ):
-            return self._token(security, False)  # nothing but a name, and nothing to prove it
+        proof = security is not None and (
+            security.signature_size or security.flags & _EB or packet.user.flags & USER_MQ
+        )
         try:
+            if security is None or not proof:
+                require_privacy_level(packet.properties.privacy_level, False)
+                # There is nothing but a name, and nothing to prove it.
+                return _STRANGER if security is None else self._token(security, False)
             found = self.examiner.examine(packet, self, self._now_ms)
         except MessageRejectedError as error:
             self.refused[error.message_class] += 1

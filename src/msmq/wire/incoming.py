@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
+from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.headers import BASE_SH, USER_AH, USER_MQ
 from msmq.wire.layout import FIXED_SIZE, USER
 from msmq.wire.message import UserMessage
 
 _ENCRYPTED: Final = 0x20
 """Flags.EB of a SecurityHeader."""
+_PRIVACY_LEVELS: Final = frozenset(int(level) for level in PrivacyLevel)
 
 
 class Sequel(NamedTuple):
@@ -47,8 +49,9 @@ def row_of(data: bytes) -> Row:
             transaction.tx_sequence_number,
             transaction.previous_tx_sequence_number,
         )
-    proof = security is not None and bool(
-        security.signature_size or security.flags & _ENCRYPTED or user.flags & USER_MQ
+    proof = message.properties.privacy_level not in _PRIVACY_LEVELS or (
+        security is not None
+        and bool(security.signature_size or security.flags & _ENCRYPTED or user.flags & USER_MQ)
     )
     return (
         base.flags & ~BASE_SH,
@@ -104,7 +107,7 @@ class Incoming:
     sequels: Sequence[Sequel | None]
     """None for messages without a transaction."""
     proofs: Sequence[bool]
-    """Whether there is a signature to verify or a body to decrypt."""
+    """Whether there is a signature to verify, a body to decrypt, or a privacy level to refuse."""
 
     def __init__(self, packets: Sequence[bytes], rows: Sequence[Row]) -> None:
         self.packets = packets

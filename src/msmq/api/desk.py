@@ -40,7 +40,7 @@ class Host(Protocol):
     def manager(self) -> QueueManager: ...
 
     def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
-        """Call ``action`` once everything done so far will survive; who is ``patient`` lets others go on meanwhile."""
+        """Call ``action`` once everything done so far will survive. A ``patient`` caller lets others go first."""
 
     async def ask(self, call: Callable[[], _T]) -> _T:
         """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""

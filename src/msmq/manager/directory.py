@@ -261,7 +261,7 @@ Element = TypeVar("Element", bound=Published)
 
 
 def directory_attributes(element: Published) -> dict[str, Any]:
-    """What of an element is a Directory attribute. DirectoryServerType means nothing on who is no server."""
+    """What of an element is a Directory attribute. DirectoryServerType is left out for hosts that are no server."""
     names = {entry.name for entry in fields(element)} - _VOLATILE
     if isinstance(element, QueueManagerRecord) and not element.directory_server:
         names.discard("directory_server_type")

@@ -41,7 +41,7 @@ _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
 _QUEUE, _EXPIRY, _FLAGS, _TRANSACTION, _SIZE = 1, 5, 6, range(7, 11), 13
 """Where a row has them, in words of four bytes."""
 _LOOKUP_ID, _SHIFTED_ADDRESS = 1, 5
-"""The same in words of eight bytes, the address in rows without their first four bytes."""
+"""Where a row has these, in words of eight bytes; the address in rows without their first four bytes."""
 MOST_DEAD: Final = 1 << 20
 """So many deletions are gathered before the messages are looked through."""
 NUMBER_MASK: Final = (1 << 56) - 1

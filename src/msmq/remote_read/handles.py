@@ -92,7 +92,7 @@ class Handles:
         return handle
 
     def add_for_move(self, descriptor: OpenQueueDescriptor, call: Call, required: AuthLevel) -> OpenHandle:
-        """The same, with a number that nobody can guess to name it by in R_MoveMessage."""
+        """Like :meth:`add`, with a number that nobody can guess, by which R_MoveMessage names the handle."""
         handle = self.add(descriptor, call, required)
         while not handle.move_context or handle.move_context in self._by_move_context:
             handle.move_context = secrets.randbits(64)

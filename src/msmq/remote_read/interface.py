@@ -190,7 +190,7 @@ _END_RECEIVE: Final = struct.Struct("<20s2I")
 end_receive_stub: Final[Callable[[bytes, int, int], bytes]] = _END_RECEIVE.pack
 END_RECEIVE_SIZE: Final = _END_RECEIVE.size
 read_end_receive: Final = _END_RECEIVE.unpack
-"""The same of an `EndReceive`."""
+"""Write and read the parameters of an `EndReceive`, and their size."""
 OK_STUB: Final = Status(0).encode()
 
 

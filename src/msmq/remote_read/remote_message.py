@@ -71,7 +71,7 @@ class Layout:
 
 
 class Layouts:
-    """Those of the packets that came lately."""
+    """The layouts of packets that came lately."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Layout] = {}

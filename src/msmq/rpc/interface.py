@@ -144,7 +144,7 @@ class Call:
         return self.group.handles.find(handle, self.interface.syntax, self.token)
 
     def close_handle(self, handle: bytes) -> Any:
-        """The same, and the handle is gone; nothing is run down."""
+        """Like :meth:`find_handle`, and the handle is gone; nothing is run down."""
         return self.group.handles.close(handle, self.interface.syntax, self.token)
 
 

@@ -104,7 +104,7 @@ class DirectorySettings:
         return self.kind or ("file" if self.file else "ldap" if self.servers or self.domain else "none")
 
     def relative_to(self, directory: Path) -> DirectorySettings:
-        """The same with paths that do not depend on where the process runs."""
+        """These settings with paths that do not depend on where the process runs."""
         paths = ("file", "keytab", "password_file", "certificate_authority")
         given: dict[str, Any] = {name: getattr(self, name) for name in paths}
         return replace(self, **{name: _below(directory, text) for name, text in given.items() if text})

@@ -64,7 +64,7 @@ class Forwarding(Subscriber):
         return address != self._own_guid and address != NULL_GUID
 
     def take(self, messages: Incoming, indices: Iterable[int]) -> None:
-        """Store messages for their next hop, or refuse them for good, as everybody does who is no routing server.
+        """Store messages for their next hop. A host that is no routing server refuses them for good.
 
         Raises:
             NoRoomError: one is neither, because this host is full.

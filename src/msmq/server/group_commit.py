@@ -56,10 +56,13 @@ class GroupCommit:
         return self._scheduled or self._writing is not None
 
     def when_durable(self, action: Action, mark: int | None = None, *, patient: bool = False) -> None:
-        """Call ``action`` once everything appended so far is durable. Who knows that it needs no more than was appended
-        until some moment gives the ``mark`` of it, what ``Store.appended`` was then, and does not wait for those who
-        need more; of those who need the same the first to ask is the first to be called. Who is ``patient`` would
-        rather have the loop do other things meanwhile than hear of it as soon as possible."""
+        """Call ``action`` once everything appended so far is durable.
+
+        A caller that needs only what was appended up to some moment gives the ``mark`` of that moment, which is what
+        ``Store.appended`` was then, and is called without waiting for what was appended later. Callers with the same
+        mark are called in the order in which they asked. A ``patient`` caller would rather let the loop do other things
+        meanwhile than be called as soon as possible.
+        """
         if mark is None:
             mark = self._store.appended
         durable, waiting = self._store.durable, self._waiting

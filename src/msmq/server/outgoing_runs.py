@@ -176,8 +176,8 @@ def run_of(drain: Drain, found: Found, start: int, stop: int, kind: int) -> Run:
 
 
 def is_simple(kind: int) -> bool:
-    """Whether nothing is to be done for messages on arrival but to forget them. Who passes transactional messages on
-    wants to hear when they have gone."""
+    """Whether nothing is to be done for messages on arrival but to forget them. A host that passes
+    transactional messages on wants to hear when they have gone."""
     journaled = kind & (USER_JP | USER_TH) == USER_JP
     return not kind & ODD and not journaled and kind & PASSING_TH != PASSING_TH
 

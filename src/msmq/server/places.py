@@ -61,7 +61,7 @@ class Places:
         self.done_all((lookup_id,))
 
     def done_all(self, lookup_ids: Iterable[int]) -> None:
-        """As :meth:`done`, for many messages."""
+        """Many messages left their queue. To be called after that was written."""
         of = self._of
         if of:
             for group, count in Counter(map(of.pop, lookup_ids, repeat(None))).items():

@@ -102,7 +102,7 @@ class RpcSettings:
         )
 
     def relative_to(self, directory: Path) -> RpcSettings:
-        """The same with paths that do not depend on where the process runs."""
+        """These settings with paths that do not depend on where the process runs."""
         paths: dict[str, Any] = {name: getattr(self, name) for name in ("accounts", "keytab")}
         for name, text in paths.items():
             paths[name] = str(directory / text) if text else ""

@@ -69,7 +69,7 @@ RECORD: Final = Struct(f"<IIBBH{HEAD_SIZE}s")
 """Size of the payload, checksum, kind, flags, attributes, head."""
 RECORD_SIZE: Final = RECORD.size
 LEAD: Final = Struct("<III")
-"""The same up to the head, with kind, flags and attributes as one number: the marks."""
+"""The front of a record up to its head, with kind, flags and attributes as one number: the marks."""
 PASSING: Final = 0x0001
 """Attribute of a record that matters only until everything before it is gone."""
 LARGEST_PAYLOAD: Final = 0xFFFF0000

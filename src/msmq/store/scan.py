@@ -314,7 +314,7 @@ def read_index(file: DiskFile, trailer: Trailer) -> bytes | None:
 
 
 def index_rows(index: bytes, trailer: Trailer) -> bytes | None:
-    """The same from the bytes of the index."""
+    """The rows in the bytes of an index, or None when they are damaged."""
     if len(index) != trailer.index_size or crc32(index) != trailer.index_crc:
         return None
     return index[len(INDEX_MARKER) :]

@@ -122,7 +122,7 @@ class Store:
             yield from ROW.iter_unpack(rows)
 
     def recover_rows(self) -> Iterator[bytes]:
-        """The same, as the rows of one segment's index after the other, without a step of Python for each: kind,
+        """Like :meth:`recover`, as the rows of one segment's index after the other, without a step for each: kind,
         flags, two bytes of our own, head, address (8 bytes), payload size (4 bytes)."""
         recovery = Recovery(self._space, self._store_id)
         self.report = recovery.report
@@ -264,7 +264,7 @@ class Store:
         segment.barrier = self._next_sequence
 
     def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None:
-        """As :meth:`release`, for many records."""
+        """Like :meth:`release`, for many records."""
         segments, barrier = self._space.segments, self._next_sequence
         if not addresses:
             return

@@ -244,7 +244,7 @@ class Book:
         self._check_told(sent, read, ends)
 
     def _was_disturbed(self, sent: Sent) -> bool:
-        """Whether the target was restarted, or who is in between."""
+        """Whether the target, or the host in between, was restarted."""
         return self.lives[sent.target[0]] != sent.target_life or self.lives[sent.by_way_of] != sent.way_life
 
     def _check_express(self, sent: Sent, read: int) -> None:

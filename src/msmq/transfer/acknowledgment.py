@@ -401,7 +401,7 @@ def with_session_header(packet: bytes, header: SessionHeader) -> bytes:
 
 
 def without_session_header(packet: bytes) -> bytes:
-    """The same without it."""
+    """The packet of a user message without its SessionHeader."""
     flags = packet[_BASE_FLAGS] & ~BASE_SH
     body = packet[_BASE_FLAGS + 1 : -SessionHeader.SIZE]
     return b"".join((packet[:_BASE_FLAGS], bytes((flags,)), body))

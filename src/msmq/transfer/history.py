@@ -121,7 +121,7 @@ class MessageIdHistory:
         return sorted(new.values())
 
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
-        """As :meth:`record`, for many messages that are :meth:`all_new`."""
+        """Like :meth:`record`, for many messages that are :meth:`all_new`."""
         if not self._count:
             self.deadline_s = now_s + self._cleanup_s
         self._enter(source, numbers, now_s)

@@ -87,8 +87,8 @@ def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None
 def remotely_read_parts(
     message: UserMessage, source: IPv4Address | IPv6Address | None = None
 ) -> tuple[bytes, ...]:  # fmt: skip
-    """The same in parts, for who puts something in front of it and behind it; they are as long together as the
-    message."""
+    """The bytes of :func:`remotely_read` in parts, for callers that put something in front of them and behind; together
+    they are as long as the message."""
     data, user = message.data, message.user
     expiry = message.base.time_to_reach_queue_s
     if expiry != INFINITE:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from msmq.errors import MessageStorageFailedError
+from msmq.errors import AccessDeniedError, MessageStorageFailedError
 from msmq.manager.answers import Answers
 from msmq.manager.event import Event
 from tests.manager.support import Host
@@ -17,6 +17,7 @@ class Room:
 
     def __init__(self, full: bool = False) -> None:
         self.full = full
+        self.appended = 0
         self.asked: list[tuple[int, int, bool]] = []
 
     def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
@@ -81,3 +82,31 @@ def test_what_can_be_done_otherwise_begins_with_room_or_not_at_all() -> None:
     assert event.begin_with_room(50, 1) is None
     with event.begin(10, 1, freeing=True):
         assert event.begin_with_room(5, 1) is None, "what frees room is not for what takes some"
+
+
+@pytest.mark.parametrize(
+    ("error", "written", "internal"),
+    [
+        (AssertionError("ours"), 0, True),
+        (KeyError("ours"), 1, True),
+        (AccessDeniedError("the caller's"), 0, False),
+        (MessageStorageFailedError("before anything was written"), 0, False),
+        (MessageStorageFailedError("in the middle"), 1, True),
+    ],
+)
+def test_the_owner_is_told_of_an_error_that_leaves_half_an_event_behind(
+    error: Exception, written: int, internal: bool
+) -> None:
+    room = Room()
+    event = event_on(room)
+    told: list[BaseException] = []
+    event.failed = told.append
+
+    def work() -> None:
+        with event.begin(10, 2), event.begin(1, 1):
+            room.appended += written
+            raise error
+
+    with pytest.raises(type(error)):
+        work()
+    assert told == [error] * internal, "once, when the outermost event is over"

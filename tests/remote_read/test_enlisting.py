@@ -428,10 +428,7 @@ async def test_rejecting(value: int, told: int) -> None:
             assert await peer.set_class(handle, sent.lookup_id, value) == OK
             assert await served.transactions.commit(uow) is Decision.COMMITTED
             (ack,) = acks.positions
-            assert (
-                served.manager.manager.mailbox.load(acks, ack.lookup_id).packet.properties.message_class
-                == told
-            )
+            assert served.manager.mailbox.load(acks, ack.lookup_id).packet.properties.message_class == told
             assert await peer.set_class(handle, sent.lookup_id, value) == NOT_FOUND
 
 

@@ -156,7 +156,7 @@ async def test_times(ttrq_s: int) -> None:
                 packet = MessagePacket.decode(join_sections(reply.pp_packet_sections))
                 assert packet.message.base.time_to_reach_queue_s == expected
             (entry,) = queue.positions
-            kept = served.manager.manager.mailbox.load(queue, entry.lookup_id)
+            kept = served.manager.mailbox.load(queue, entry.lookup_id)
             assert kept.packet.base.time_to_reach_queue_s == ttrq_s
 
 

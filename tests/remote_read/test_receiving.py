@@ -103,7 +103,7 @@ async def test_a_message_that_did_not_arrive_is_back_in_its_place() -> None:
             assert await peer.read(handle) == b"one"
             assert await peer.end(handle) == OK
         (ack,) = acks.positions
-        stored = served.manager.manager.mailbox.load(acks, ack.lookup_id)
+        stored = served.manager.mailbox.load(acks, ack.lookup_id)
         assert stored.packet.properties.message_class == MessageClass.ACK_RECEIVE
 
 

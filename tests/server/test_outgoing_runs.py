@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.stored import LocalAttributes
 from msmq.server.outgoing_runs import (
     LATE,

@@ -19,7 +19,6 @@ from typing import Final
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.batch import NEVER, RECOVERABLE, Batch
 from msmq.manager.contents import HAS_LOCAL, Contents, Known
-from msmq.manager.contents import Found as Found
 from msmq.manager.core import Core
 from msmq.manager.expiries import Expiries
 from msmq.manager.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes

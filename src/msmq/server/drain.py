@@ -17,7 +17,7 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING
 
 from msmq.errors import MessageStorageFailedError, MQError
-from msmq.manager.mailbox import Found
+from msmq.manager.contents import Found
 from msmq.manager.message import SenderMessageClass
 from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransferInfo
 from msmq.manager.positions import START, PositionState

@@ -332,7 +332,7 @@ class Outgoing(Subscriber):
         return int(self.core.environment.now() * 1_000) - now_ms()
 
     def try_again(self) -> None:
-        """Let those look once more who could not go on."""
+        """Wake the drains that were waiting for room."""
         stalled, self.stalled = self.stalled, {}
         for drain in stalled:
             self._wake(drain)

@@ -30,6 +30,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueAccessType
@@ -81,8 +82,9 @@ class Host:
         )
 
     def send(self, packet: UserMessage) -> None:
-        status, _ = self.manager.sending.enqueue(self.queue, StoredMessage(packet))
-        assert status is EnqueueStatus.OK
+        batch = Batch.of((StoredMessage(packet),), self.manager.core.record.identifier)
+        statuses, _ = self.manager.sending.enqueue(self.queue, batch)
+        assert statuses == [EnqueueStatus.OK]
 
     def receive(self, done: Callable[[ReadResult], None]) -> None:
         self.manager.reading.dequeue(self.descriptor, done, timeout_s=0)

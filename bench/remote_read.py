@@ -36,12 +36,13 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from msmq import direct
+from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
 from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.stored import StoredMessage
 from msmq.remote_read import interface as idl
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.policy import Policy
@@ -108,9 +109,10 @@ class Bench:
 
     def fill(self, count: int) -> None:
         """Have so many messages in the queue."""
-        for _ in range(count - len(self.queue.positions)):
-            message = StoredMessage(UserMessage.route(self._made.data), LocalAttributes())
-            self.manager.sending.enqueue(self.queue, message, None)
+        wanted = count - len(self.queue.positions)
+        if wanted > 0:
+            messages = [StoredMessage(UserMessage.route(self._made.data)) for _ in range(wanted)]
+            self.manager.sending.enqueue(self.queue, Batch.of(messages, self.manager.core.record.identifier))
 
 
 class EchoServer(asyncio.Protocol):

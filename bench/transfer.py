@@ -33,8 +33,9 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ import uvloop
 from msmq.manager.core import Subscriber
 from msmq.manager.message import DeliveryGuarantee, Message
 from msmq.manager.model import UNLIMITED, QueueAccessType
-from msmq.manager.queue import MessagePosition, Queue
+from msmq.manager.queue import Queue
 from msmq.manager.queues import QueueRequest
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon, tune_process
@@ -278,11 +279,13 @@ class Receiver(Host, Subscriber):
         self.core.unsubscribe(self)
         return self.delays
 
-    def message_position_available(self, queue: Queue, position: MessagePosition) -> None:
-        entry = queue.positions.get(position.lookup_id)
-        assert entry is not None
-        sent = int(self.core.load(queue, entry).packet.body)
-        self.daemon.commit.when_durable(lambda: self.delays.append((time.monotonic_ns() - sent) / 1e6))
+    def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
+        for lookup_id in lookup_ids:
+            sent = int(self.manager.mailbox.load(queue, lookup_id).packet.body)
+            self.daemon.commit.when_durable(partial(self._arrived, sent))
+
+    def _arrived(self, sent: int) -> None:
+        self.delays.append((time.monotonic_ns() - sent) / 1e6)
 
 
 def destination(kind: str) -> str:

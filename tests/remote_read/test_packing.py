@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from msmq.manager.batch import Batch
 from msmq.manager.message import Message
 from msmq.manager.serialize import serialize
 from msmq.manager.stored import LocalAttributes, StoredMessage
@@ -28,8 +29,9 @@ TRAILERS = 12 + 148 + 28
 
 
 def put(served: Served, stored: StoredMessage, name: str = "orders") -> StoredMessage:
-    _, position = served.manager.sending.enqueue(served.host.find(name), stored, None)
-    assert position is not None
+    batch = Batch.of((stored,), served.manager.core.record.identifier)
+    _, (stored.lookup_id,) = served.manager.sending.enqueue(served.host.find(name), batch)
+    stored.arrival_time = served.manager.core.now_s
     return stored
 
 

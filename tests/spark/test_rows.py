@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from msmq.api.packing import messages_of
+from msmq.api.packing import Columns
 from msmq.client.bodies import VT_LPWSTR
+from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, Parcel, RowError
 from msmq.spark.schema import NAMES, Table
@@ -88,9 +89,10 @@ def both(options: dict[str, str], **columns: list[object]) -> list[Parcel]:
     made = Letters(options, list(columns))
     parcels = made.parcels(batch, 7)
     assert parcels is not None
-    together = [message for parcel in parcels for message in messages_of(parcel.alike)]
+    columns_of = [Columns(parcel.columns) for parcel in parcels]
+    together = [each.message(index) for each in columns_of for index in range(len(each))]
     alone = list(made.of(batch, 7))
-    assert together == [letter.message.to_proto() for letter in alone]
+    assert list(map(Message.from_proto, together)) == [letter.message for letter in alone]
     rows = [parcel.row + place for parcel in parcels for place in range(len(parcel))]
     assert rows == [letter.row for letter in alone]
     assert {parcel.queue for parcel in parcels} == {letter.queue for letter in alone}

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import msmq
-from msmq.api.generated import msmq_pb2 as pb
-from msmq.spark.rows import Letter, Ready, RowError
+from msmq.client.message import Message
+from msmq.spark.rows import Letter, RowError
 from msmq.spark.sink import RepeatedBatchError, send_once
 from tests.spark.support import LEDGER, ORDERS, Server
 
@@ -83,7 +83,7 @@ def test_a_stream_is_sent_once(spark: SparkSession, server: Server, tmp_path: Pa
 
 
 def letters(*bodies: bytes, queue: str = LEDGER) -> list[Letter]:
-    return [Letter(queue, Ready(made=pb.Message(body=body)), row) for row, body in enumerate(bodies)]
+    return [Letter(queue, Message(body), row) for row, body in enumerate(bodies)]
 
 
 async def parcels(*given: list[Letter]) -> AsyncIterator[list[Letter]]:

@@ -7,7 +7,6 @@ Those that only a queue manager can say (lookup_id, message_id, arrived_time and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -29,22 +28,11 @@ class RowError(PlainError, ValueError):
         self.place = place
 
 
-@dataclass(slots=True)
-class Ready(Message):
-    """A message that is written for the channel already."""
-
-    made: pb.Message | None = None
-
-    def to_proto(self) -> pb.Message:
-        assert self.made is not None
-        return self.made
-
-
 class Letter(NamedTuple):
     """A row as a message, and where it goes."""
 
     queue: str
-    message: Ready
+    message: Message
     row: int
     """Its number in the partition, from 0."""
 
@@ -217,7 +205,7 @@ class Letters:
                         setattr(made, field, convert(value))
             except (TypeError, ValueError, KeyError, OverflowError) as error:
                 raise RowError(f"row {first + row}, column {column}", error) from error
-            yield Letter(queue, Ready(made=made), first + row)
+            yield Letter(queue, Message.from_proto(made), first + row)
 
 
 _NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_tag": 0, "correlation_id": b""}

@@ -56,7 +56,7 @@ from msmq.errors import (
     SharingViolationError,
 )
 from msmq.spark.options import ACCESS_OPTIONS, Access, OptionError, check_names
-from msmq.spark.rows import LETTER_OPTIONS, Letter, Letters, Parcel, Ready, RowError
+from msmq.spark.rows import LETTER_OPTIONS, Letter, Letters, Parcel, RowError
 from msmq.spark.telling import PlainError, plainly
 
 _log = logging.getLogger(__name__)
@@ -212,11 +212,10 @@ class Sorter:
         free: list[Letter] = []
         for letter in self._letters.of(batch, self.rows):
             delivery = await self._router.delivery(letter.queue)
-            assert letter.message.made is not None
             if delivery is Delivery.TRANSACTIONAL:
                 held.append(letter)
             else:
-                letter.message.made.delivery = int(delivery)  # type: ignore[assignment]
+                letter.message.delivery = delivery
                 free.append(letter)
         await self._go(_send(self._mq, free))
         return held
@@ -531,7 +530,8 @@ def _sending(
         parcel = Parcel(staged.queue, pb.Columns.FromString(staged.columns), row)
         return _send_parcels(mq, [parcel], transaction), len(parcel)
     letters = [
-        Letter(staged.queue, Ready(made=made), row + place) for place, made in enumerate(staged.messages)
+        Letter(staged.queue, Message.from_proto(made), row + place)
+        for place, made in enumerate(staged.messages)
     ]
     return _send(mq, letters, transaction), len(letters)
 

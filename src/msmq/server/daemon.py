@@ -44,7 +44,7 @@ from msmq.server.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_reading import authentication, build_door, open_door
 from msmq.server.tracing import Tracing
-from msmq.store import Disk, RealDisk, Store, StoreOptions
+from msmq.store import Disk, RealDisk, Store, StoreError, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder
 from msmq.transfer.session import SessionConfig
@@ -343,7 +343,11 @@ class Daemon:
         _log.critical(
             "an internal error; the queue manager stops and has to be started again", exc_info=error
         )
-        self.commit.give_up(RuntimeError(f"internal error: {error!r}"))
+        failure = StoreError(
+            f"The queue manager stopped after an internal error ({error!r}); start it again."
+        )
+        self.store.abandon(failure)
+        self.commit.give_up(failure)
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is

@@ -154,6 +154,8 @@ class GroupCommit:
         self._complete(batch)
 
     def _complete(self, batch: Batch) -> None:
+        if self._broken:
+            return
         try:
             self._store.completed(batch)
         except StoreError as error:
@@ -173,6 +175,8 @@ class GroupCommit:
 
     def give_up(self, error: Exception) -> None:
         """Write nothing more, and answer nobody: what the store was given last may be half of something."""
+        if self._broken:
+            return
         self._broken = True
         self._waiting.clear()
         self._failed(error)

@@ -200,7 +200,8 @@ def test_an_internal_error_stops_the_queue_manager_and_a_restart_finds_it_sound(
             manager = server.daemon.manager
             manager.queues.purge(manager.core.by_path["host\\private$\\q"])
             await server.daemon.stopping.wait()
-            assert isinstance(server.daemon.failure, ZeroDivisionError)
+            assert server.daemon.failure is not None
+            assert isinstance(server.daemon.failure.__cause__, ZeroDivisionError)
             await server.stop()
             await server.start()
             async with msmq.connect(server.address) as mq:

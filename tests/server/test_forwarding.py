@@ -313,18 +313,21 @@ def test_a_full_disk_takes_nothing_in_transit(tmp_path: Path, monkeypatch: pytes
             alice, bob, carol = await here.node(ALICE), await here.node(BOB), await here.node(CAROL)
             orders = carol.queue()
             name = private_name(carol, orders)
-            real = bob.manager.mailbox.put
+            store = bob.daemon.store
+            real = store.reserve
             tried = []
 
-            def full(*arguments: object, **options: object) -> object:
-                tried.append(arguments)
-                raise MessageStorageFailedError("the disk is full")
+            def full(size: int, records: int = 1, *, freeing: bool = False) -> None:
+                if not freeing:
+                    tried.append(size)
+                    raise MessageStorageFailedError("the disk is full")
+                real(size, records, freeing=freeing)
 
-            monkeypatch.setattr(bob.manager.mailbox, "put", full)
+            monkeypatch.setattr(store, "reserve", full)
             alice.send(name, b"x", recoverable=True)
             await eventually(lambda: len(tried) >= 2, 20)
             assert len(outgoing(alice, name).positions) == 1, "not acknowledged, so it comes again"
-            monkeypatch.setattr(bob.manager.mailbox, "put", real)
+            monkeypatch.setattr(store, "reserve", real)
             await eventually(lambda: carol.bodies(orders) == [b"x"], 20)
             await eventually(lambda: not len(outgoing(alice, name).positions))
 

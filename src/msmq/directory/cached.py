@@ -34,6 +34,7 @@ from msmq.manager.directory import (
     ObjectClass,
     SortKey,
 )
+from msmq.manager.event import CallAgain
 from msmq.security.access import Token
 
 FRESH_S: Final = 600
@@ -58,7 +59,7 @@ class Question(NamedTuple):
     more: Any = None
 
 
-class Unanswered(Exception):  # noqa: N818 - it is no error but a call that waits
+class Unanswered(CallAgain):
     """A call needs the directory first: :meth:`CachedDirectory.ask` makes it again."""
 
     def __init__(self, key: Hashable, perform: Callable[[], Any] | None = None) -> None:

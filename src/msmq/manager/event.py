@@ -21,6 +21,10 @@ from msmq.manager.answers import Answers
 from msmq.manager.ledger import RecordStore
 
 
+class CallAgain(Exception):  # noqa: N818 - it is no error but a call that waits
+    """A call asked something that nobody can answer yet. It asked before it changed anything, and is made again."""
+
+
 class Event:
     """The event under way; ``Core.event`` is its :meth:`begin`."""
 
@@ -94,4 +98,4 @@ class Event:
         """Whether an error is our own fault: callers' faults are found before anything is written."""
         if isinstance(error, MessageStorageFailedError):
             return self._store.appended != self._begun_at
-        return not isinstance(error, MsmqError)
+        return not isinstance(error, MsmqError | CallAgain)

@@ -346,6 +346,7 @@ class Daemon:
         failure = StoreError(
             f"The queue manager stopped after an internal error ({error!r}); start it again."
         )
+        failure.__cause__ = error
         self.store.abandon(failure)
         self.commit.give_up(failure)
 

@@ -54,14 +54,15 @@ class Event:
     def begin_with_room(self, size: int, records: int) -> Event | None:
         """Begin an event for what can be done in another way too: None where there is no room for it. Inside another
         event it takes of what that one has reserved."""
-        if self._reserved and size > self._room:
-            return None
+        if self._reserved:
+            if size > self._room:
+                return None
+            self._room -= size
         try:
             self.reserve(size, records)
         except MessageStorageFailedError:
             return None
         self._reserved = True
-        self._room -= size
         return self
 
     def reserve(self, size: int, records: int, freeing: bool = False) -> None:

@@ -73,7 +73,8 @@ def test_what_can_be_done_otherwise_begins_with_room_or_not_at_all() -> None:
     alone = event.begin_with_room(100, 2)
     assert alone is not None
     with alone:
-        assert event.begin_with_room(50, 1) is None, "nothing is reserved for it"
+        assert event.begin_with_room(60, 1) is event, "a part of it"
+        assert event.begin_with_room(60, 1) is None, "nothing is reserved for it"
     with event.begin(100, 2):
         assert event.begin_with_room(60, 1) is event, "the event that it is part of has reserved so much"
         assert event.begin_with_room(60, 1) is None, "but not twice"

@@ -448,10 +448,10 @@ async def test_what_cannot_be_rejected() -> None:
             (operation,) = served.manager.transactions.collection[uow].operations
             assert await peer.set_class(handle, one, 0x8000) == INVALID_PARAMETER
             assert await peer.set_class(peeking, one, 0xC004) == ACCESS_DENIED
-            assert operation.dequeue_reason == MessageClass.ACK_RECEIVE
+            assert not operation.reasons
             assert await peer.set_class(handle, two, 0xC004) == TRANSACTION_USAGE
             assert await peer.set_class(handle, one, 0xC004) == OK
-            assert operation.dequeue_reason == 0xC004
+            assert list(operation.reasons.values()) == [0xC004]
 
 
 # --- moving -----------------------------------------------------------------------------------------------------

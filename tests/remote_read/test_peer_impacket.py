@@ -125,7 +125,7 @@ def test_every_method(served: Served, opened: list[Any], level: str) -> None:
     reject = request(peer.R_SetUserAcknowledgementClass, phContext=handle, LookupId=ids[2], usClass=0xC004)
     assert dce.request(reject, **QUIET)["ErrorCode"] == 0
     (operation,) = served.manager.transactions.collection[uow].operations
-    assert operation.dequeue_reason == 0xC004
+    assert list(operation.reasons.values()) == [0xC004]
     # 6 and 3
     assert dce.request(request(peer.R_PurgeQueue, phContext=handle), **QUIET)["ErrorCode"] == 0
     assert [entry.lookup_id for entry in queue.positions] == [ids[2]]  # the transaction has it

@@ -167,13 +167,17 @@ def test_the_usual_calls_are_quick() -> None:
     assert desk.served.host.contents(desk.served.host.find()) == [b"two"]
 
 
-def test_a_message_that_cannot_be_sent_is_back_in_its_place() -> None:
+def test_a_message_that_cannot_be_sent_is_back_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(True)
     queue = desk.served.queue("orders", b"one")
-    (lookup_id,) = [entry.lookup_id for entry in queue.positions]
-    queue.express(lookup_id).packet.data = b""
     context = desk.open()
-    with pytest.raises(Exception):  # noqa: B017, PT011  # whatever it is, the RPC server makes a fault of it
+
+    def fail(*_: object) -> None:
+        raise ValueError("it cannot be written")
+
+    monkeypatch.setattr("msmq.remote_read.quick.usual_parts", fail)
+    monkeypatch.setattr("msmq.remote_read.receiving.sections_of", fail)
+    with pytest.raises(ValueError, match="cannot be written"):  # of which the RPC server makes a fault
         desk.ask(7, idl.StartReceive(context, 0, 0, Action.RECEIVE, 0, 1, 0, 0))
     assert [entry.state for entry in queue.positions] == [PositionState.AVAILABLE]
     assert not desk.handle(context).requests

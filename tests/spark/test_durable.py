@@ -66,7 +66,7 @@ def test_a_commit_is_on_the_disk_before_its_messages_are_removed(tmp_path: Path,
         (tmp_path / folder / "0").write_text(text, encoding="utf-8")
 
     class Queue:
-        def remove(self, queue: str, lookup_ids: array[int]) -> Removal:
+        def remove(self, queue: str, lookup_ids: array[int], identity: object) -> Removal:
             assert {str(tmp_path / "offsets" / "0"), str(tmp_path / "commits" / "0")} <= set(flushed)
             return Removal(len(lookup_ids), 0, 0)
 

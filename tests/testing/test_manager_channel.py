@@ -21,10 +21,9 @@ def with_messages(count: int) -> tuple[ManagerSimulation, str]:
     return simulation, path
 
 
-@pytest.mark.parametrize("packets", [True, False])
-def test_messages_come_when_they_are_durable(packets: bool) -> None:
+def test_messages_come_when_they_are_durable() -> None:
     simulation, path = with_messages(3)
-    reader = simulation.channel.reader(path, packets=packets)
+    reader = simulation.channel.reader(path)
     reader.prefetch(2)
     assert len(reader.begun) == 2
     assert reader.deliveries() == []
@@ -49,13 +48,14 @@ def test_a_span_waits_for_the_disk() -> None:
         commits.append(1)
         simulation.store.commit()
 
-    assert len(simulation.channel.span(path, 0, 1 << 63, commit, packets=True)) == 3
+    assert len(simulation.channel.span(path, 0, 1 << 63, commit)) == 3
     assert commits
 
 
 def test_a_fault_in_a_callback_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     simulation, path = with_messages(3)
-    reader = simulation.channel.reader(path, packets=False)
-    monkeypatch.setattr(Receiver, "_flush", lambda self: 1 / 0)
+    reader = simulation.channel.reader(path)
+    reader.prefetch(1)
+    monkeypatch.setattr(Receiver, "_read_on", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        reader.prefetch(2)
+        reader.prefetch(1)

@@ -17,7 +17,7 @@ from msmq.server.places import Places
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
 from msmq.testing.network_sim import CALM, NAMES, ROUTED, NetworkSimulation, main, run
-from msmq.transfer.order_receiver import OrderReceiver, Verdict
+from msmq.transfer.order_receiver import Verdict
 from msmq.transfer.session import Session
 from msmq.wire.classes import MessageClass
 
@@ -95,7 +95,7 @@ def first_failure(seeds: range) -> Exception | None:
 
 
 def test_it_finds_a_receiver_that_takes_messages_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OrderReceiver, "judge", lambda *_: Verdict.ACCEPTED)
+    monkeypatch.setattr("msmq.transfer.order_receiver.judge", lambda *_: Verdict.ACCEPTED)
     assert isinstance(first_failure(range(1, 40)), Broken)
 
 

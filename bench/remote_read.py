@@ -55,7 +55,7 @@ from msmq.security.sddl import parse_sddl
 from msmq.security.sid import Sid
 from msmq.store import Store
 from msmq.testing.disk import SimulatedDisk
-from msmq.testing.manager_host import packet
+from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
 from msmq.wire.message import UserMessage
 
 HOST: Final = "127.0.0.1"
@@ -102,7 +102,14 @@ class Bench:
         settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy, 100, 100))
         known = Authentication(accounts=Accounts())
         self.door = RemoteReadDoor(settings, RemoteReadService(self, policy), known)
-        self._made = packet(BODY, 3, recoverable=False, transactional=False, sent=int(time.time()))
+        user = UserHeader(
+            sent_time=int(time.time()),
+            message_id=1,
+            flags=USER_MP | QueueReference.DIRECT << 10,
+            destination_queue="OS:host\\private$\\q",
+        )
+        properties = MessagePropertiesHeader()
+        self._made = UserMessage.build(base=BaseHeader(), user=user, properties=properties, body=BODY)
 
     def when_durable(self, action: Callable[[], None]) -> None:
         action()

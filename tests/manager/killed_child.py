@@ -27,7 +27,7 @@ from msmq.manager.queues import QueueRequest
 from msmq.manager.stored import StoredMessage
 from msmq.manager.transactions import Transaction
 from msmq.store import RealDisk, Store, StoreOptions
-from msmq.testing.manager_host import packet
+from tests.manager.support import message
 
 NOW = 1_700_000_000
 PLAIN, ORDERS, DONE = "plain", "orders", "done"
@@ -131,8 +131,10 @@ class Worker(Host):
         self.sent += 1
         text = f"{self.life}.{self.sent}"
         body = text.encode() + bytes(self.random.choice((0, 100, 3000)))
-        made = packet(body, priority, recoverable=True, transactional=transaction is not None, sent=NOW)
-        batch = Batch.of((StoredMessage(made),), self.manager.core.record.identifier)
+        made = message(
+            body, priority=priority, recoverable=True, transactional=transaction is not None, sent_time=NOW
+        )
+        batch = Batch.of((made,), self.manager.core.record.identifier)
         self.manager.sending.enqueue(self.queue(name), batch, transaction)
         return ("put", name, text, priority)
 

@@ -20,6 +20,7 @@ from msmq.manager.mailbox import is_destination
 from msmq.manager.model import QueueAccessType
 from msmq.manager.posting import Drafts, Posted
 from msmq.manager.queue import Queue
+from msmq.manager.stored import LARGEST_ENVELOPE
 from msmq.manager.template import Template
 from msmq.manager.transactions import Transaction
 from msmq.security.access import Token
@@ -71,6 +72,10 @@ class Sender:
                 self._draft(sheet, message, transaction)
         if sheet.drafts.packets:
             size = sum(map(len, sheet.drafts.packets)) + _RECORD_BYTES * len(sheet.drafts.packets)
+            if any(not kind.time_to_be_received_s for kind in sheet.drafts.kinds):
+                size = 2 * size + LARGEST_ENVELOPE * len(
+                    sheet.drafts.packets
+                )  # they are dead letters at once
             with self._manager.core.event(size, 4 * len(sheet.drafts.packets)):
                 posted = self._manager.posting.post(self.descriptor, sheet.drafts, transaction, self._caller)
             sheet.posted(posted)

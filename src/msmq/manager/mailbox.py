@@ -66,7 +66,9 @@ class Mailbox(Contents):
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
-        self.grave_for: Callable[[Queue, StoredMessage], Queue | None] = lambda queue, message: None
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
+            None
+        )
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
         :class:`msmq.manager.sending.Sending`."""
 
@@ -383,18 +385,13 @@ class Mailbox(Contents):
     ) -> None:
         """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
         reason beside them. A disk that is too full for that costs the reason, not the messages."""
-        graves: dict[int, Queue] = {}
-        used: dict[Queue, int] = {}
-        for lookup_id, message in messages.items():
-            grave = self.grave_for(queue, message)
-            if grave is not None and self.fits_system_queue(grave, used.get(grave, 0) + message.size):
-                graves[lookup_id] = grave
-                used[grave] = used.get(grave, 0) + message.size
+        graves = self._graves(queue, messages, own=True)
         size = sum(messages[lookup_id].size for lookup_id in graves) + LARGEST_ENVELOPE * len(graves)
         count = len(positions.ids)
         event = self.core.event_with_room(size + 8 * count + NUMBERS_BYTES, 2 * len(graves) + count + 2)
         with event or self.core.event(0, 2 * count + 2, freeing=True):
             if event is None and not recorded:
+                graves = self._graves(queue, messages, own=False)
                 kept = [index for index, one in enumerate(positions.ids) if one in graves]
                 for index in kept:
                     self._transfer(queue, positions.only([index]), graves[positions.ids[index]])
@@ -402,10 +399,22 @@ class Mailbox(Contents):
                 self._delete(queue, positions.only(rest), reason)
             else:
                 self._delete(queue, positions, reason, recorded=recorded)
-                for grave in used:
+                for grave in dict.fromkeys(graves.values()):
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
                     self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
             self._tell_deleted(queue, positions.ids, told, reason)
+
+    def _graves(self, queue: Queue, messages: Mapping[int, StoredMessage], *, own: bool) -> dict[int, Queue]:
+        """Where messages go that are to be kept, as many as fit. A queue of their application's ``own`` is a queue like
+        others, where only the reason beside them says that their time is behind them."""
+        graves: dict[int, Queue] = {}
+        used: dict[Queue, int] = {}
+        for lookup_id, message in messages.items():
+            grave = self.grave_for(queue, message, own)
+            if grave is not None and self.fits_system_queue(grave, used.get(grave, 0) + message.size):
+                graves[lookup_id] = grave
+                used[grave] = used.get(grave, 0) + message.size
+        return graves
 
     @staticmethod
     def letters_bytes(sizes: Sequence[int], marks: bytes | bytearray) -> int:

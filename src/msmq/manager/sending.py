@@ -243,7 +243,7 @@ class Sending:
                 with suppress(MessageStorageFailedError, InsufficientResourcesError):
                     self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
 
-    def _grave_for(self, queue: Queue, message: StoredMessage) -> Queue | None:
+    def _grave_for(self, queue: Queue, message: StoredMessage, own: bool) -> Queue | None:
         """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
         being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
         user = message.packet.user
@@ -251,13 +251,13 @@ class Sending:
             return None
         if is_destination(queue) and not message.packet.transactional:
             return None
-        target = self._dead_letter_queue_for(message)
+        target = self._dead_letter_queue_for(message, own_too=own)
         return target if target is not queue and not message.local.dead_letter_class else None
 
-    def _dead_letter_queue_for(self, message: StoredMessage) -> Queue:
+    def _dead_letter_queue_for(self, message: StoredMessage, *, own_too: bool = True) -> Queue:
         """The application's own one if it is there and fits, else the system's."""
         core = self.core
-        own = core.by_path.get(message.local.application_deadletter_queue.lower())
+        own = core.by_path.get(message.local.application_deadletter_queue.lower()) if own_too else None
         if own is not None and own.transactional == message.packet.transactional and is_destination(own):
             return own
         system = (

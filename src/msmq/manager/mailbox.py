@@ -516,7 +516,9 @@ class Mailbox(Contents):
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
         """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that
         a transaction is still sending expires at the commit."""
-        positions = queue.positions.find(ids)
+        positions = queue.positions.find(
+            list(dict.fromkeys(ids))
+        )  # one that was moved away and back is named twice
         free = [
             one for one, state in zip(positions.ids, positions.states, strict=True) if state == _AVAILABLE
         ]

@@ -80,9 +80,6 @@ class Positions(NamedTuple):
     states: bytearray
     marks: bytearray
 
-    def part(self, start: int, stop: int) -> Positions:
-        return Positions(*(column[start:stop] for column in self))  # type: ignore[arg-type]
-
     def only(self, chosen: Sequence[int]) -> Positions:
         """The places with these indices."""
         return Positions(

@@ -209,11 +209,6 @@ class Sending:
             for tell in told:
                 tell(queue, messages, fate)
 
-    def refuse(self, queue: Queue, message: StoredMessage, fate: MessageClass) -> None:
-        """A message does not get into its destination queue; subscribers are told, and with them its sender."""
-        for tell in self.core.told_arrived:
-            tell(queue, (message,), fate)
-
     # --- system queues --------------------------------------------------------------------------------------
 
     def dead_letter(self, queue: Queue, lookup_id: int, fate: int) -> None:

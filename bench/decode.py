@@ -38,8 +38,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.capture.format import Format
 from msmq.capture.inputs import Source, Tally, find_packets
-from msmq.manager.message import Message
-from msmq.manager.serialize import serialize
+from msmq.manager.messages.message import Message
+from msmq.manager.messages.serialize import serialize
 from msmq.spark.decode import Task, columns_of, decode, read
 from msmq.wire.framing import decode_packet
 from msmq.wire.optional_headers import SessionHeader

@@ -29,7 +29,7 @@ import ldap3
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.connection import CachedConnection
 from msmq.directory.objects import by_guid
-from msmq.directory.reading import ldap_names
+from msmq.directory.read import ldap_names
 from msmq.directory.schema import QUEUE
 from msmq.directory.settings import Password, Server, Settings
 from msmq.directory.threads import find_all

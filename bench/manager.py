@@ -30,14 +30,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.model import UNLIMITED, EnqueueStatus, QueueAccessType
-from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import StoredMessage
+from msmq.manager.queues.queue import Queue, ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store
 from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
 from msmq.wire.message import UserMessage

@@ -36,13 +36,13 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from msmq import direct
-from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
-from msmq.manager.queue import Queue
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import StoredMessage
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.remote_read import interface as idl
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.policy import Policy

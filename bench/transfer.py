@@ -43,10 +43,10 @@ from typing import Any
 import uvloop
 
 from msmq.manager.core import Subscriber
-from msmq.manager.message import DeliveryGuarantee, Message
+from msmq.manager.messages.message import DeliveryGuarantee, Message
 from msmq.manager.model import UNLIMITED, QueueAccessType
-from msmq.manager.queue import Queue
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon, tune_process
 
@@ -576,7 +576,7 @@ def throughput(pair: Pair, bound: Pair, kind: str, options: argparse.Namespace) 
 
 def wire_size() -> int:
     """What one message of the bench takes on the wire."""
-    from msmq.manager.serialize import serialize
+    from msmq.manager.messages.serialize import serialize
 
     probe = message("recoverable", BODY)
     probe.destination_queue_format_name = destination("recoverable")

@@ -21,8 +21,8 @@ from msmq.errors import (
     MessageNotAuthenticatedError,
 )
 from msmq.manager.directory import Expression, ObjectClass, Relation
+from msmq.manager.messages.serialize import received
 from msmq.manager.model import QueuePrivacyLevel
-from msmq.manager.serialize import received
 from msmq.security.sid import Sid
 from msmq.server.config import ApiConfig
 from msmq.wire.certificates import UserSignCerts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msmq.api.generated import msmq_pb2 as pb
 from tests.api.support import QUEUE, address, calling, daemon
-from tests.api.test_receiving import fill
+from tests.api.test_receive import fill
 from tests.server.support import run
 
 

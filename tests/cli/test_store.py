@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from msmq.manager.batch import Batch
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import StoredMessage
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store, StoreOptions
 from msmq.wire.headers import USER_MP, BaseHeader, MessagePropertiesHeader, QueueReference, UserHeader
 from msmq.wire.message import UserMessage

@@ -13,7 +13,7 @@ from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, DirectoryObject, DirectoryResult, ObjectClass, by_identifier
 from msmq.manager.model import QueueAccessType, QueueScope, QueueShareMode
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import Sid
 from msmq.store import Store, StoreOptions

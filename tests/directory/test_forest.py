@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from msmq.directory.active_directory import ActiveDirectory
-from msmq.directory.joining import Joining
+from msmq.directory.join import Joining
 from msmq.directory.threads import find_all
 from msmq.manager.directory import (
     DirectoryObject,

@@ -12,7 +12,7 @@ from msmq.directory.threads import find_all
 from msmq.manager.core import Environment
 from msmq.manager.directory import DirectoryResult, Expression, ObjectClass, Relation, by_identifier
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import Store, StoreOptions
 from msmq.testing.disk import SimulatedDisk
 from scripts.samba_dc import Copy, DomainController

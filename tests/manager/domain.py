@@ -8,10 +8,10 @@ from random import Random
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from msmq.manager.access.keys import KEY_BITS, _short_key
 from msmq.manager.core import Core, Environment
 from msmq.manager.directory import Change, DirectoryObject, ObjectClass
 from msmq.manager.model import Enterprise, Site
-from msmq.manager.provisioning import KEY_BITS, _short_key
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
 from msmq.store import Store, StoreOptions
 from msmq.testing.directory import MemoryDirectory

@@ -16,16 +16,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from msmq.manager.batch import Batch
-from msmq.manager.cleaning import Cleaning
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
+from msmq.manager.ledger.retention import Cleaning
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
-from msmq.manager.queue import Queue, ReadResult
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import StoredMessage
-from msmq.manager.transactions import Transaction
+from msmq.manager.queues.queue import Queue, ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store, StoreOptions
 from tests.manager.support import message
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from msmq.manager.message import (
+from msmq.manager.messages.message import (
     AcknowledgementsRequested,
     DeliveryGuarantee,
     Message,

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from msmq.manager.batch import Batch
 from msmq.manager.core import Environment, Subscriber
-from msmq.manager.cursor import Cursor
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.cursor import Cursor
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import EnqueueStatus, MessageSeekAction, QueueAccessType, QueueShareMode
-from msmq.manager.queue import MessagePosition, OpenQueueDescriptor, Queue, ReadResult
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import LocalAttributes, StoredMessage
-from msmq.manager.transactions import Transaction
+from msmq.manager.queues.queue import MessagePosition, OpenQueueDescriptor, Queue, ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import Token
 from msmq.store import Store, StoreOptions
 from msmq.testing.disk import SimulatedDisk

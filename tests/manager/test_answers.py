@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.manager.answers import Answers
-from msmq.manager.queue import ReadResult
+from msmq.manager.queues.queue import ReadResult
 
 
 @pytest.fixture

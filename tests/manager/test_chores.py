@@ -9,9 +9,9 @@ import pytest
 
 from msmq.errors import MessageStorageFailedError, QueueNotAvailableError, QueueNotFoundError
 from msmq.manager.chores import SLICE, Chores
-from msmq.manager.message import Message
-from msmq.manager.queue import Queue
-from msmq.manager.queues import DELETING
+from msmq.manager.messages.message import Message
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import DELETING
 from msmq.wire.classes import MessageClass
 from tests.manager.support import SEND, Host, message, position_of
 

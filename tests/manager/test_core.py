@@ -8,7 +8,7 @@ import pytest
 
 from msmq.errors import InsufficientResourcesError
 from msmq.manager.core import Subscriber, Timers
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from tests.manager.support import Host
 
 

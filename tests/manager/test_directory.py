@@ -34,9 +34,9 @@ from msmq.manager.model import (
     Site,
     User,
 )
-from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import Settings
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import (
     ConnectedNetworkOperation,
     EnterpriseOperation,

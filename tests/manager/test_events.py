@@ -20,18 +20,18 @@ from msmq.manager.directory import (
     ObjectClass,
     by_identifier,
 )
-from msmq.manager.dispatch import Dispatch
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.delivery import Sending
+from msmq.manager.messages.dispatch import Dispatch
+from msmq.manager.messages.drafts import Posting
+from msmq.manager.messages.readers import Reading
+from msmq.manager.messages.serialize import deserialize, serialize
+from msmq.manager.messages.transactions import Transactions
 from msmq.manager.model import OutgoingState
-from msmq.manager.naming import Naming
-from msmq.manager.posting import Posting
-from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest, Queues
-from msmq.manager.reading import Reading
-from msmq.manager.sending import Sending
-from msmq.manager.serialize import deserialize, serialize
-from msmq.manager.stored import StoredMessage
-from msmq.manager.transactions import Transactions
+from msmq.manager.queues.queue import OutgoingQueue, Queue
+from msmq.manager.queues.queues import QueueRequest, Queues
+from msmq.manager.queues.resolution import Naming
 from msmq.testing.directory import MemoryDirectory
 from msmq.wire.message import UserMessage
 from tests.manager.support import SEND, Host
@@ -153,7 +153,7 @@ def test_each_subscriber_hears_of_each_event_once() -> None:
 # --- events nobody else may raise --------------------------------------------------------------------------
 
 INTERNAL = {
-    "msmq.manager.seek",  # Seek Available Message Position, and with Id
+    "msmq.manager.mailbox.seek",  # Seek Available Message Position, and with Id
     "msmq.manager.answers",
 }
 PROTOCOL_ROOMS = ["transfer", "server", "api", "remote_read", "rpc", "client", "cli"]

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from msmq.errors import AccessDeniedError, DsError, MachineNotFoundError, NoDsError
-from msmq.manager.attributes import change
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.directory import DirectoryResult, ObjectClass
 from msmq.manager.initialization import SITE_GATES_UPDATE_S, SITES_UPDATE_S
+from msmq.manager.ledger.attributes import change
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.model import (
     OutgoingState,
     QueueManagerRecord,
@@ -18,7 +19,6 @@ from msmq.manager.model import (
     QueueType,
 )
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
-from msmq.manager.stored import LocalAttributes, StoredMessage
 from msmq.security.access import Token
 from msmq.security.sid import ADMINISTRATORS, Sid
 from msmq.store import DamagedRecordError, Store

@@ -15,10 +15,10 @@ from msmq.errors import (
 )
 from msmq.manager.directory import DirectoryObject, ObjectClass
 from msmq.manager.initialization import Settings
-from msmq.manager.management import format_name
 from msmq.manager.model import OutgoingState, QueueAccessType, QueueShareMode, RemoteReadState
-from msmq.manager.queue import MessagePosition, OpenQueueDescriptor, OutgoingQueue
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.management import format_name
+from msmq.manager.queues.queue import MessagePosition, OpenQueueDescriptor, OutgoingQueue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.wire.guid import guid_text
 from msmq.wire.names import PrivateName
 from tests.manager.domain import DomainHost, guid

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from msmq.errors import AccessDeniedError, IllegalPropertyValueError
-from msmq.manager.attributes import change
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.directory import ObjectClass, adopt, by_identifier, directory_object
+from msmq.manager.ledger.attributes import change
 from msmq.manager.model import (
     UNLIMITED,
     DirectoryServerType,
@@ -18,9 +18,9 @@ from msmq.manager.model import (
     QueueManagerRecord,
     QueueType,
 )
-from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS, ANONYMOUS, EVERYONE, Sid

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import MessagePosition, Queue
-from msmq.manager.transactions import Transaction
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.messages.transactions import Transaction
+from msmq.manager.queues.queue import MessagePosition, Queue
 from tests.manager.support import Host
 
 

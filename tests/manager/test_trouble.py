@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from msmq.errors import IoTimeoutError, MessageNotFoundError, MessageStorageFailedError
-from msmq.manager.ledger import Kind
+from msmq.manager.ledger.ledger import Kind
+from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.model import MessageSeekAction, OutgoingState
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue
 from msmq.store import StoreFullError, StoreOptions
 from msmq.store.layout import place, segment_name
 from msmq.wire.classes import MessageClass

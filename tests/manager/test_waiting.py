@@ -12,10 +12,10 @@ from msmq.errors import (
     QueueNotAvailableError,
     TransactionSequenceError,
 )
-from msmq.manager.positions import END, PositionState
-from msmq.manager.queue import Queue, ReadResult
-from msmq.manager.reading import INFINITE, STATUS_NOT_FOUND
-from msmq.manager.transactions import Transaction
+from msmq.manager.mailbox.positions import END, PositionState
+from msmq.manager.messages.readers import INFINITE, STATUS_NOT_FOUND
+from msmq.manager.messages.transactions import Transaction
+from msmq.manager.queues.queue import Queue, ReadResult
 from tests.manager.support import MQ_OK, PEEK, Host, Reader, body_of, position_of, status_of
 
 

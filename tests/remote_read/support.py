@@ -12,14 +12,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
-from msmq.manager.coordinator import Coordinator
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import Queue
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.messages.coordinator import Coordinator
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.queues.queue import Queue
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
-from msmq.remote_read.enlisting import LocalTransactionManager
+from msmq.remote_read.enlistment import LocalTransactionManager
 from msmq.remote_read.handles import OpenHandle
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.remote_message import read_message

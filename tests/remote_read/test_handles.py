@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.errors import InvalidParameterError, MessageStorageFailedError
-from msmq.manager.positions import PositionState
+from msmq.manager.mailbox.positions import PositionState
 from msmq.remote_read import handles as module
 from tests.remote_read.support import OK, SEVERITY, on_loop, serving
 

@@ -16,8 +16,8 @@ from random import Random
 
 import pytest
 
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import Queue
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.queues.queue import Queue
 from msmq.rpc.pdu import AuthLevel
 from tests.remote_read.cutting import SHARES, Books, Cut, Proxy, Script, Scripts, cuts_of, read
 from tests.remote_read.nursery import Nursery, QuickProcess

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.errors import MQError
+from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.model import QueueAccessType, QueueShareMode
-from msmq.manager.positions import PositionState
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import ACTIONS, Action
 from msmq.remote_read.handles import OpenHandle
@@ -176,7 +176,7 @@ def test_a_message_that_cannot_be_sent_is_back_in_its_place(monkeypatch: pytest.
         raise ValueError("it cannot be written")
 
     monkeypatch.setattr("msmq.remote_read.quick.usual_parts", fail)
-    monkeypatch.setattr("msmq.remote_read.receiving.sections_of", fail)
+    monkeypatch.setattr("msmq.remote_read.receive.sections_of", fail)
     with pytest.raises(ValueError, match="cannot be written"):  # of which the RPC server makes a fault
         desk.ask(7, idl.StartReceive(context, 0, 0, Action.RECEIVE, 0, 1, 0, 0))
     assert [entry.state for entry in queue.positions] == [PositionState.AVAILABLE]

@@ -15,7 +15,7 @@ from msmq.errors import (
     MQError,
     RemoteMachineNotAvailableError,
 )
-from msmq.manager.positions import PositionState
+from msmq.manager.mailbox.positions import PositionState
 from msmq.remote_read import interface as idl
 from msmq.remote_read import reader
 from msmq.remote_read.actions import ACTIONS, Action

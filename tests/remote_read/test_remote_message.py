@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msmq.errors import DecodeError
-from msmq.manager.stored import StoredMessage
-from msmq.remote_read.packing import packet_of
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.remote_read.remote_message import Layout, Layouts, RemoteMessage
+from msmq.remote_read.sections import packet_of
 from msmq.wire.headers import BaseHeader
 from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.trailers import MessagePacket

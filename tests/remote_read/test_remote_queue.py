@@ -20,7 +20,7 @@ from msmq.errors import (
     TransactionSequenceError,
     TransactionUsageError,
 )
-from msmq.manager.coordinator import Decision
+from msmq.manager.messages.coordinator import Decision
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.remote_read.remote_message import WHOLE, full_lookup_id, read_message

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from msmq.manager.cursor import CursorState
+from msmq.manager.mailbox.cursor import CursorState
+from msmq.manager.mailbox.positions import START, PositionState
 from msmq.manager.model import QueueAccessType, QueueShareMode, RemoteReadState
-from msmq.manager.positions import START, PositionState
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queues import QueueRequest
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.rpc.epm import EPM, EPT_LOOKUP, Endpoint, EptLookup

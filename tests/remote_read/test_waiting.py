@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from msmq.manager.positions import PositionState
+from msmq.manager.mailbox.positions import PositionState
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, Action
 from tests.manager.support import NOON

@@ -8,14 +8,19 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from msmq.manager.certificates import register_certificate
-from msmq.manager.message import AuthenticationLevel, DeliveryGuarantee, Message, SenderIdentifierType
+from msmq.manager.access.certificates import register_certificate
+from msmq.manager.messages.message import (
+    AuthenticationLevel,
+    DeliveryGuarantee,
+    Message,
+    SenderIdentifierType,
+)
+from msmq.manager.messages.serialize import serialize
 from msmq.manager.model import User
-from msmq.manager.serialize import serialize
-from msmq.security.leaving import Sealer
+from msmq.security.outbound import Sealer
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
-from msmq.security.signing import HashPolicy, sign
+from msmq.security.signatures import HashPolicy, sign
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage

@@ -13,7 +13,7 @@ from msmq.security.rejections import (
     MessageRejectedError,
     UnsupportedProviderError,
 )
-from msmq.security.signing import HashPolicy, authenticate, sign
+from msmq.security.signatures import HashPolicy, authenticate, sign
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass
 from msmq.wire.signature import SignatureType

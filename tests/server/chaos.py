@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from tests.server.support import ALICE, BOB, CAROL, Node, free_port
 from tests.server.test_daemon_processes import Process
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from msmq.manager.directory import DirectoryObject, DirectoryResult, Filter, ObjectClass
-from msmq.manager.message import AcknowledgementsRequested, Message
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.message import AcknowledgementsRequested, Message
 from msmq.manager.model import QueueAccessType
-from msmq.manager.queue import Queue
-from msmq.manager.stored import StoredMessage
+from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon
 from msmq.testing.directory import MemoryDirectory

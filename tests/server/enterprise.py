@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from msmq.manager.directory import Expression, ObjectClass, Relation
-from msmq.manager.message import Message
+from msmq.manager.messages.message import Message
 from msmq.manager.model import QueueAccessType
-from msmq.manager.queue import OutgoingQueue, Queue
+from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.server.config import DirectorySettings
 from msmq.wire.guid import guid_text
 from tests.server.support import ALICE, BOB, CAROL, DORA, Node

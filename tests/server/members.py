@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msmq.manager.message import Message
+from msmq.manager.messages.message import Message
 from msmq.manager.model import QueueAccessType
-from msmq.manager.queue import Queue
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import Token
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.server.config import Config
 from msmq.server.directory_settings import DirectorySettings
 from msmq.wire.guid import guid_text

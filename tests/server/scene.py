@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from msmq.wire.message import UserMessage
 from tests.security.correspondent import PEER, Correspondent
 from tests.server.domain import ALL_ALGORITHMS, Domain, DomainNode, domain

@@ -13,20 +13,20 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from msmq.manager.batch import Batch
-from msmq.manager.management import queue_properties
-from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee, Message
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.manager.messages.message import AcknowledgementsRequested, DeliveryGuarantee, Message
+from msmq.manager.messages.serialize import serialize
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import EnqueueStatus, IncomingTransactionalTransferInfo, QueueAccessType
-from msmq.manager.queue import OutgoingQueue, Queue, ReadResult
-from msmq.manager.queues import QueueRequest
-from msmq.manager.serialize import serialize
-from msmq.manager.stored import LocalAttributes, StoredMessage
-from msmq.manager.transactions import Transaction
-from msmq.server.addressing import Resolve, resolve
+from msmq.manager.queues.management import queue_properties
+from msmq.manager.queues.queue import OutgoingQueue, Queue, ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
-from msmq.server.connection import Connection
 from msmq.server.daemon import Daemon
+from msmq.server.inbound.connection import Connection
+from msmq.server.outbound.next_hop import Resolve, resolve
 from msmq.transfer.events import MessagesAcknowledged, MessagesReceived
 from msmq.transfer.order_receiver import order_acknowledgment
 from msmq.transfer.session import Session, SessionConfig

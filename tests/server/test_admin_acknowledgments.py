@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from msmq.errors import EncodeError
-from msmq.manager.message import AcknowledgementsRequested, DeliveryGuarantee
-from msmq.manager.queue import Queue
-from msmq.manager.serialize import deserialize, serialize
+from msmq.manager.messages.message import AcknowledgementsRequested, DeliveryGuarantee
+from msmq.manager.messages.serialize import deserialize, serialize
+from msmq.manager.queues.queue import Queue
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import acknowledgment
 from msmq.wire.guid import guid_text
@@ -19,6 +19,7 @@ from msmq.wire.headers import INFINITE, PrivateQueueFormatName, QueueReference
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SecurityHeader
 from msmq.wire.packets import FinalAckBody, OrderAckBody, build_order_message
+from tests.server.inbound.test_arrivals import classes, place
 from tests.server.support import (
     ALICE,
     BOB,
@@ -31,7 +32,6 @@ from tests.server.support import (
     neighbourhood,
     run,
 )
-from tests.server.test_arrivals import classes, place
 
 POSITIVE_ARRIVAL, POSITIVE_RECEIVE, NEGATIVE_ARRIVAL, NEGATIVE_RECEIVE = 0x1, 0x2, 0x4, 0x8
 ADMIN = f"TCP:{ALICE}\\private$\\adm"

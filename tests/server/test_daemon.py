@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msmq.manager.cleaning import Cleaning
+from msmq.manager.ledger.retention import Cleaning
 from msmq.store import Store
 from tests.server.support import ALICE, BOB, eventually, name_of, neighbourhood, run
 

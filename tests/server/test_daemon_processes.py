@@ -15,9 +15,9 @@ import pytest
 
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity, Settings
-from msmq.manager.queue import Queue
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import RealDisk, Store
 from tests.server.support import (
     ALICE,

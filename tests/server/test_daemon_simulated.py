@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from msmq.errors import PublicKeyNotFoundError
-from msmq.manager.stored import LocalAttributes
-from msmq.server.drain import Drain
-from msmq.server.outgoing_runs import runs_of
-from msmq.server.settling import Voice
+from msmq.manager.mailbox.stored import LocalAttributes
+from msmq.server.outbound.drain import Drain
+from msmq.server.outbound.runs import runs_of
+from msmq.server.outbound.settlement import Voice
 from msmq.testing.network_book import Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS, NetworkHost
 from msmq.testing.network_sim import NetworkSimulation
@@ -243,7 +243,7 @@ def test_nothing_overtakes_a_message_without_room_for_its_place(
     """The disk has room again a moment later, and then it goes on by itself."""
     alice, bob = simulation.hosts[:2]
     no_room = iter([False])
-    monkeypatch.setattr("msmq.server.drain._CHOSEN_BYTES", 1)  # they are looked at one by one
+    monkeypatch.setattr("msmq.server.outbound.drain._CHOSEN_BYTES", 1)  # they are looked at one by one
     monkeypatch.setattr(Drain, "_room_for_places", lambda self, most: next(no_room, True))
     alice.send([message(number, Kind.TRANSACTIONAL, alice, bob) for number in (1, 2, 3)], [40, 40, 40])
     simulation.run_for(2)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from msmq.manager.attributes import change
-from msmq.manager.coordinator import ResourceManager
-from msmq.manager.message import Message
+from msmq.manager.ledger.attributes import change
+from msmq.manager.messages.coordinator import ResourceManager
+from msmq.manager.messages.message import Message
 from msmq.manager.model import ConnectionStatus, OutgoingState
-from msmq.manager.queue import OutgoingQueue
-from msmq.server.addressing import resolve
+from msmq.manager.queues.queue import OutgoingQueue
+from msmq.server.outbound.next_hop import resolve
 from msmq.wire.classes import MessageClass
+from tests.server.inbound.test_arrivals import classes, place
 from tests.server.support import ALICE, BOB, QUICK, Peer, eventually, name_of, neighbourhood, run, stream_from
-from tests.server.test_arrivals import classes, place
 
 DEFAULT_TIME_TO_REACH_QUEUE_S = 345_600
 TRIED = {status.value for status in ConnectionStatus}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from msmq.manager.message import AuthenticationLevel
-from msmq.manager.provisioning import KeyRing
+from msmq.manager.access.keys import KeyRing
+from msmq.manager.messages.message import AuthenticationLevel
 from msmq.security.providers import ENHANCED_RSA_AES
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass

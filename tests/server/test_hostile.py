@@ -17,8 +17,8 @@ from random import Random
 
 from msmq.wire.headers import BaseHeader
 from msmq.wire.packets import ConnectionParameters, EstablishConnection, SessionAck
+from tests.server.inbound.test_arrivals import place
 from tests.server.support import ALICE, BOB, CAROL, Peer, eventually, free_port, name_of, neighbourhood
-from tests.server.test_arrivals import place
 from tests.server.test_daemon_processes import Process
 from tests.wire import vectors
 from tests.wire.builders import all_headers

@@ -13,13 +13,13 @@ import msmq
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.directory.joining import Joining
+from msmq.directory.join import Joining
 from msmq.errors import NoDsError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
-from msmq.manager.message import AuthenticationLevel, DeliveryGuarantee
+from msmq.manager.messages.message import AuthenticationLevel, DeliveryGuarantee
 from msmq.manager.model import QueuePrivacyLevel
 from msmq.security.access import Token
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.security.sid import Sid
 from msmq.wire.algorithms import PrivacyLevel
 from msmq.wire.certificates import UserSignCert, UserSignCerts

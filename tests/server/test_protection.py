@@ -18,19 +18,19 @@ from msmq.errors import (
     PublicKeyNotFoundError,
     UnsupportedFormatnameOperationError,
 )
-from msmq.manager.batch import Batch
-from msmq.manager.message import AuthenticationLevel, SenderIdentifierType
+from msmq.manager.access.keys import KEY_BITS, KeyRing
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.messages.message import AuthenticationLevel, SenderIdentifierType
+from msmq.manager.messages.serialize import received, serialize
 from msmq.manager.model import ConnectionStatus, QueueManagerRecord, QueuePrivacyLevel
-from msmq.manager.provisioning import KEY_BITS, KeyRing
-from msmq.manager.queue import OutgoingQueue, Queue
-from msmq.manager.serialize import received, serialize
+from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.security.access import Token
 from msmq.security.encryption import SessionKey, decrypt_body, unwrap_session_key
 from msmq.security.keys import certificate_public_key, import_public_key
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.security.providers import BASE, ENHANCED, ENHANCED_RSA_AES, PRIVACY_PROVIDERS
 from msmq.security.sid import Sid
-from msmq.security.signing import verify
+from msmq.security.signatures import verify
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from msmq.wire.classes import MessageClass
 from msmq.wire.message import UserMessage
+from tests.server.inbound.test_arrivals import classes
 from tests.server.support import ALICE, BOB, Node, Peer, eventually, name_of, neighbourhood, run
-from tests.server.test_arrivals import classes
 
 NEGATIVE_ARRIVAL = 0x4
 KINDS = ["express", "recoverable", "transactional"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from msmq.manager.access.keys import KeyRing
 from msmq.manager.directory import Expression, ObjectClass, Relation
-from msmq.manager.message import AuthenticationLevel, SenderIdentifierType
+from msmq.manager.messages.message import AuthenticationLevel, SenderIdentifierType
+from msmq.manager.messages.serialize import received
 from msmq.manager.model import QueueManagerRecord, QueuePrivacyLevel
-from msmq.manager.provisioning import KeyRing
-from msmq.manager.queue import Queue
-from msmq.manager.serialize import received
+from msmq.manager.queues.queue import Queue
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.providers import ENHANCED_RSA_AES
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, Sid

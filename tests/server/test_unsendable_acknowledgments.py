@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from msmq.manager.core import Timers
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from msmq.transfer.states import State
 from msmq.wire.headers import NULL_GUID, PrivateQueueFormatName
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import DebugHeader
+from tests.server.inbound.test_arrivals import place
 from tests.server.support import ALICE, Neighbourhood, Node, Peer, eventually, neighbourhood, run
-from tests.server.test_arrivals import place
 
 ALL = 0xF
 SOMEBODY = bytes(range(0x60, 0x70))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msmq.manager.message import Message
-from msmq.manager.serialize import serialize
+from msmq.manager.messages.message import Message
+from msmq.manager.messages.serialize import serialize
 from msmq.spark import alike
 from msmq.spark.alike import Shape, look_alike
 from msmq.spark.schema import Messages, Table, joined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from msmq.api.packing import Columns
+from msmq.api.packets import Columns
 from msmq.client.bodies import VT_LPWSTR
 from msmq.client.message import Message
 from msmq.spark.options import OptionError

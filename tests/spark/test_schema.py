@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from msmq.client.queue import QueueIdentity
-from msmq.manager.message import DeliveryGuarantee, Message
-from msmq.manager.serialize import serialize
+from msmq.manager.messages.message import DeliveryGuarantee, Message
+from msmq.manager.messages.serialize import serialize
 from msmq.spark.schema import COLUMNS, HEADERS, NAMES, ReadMessage, Table
 from msmq.wire.headers import INFINITE
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID

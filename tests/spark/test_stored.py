@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import msmq
-from msmq.manager.ledger import Kind
+from msmq.manager.ledger.ledger import Kind
 from msmq.spark.schema import Table
 from msmq.spark.stored import KINDS, decode_stores, is_store, read_messages
 from msmq.store import StoreError, StoreLockedError

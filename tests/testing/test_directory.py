@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msmq.manager.directory import DirectoryResult, ObjectClass, queue_object
 from msmq.manager.model import QueueManagerRecord, QueueType, Site
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
 from msmq.security.sid import Sid
 from msmq.testing.directory import MemoryDirectory

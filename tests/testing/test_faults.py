@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.manager.positions import PositionList
+from msmq.manager.mailbox.positions import PositionList
 from msmq.testing.faults import Fault, Faults
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from msmq.api.receiving import Receiver
+from msmq.api.receive import Receiver
 from msmq.testing.manager_sim import ManagerSimulation
 from msmq.testing.traffic import Draft, client_message
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.manager.message import AcknowledgementsRequested, Message
-from msmq.manager.serialize import serialize
-from msmq.manager.stored import LocalAttributes, StoredMessage
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.manager.messages.message import AcknowledgementsRequested, Message
+from msmq.manager.messages.serialize import serialize
 from msmq.testing.manager_follow import (
     ARRIVED,
     DELETED,

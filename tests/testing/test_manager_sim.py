@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from msmq.errors import DecodeError
-from msmq.manager import contents
-from msmq.manager.acknowledging import Acknowledging
-from msmq.manager.contents import Known
-from msmq.manager.mailbox import Mailbox
-from msmq.manager.positions import Positions
-from msmq.manager.queue import Queue
-from msmq.manager.sending import Sending
-from msmq.manager.stored import StoredMessage
-from msmq.store.reading import Reader
+from msmq.manager.mailbox import contents
+from msmq.manager.mailbox.contents import Known
+from msmq.manager.mailbox.mailbox import Mailbox
+from msmq.manager.mailbox.positions import Positions
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.acknowledgments import Acknowledging
+from msmq.manager.messages.delivery import Sending
+from msmq.manager.queues.queue import Queue
+from msmq.store.payloads import Reader
 from msmq.testing.disk import PowerLoss
 from msmq.testing.manager_model import Gone, Put
 from msmq.testing.manager_sim import WEIGHTS, ManagerSimulation, main, run

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from msmq.server.drain import Drain
-from msmq.server.forwarding import Forwarding
-from msmq.server.places import Places
+from msmq.server.inbound.forwarding import Forwarding
+from msmq.server.inbound.places import Places
+from msmq.server.outbound.drain import Drain
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
 from msmq.testing.network_sim import CALM, NAMES, ROUTED, NetworkSimulation, main, run

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from msmq.manager.message import Message
-from msmq.manager.provisioning import generate_key
-from msmq.manager.serialize import deserialize
-from msmq.security.leaving import Signer
+from msmq.manager.access.keys import generate_key
+from msmq.manager.messages.message import Message
+from msmq.manager.messages.serialize import deserialize
+from msmq.security.outbound import Signer
 from msmq.testing.traffic import (
     MENUS,
     Delivery,

@@ -11,7 +11,7 @@ from msmq.security.encryption import SessionKey, wrap_session_key
 from msmq.security.keys import certificate_public_key
 from msmq.security.rejections import AuthenticationError
 from msmq.security.sid import Sid
-from msmq.security.signing import HashPolicy, authenticate, sign
+from msmq.security.signatures import HashPolicy, authenticate, sign
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.declare import padded
 from msmq.wire.headers import MessagePropertiesHeader, UserHeader

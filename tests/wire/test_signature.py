@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 
 from msmq.security.encryption import SessionKey, decrypt_body, encrypt_body
 from msmq.security.rejections import AuthenticationError
-from msmq.security.signing import HashPolicy, authenticate, sign, verify
+from msmq.security.signatures import HashPolicy, authenticate, sign, verify
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.headers import BaseHeader, MessagePropertiesHeader, PrivateQueueFormatName
 from msmq.wire.message import UserMessage

@@ -9,11 +9,11 @@ from typing import Final
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
-from msmq.manager.management import MSMQ_TYPE
-from msmq.manager.management import format_name as format_name_of
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
-from msmq.manager.queue import OutgoingQueue, Queue
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.management import MSMQ_TYPE
+from msmq.manager.queues.management import format_name as format_name_of
+from msmq.manager.queues.queue import OutgoingQueue, Queue
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import QueueManagerOperation, QueueOperation, Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sddl import format_sddl, parse_sddl

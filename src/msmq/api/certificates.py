@@ -18,11 +18,15 @@ from cryptography.hazmat.primitives.serialization import (
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import AccessDeniedError, DecodeError, InvalidCertificateError, InvalidParameterError
-from msmq.manager.certificates import INTERNAL_KEY_BITS, make_internal_certificate, register_certificate
+from msmq.manager.access.certificates import (
+    INTERNAL_KEY_BITS,
+    make_internal_certificate,
+    register_certificate,
+)
 from msmq.manager.directory import DirectoryObject, DirectoryResult, Expression, ObjectClass, Relation
 from msmq.manager.model import InternalCertificate, User
 from msmq.security.access import Token
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.security.sid import ADMINISTRATORS, ANONYMOUS, Sid
 from msmq.wire.certificates import UserSignCerts, certificate_digest
 

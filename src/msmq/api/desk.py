@@ -12,12 +12,12 @@ from msmq.api.line import Conversation
 from msmq.api.names import Names
 from msmq.errors import MQError, TransactionSequenceError
 from msmq.manager.chores import Chore
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
-from msmq.manager.queue import OutgoingQueue
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.transactions import Transaction
+from msmq.manager.queues.queue import OutgoingQueue
 from msmq.security.access import Token
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.security.sid import Sid
 from msmq.wire.names import parse_format_name
 

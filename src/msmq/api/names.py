@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from msmq.errors import IllegalQueuePathnameError, QueueNotFoundError
-from msmq.manager.queue import OutgoingQueue, Queue
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.wire.names import DirectName, MultipleElementName, Protocol, QueuePath, parse_format_name
 
 _PREFIXES: Final = frozenset({"DIRECT", "PUBLIC", "PRIVATE", "MACHINE", "CONNECTOR", "MULTICAST", "DL"})

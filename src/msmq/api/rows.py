@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.sending import Sender
+from msmq.api.send import Sender
 from msmq.errors import InvalidParameterError
 from msmq.security.access import Token
 

@@ -12,19 +12,19 @@ import grpc
 
 from msmq.api import rpc
 from msmq.api.administration import AdministrationCalls
-from msmq.api.browsing import BrowseCalls
+from msmq.api.browse import BrowseCalls
 from msmq.api.callers import Callers
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
-from msmq.api.exchanging import ExchangeCalls
+from msmq.api.exchange import ExchangeCalls
 from msmq.api.line import Conversation
-from msmq.api.receiving import ReceiveCalls
+from msmq.api.receive import ReceiveCalls
 from msmq.api.rows import RowCalls
-from msmq.api.sending import SendCalls
+from msmq.api.send import SendCalls
 from msmq.api.spans import SpanCalls
 from msmq.api.statistics import StatisticsCalls
 from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
-from msmq.api.transacting import TransactCalls
+from msmq.api.transact import TransactCalls
 from msmq.errors import InvalidParameterError, MQError, MsmqError
 from msmq.security.access import Token
 

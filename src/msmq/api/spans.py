@@ -12,11 +12,11 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packing import to_deliveries, to_packets
+from msmq.api.packets import to_deliveries, to_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
-from msmq.manager.positions import Entry, PositionState
-from msmq.manager.queue import OpenQueueDescriptor, Queue
+from msmq.manager.mailbox.positions import Entry, PositionState
+from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text

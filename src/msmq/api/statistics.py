@@ -11,7 +11,7 @@ from msmq.api.administration import outgoing_info
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.manager.core import Subscriber
-from msmq.manager.queue import OutgoingQueue, Queue
+from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.security.access import QueueManagerOperation, Token
 
 _SHORTEST_MS: Final = 100

@@ -31,7 +31,7 @@ from msmq.cli import (
     top,
     user,
 )
-from msmq.cli.calling import MISUSED, Server, fail
+from msmq.cli.calls import MISUSED, Server, fail
 
 __all__ = ["app", "main"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from msmq.cli.calling import perform
+from msmq.cli.calls import perform
 
 if TYPE_CHECKING:
     import msmq
@@ -102,7 +102,7 @@ def show(ctx: typer.Context, queue: str | None, as_json: bool) -> None:
 
 
 def print_security(security: Security, *, manager: bool, as_json: bool) -> None:
-    from msmq.cli.showing import plain, print_json, print_sheet, print_table
+    from msmq.cli.output import plain, print_json, print_sheet, print_table
 
     if as_json:
         entries = [

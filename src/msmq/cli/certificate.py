@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from msmq.cli.calling import Json, Yes, confirm, fail, guarded, perform
+from msmq.cli.calls import Json, Yes, confirm, fail, guarded, perform
 
 if TYPE_CHECKING:
     from msmq.client import Certificate
@@ -31,14 +31,14 @@ _Out = Annotated[
 
 
 def _shape(certificate: Certificate) -> dict[str, object]:
-    from msmq.cli.showing import plain
+    from msmq.cli.output import plain
 
     shown: dict[str, object] = plain(certificate)
     return shown
 
 
 def _print(found: list[Certificate], as_json: bool) -> None:
-    from msmq.cli.showing import print_json, print_table
+    from msmq.cli.output import print_json, print_table
 
     if as_json:
         for certificate in found:
@@ -103,7 +103,7 @@ def remove(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
 
     try:
         wanted = bytes.fromhex(digest)

@@ -44,7 +44,7 @@ def show(
     if as_json:
         import tomllib
 
-        from msmq.cli.showing import print_json
+        from msmq.cli.output import print_json
 
         print_json(tomllib.loads(shown))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from msmq.cli.calling import Json, Yes, confirm, fail, perform
+from msmq.cli.calls import Json, Yes, confirm, fail, perform
 
 if TYPE_CHECKING:
     import msmq
@@ -35,8 +35,8 @@ async def _all(mq: msmq.Connection) -> list[ReceivedMessage]:
 
 @app.command("list", help=LIST_HELP, short_help="List dead letters with the reason of each.")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    from msmq.cli.output import one_line, print_json, print_table, several
     from msmq.cli.records import to_record
-    from msmq.cli.showing import one_line, print_json, print_table, several
 
     found = perform(ctx, _all)
     if as_json:
@@ -70,9 +70,9 @@ def resend(
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     as_json: Json = False,
 ) -> None:
-    from msmq.cli.receiving import transactional
+    from msmq.cli.output import print_json, several
+    from msmq.cli.receive import transactional
     from msmq.cli.records import again
-    from msmq.cli.showing import print_json, several
     from msmq.errors import MessageNotFoundError
 
     if not lookup_id and not everything:
@@ -96,7 +96,7 @@ def resend(
 
 @app.command(help="Remove all dead letters, plain and transactional.")
 def purge(ctx: typer.Context, yes: Yes = False, as_json: Json = False) -> None:
-    from msmq.cli.showing import print_json, several
+    from msmq.cli.output import print_json, several
 
     confirm(ctx, "Remove all dead letters?", yes)
 

@@ -47,7 +47,7 @@ def decode(
         int, typer.Option("--ping-port", min=1, max=65535, help="The UDP port of Pings in captures.")
     ] = 3527,
 ) -> None:
-    from msmq.cli.decoding import Options, run
+    from msmq.cli.decode_work import Options, run
 
     options = Options(as_json, brief, offsets, max_body, port, ping_port)
     raise typer.Exit(run(file, form, options))

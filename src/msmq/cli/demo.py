@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from msmq.cli.calling import REFUSED, fail, guarded
+from msmq.cli.calls import REFUSED, fail, guarded
 
 HELP = (
     "Show what it does, in one story of under a minute.\n\n"

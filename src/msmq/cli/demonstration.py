@@ -285,7 +285,7 @@ async def _until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
 
 def run() -> bool:
     """Tell the story on the terminal; gives whether everything was as it should be."""
-    from msmq.cli.showing import console
+    from msmq.cli.output import console
 
     screen = console()
     story = Story(lambda when, text: screen.print(f"{when} {text}"))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msmq.cli.calling import Json
+from msmq.cli.calls import Json
 
 if TYPE_CHECKING:
-    from msmq.directory.joining import Joining
+    from msmq.directory.join import Joining
     from msmq.manager.directory import DirectoryObject, ObjectClass
 
 REFUSED = 1
@@ -92,7 +92,7 @@ def leave(
 
 @app.command(help=STATUS_HELP, short_help="Check what a queue manager in a domain needs.")
 def status(config: _Config, user: _As = "", as_json: Json = False) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
 
     good = True
     with _refusals(), _joining(config, user) as joining:
@@ -112,7 +112,7 @@ def status(config: _Config, user: _As = "", as_json: Json = False) -> None:
 def find(
     kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "", as_json: Json = False
 ) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
     from msmq.wire.guid import guid_text
 
     with _refusals(), _joining(config, user) as joining:
@@ -129,7 +129,7 @@ def find(
 def show(
     kind: _Kind, conditions: _Conditions = None, *, config: _Config, user: _As = "", as_json: Json = False
 ) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
     from msmq.wire.guid import guid_text
 
     with _refusals(), _joining(config, user) as joining:
@@ -151,7 +151,7 @@ def export(config: _Config, user: _As = "") -> None:
 
 
 def _kind(text: str) -> tuple[ObjectClass, str]:
-    from msmq.directory.joining import JoiningError
+    from msmq.directory.join import JoiningError
     from msmq.manager.directory import ObjectClass
 
     kinds = {
@@ -183,7 +183,7 @@ def _found(
 
 def _value(object_class: ObjectClass, name: str, text: str) -> Any:
     """A value of the type the attribute has."""
-    from msmq.directory.joining import JoiningError
+    from msmq.directory.join import JoiningError
     from msmq.directory.schema import KINDS
     from msmq.security.sid import Sid
     from msmq.wire.guid import guid_from_text
@@ -238,7 +238,7 @@ def _joining(file: Path, user: str) -> Iterator[Joining]:
         settings = replace(directory.connection.settings, credential=Password(user, _password()))
         directory.connection.settings = settings
 
-    from msmq.directory.joining import Joining
+    from msmq.directory.join import Joining
 
     with directory.held():
         yield Joining(directory, config.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from msmq.cli import access
-from msmq.cli.calling import Json, fail, perform
+from msmq.cli.calls import Json, fail, perform
 from msmq.cli.queue import kilobytes
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ app.add_typer(acl, name="acl")
 
 
 def _print(info: ManagerInfo, as_json: bool) -> None:
-    from msmq.cli.showing import limit, print_json, print_sheet, several, size
+    from msmq.cli.output import limit, print_json, print_sheet, several, size
 
     if as_json:
         print_json(info)

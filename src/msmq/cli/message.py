@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import typer
 
-from msmq.cli import carrying, receiving, sending
+from msmq.cli import export_import, receive, send
 
 HELP = "Send, receive, look at, move, export and import messages."
 
 COMMANDS = (
-    ("send", sending.send, sending.SEND_HELP, "Send a message, or many."),
-    ("receive", receiving.receive, receiving.RECEIVE_HELP, "Take messages out of a queue."),
-    ("peek", receiving.peek, receiving.PEEK_HELP, "Look at messages and leave them there."),
-    ("follow", receiving.follow, receiving.FOLLOW_HELP, "Show messages as they come."),
-    ("move", receiving.move, receiving.MOVE_HELP, "Move messages to another queue."),
-    ("export", carrying.export, carrying.EXPORT_HELP, "Write messages to a file."),
-    ("import", carrying.import_, carrying.IMPORT_HELP, "Send the messages of a file."),
+    ("send", send.send, send.SEND_HELP, "Send a message, or many."),
+    ("receive", receive.receive, receive.RECEIVE_HELP, "Take messages out of a queue."),
+    ("peek", receive.peek, receive.PEEK_HELP, "Look at messages and leave them there."),
+    ("follow", receive.follow, receive.FOLLOW_HELP, "Show messages as they come."),
+    ("move", receive.move, receive.MOVE_HELP, "Move messages to another queue."),
+    ("export", export_import.export, export_import.EXPORT_HELP, "Write messages to a file."),
+    ("import", export_import.import_, export_import.IMPORT_HELP, "Send the messages of a file."),
 )
 """Name, function, help and summary of what is both a command and a command of this group."""
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
-app.command("new", help=sending.NEW_HELP, short_help="Write a message as JSON.")(sending.new)
-app.command("show", help=receiving.SHOW_HELP)(receiving.show)
+app.command("new", help=send.NEW_HELP, short_help="Write a message as JSON.")(send.new)
+app.command("show", help=receive.SHOW_HELP)(receive.show)
 
 
 def register(target: typer.Typer, panel: str | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from msmq.cli.calling import Json, Yes, confirm, perform
+from msmq.cli.calls import Json, Yes, confirm, perform
 
 if TYPE_CHECKING:
     from msmq.client import OutgoingInfo
@@ -55,14 +55,14 @@ def in_words(info: OutgoingInfo) -> str:
 
 def shape(info: OutgoingInfo) -> dict[str, object]:
     """The object of ``--json``."""
-    from msmq.cli.showing import plain
+    from msmq.cli.output import plain
 
     shown: dict[str, object] = plain(info)
     return {**shown, "last_error": info.last_error, "last_error_words": in_words(info)}
 
 
 def _print(found: list[OutgoingInfo], as_json: bool) -> None:
-    from msmq.cli.showing import print_json, print_table, size
+    from msmq.cli.output import print_json, print_table, size
 
     if as_json:
         for info in found:
@@ -105,7 +105,7 @@ def resume(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> No
 
 @app.command(help="Remove all messages that wait for a destination.", short_help="Remove what waits.")
 def purge(ctx: typer.Context, queue: _Destination, yes: Yes = False, as_json: Json = False) -> None:
-    from msmq.cli.showing import print_json, several
+    from msmq.cli.output import print_json, several
 
     confirm(ctx, f"Remove all messages that wait for {queue}?", yes)
     count = perform(ctx, lambda mq: mq.purge_outgoing(queue))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from msmq.cli.calling import REFUSED, Json, fail, guarded
+from msmq.cli.calls import REFUSED, Json, fail, guarded
 
 HELP = (
     "Ask another host whether a queue manager is there and would take a session.\n\n"
@@ -38,7 +38,7 @@ def ping(
 ) -> None:
     import asyncio
 
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
 
     async def both() -> tuple[Reply, Reply]:
         datagram, session = await asyncio.gather(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from msmq.cli.calling import MISUSED, REFUSED, Json
-from msmq.cli.showing import print_json
+from msmq.cli.calls import MISUSED, REFUSED, Json
+from msmq.cli.output import print_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from msmq.cli import access
-from msmq.cli.calling import Json, QueueName, Yes, confirm, fail, perform
+from msmq.cli.calls import Json, QueueName, Yes, confirm, fail, perform
 
 if TYPE_CHECKING:
     import msmq
@@ -108,7 +108,7 @@ def _settings(
 
 def kilobytes(ctx: typer.Context, text: str) -> int:
     """A limit as the command line writes it."""
-    from msmq.cli.showing import UNLIMITED
+    from msmq.cli.output import UNLIMITED
 
     if text.lower() == "none":
         return UNLIMITED
@@ -159,7 +159,7 @@ def list_(
 ) -> None:
     from fnmatch import fnmatchcase
 
-    from msmq.cli.showing import print_json, print_table, several, size
+    from msmq.cli.output import print_json, print_table, several, size
 
     found = perform(ctx, lambda mq: mq.queues(system=system, journals=journals, subqueues=subqueues))
     found = [info for info in found if fnmatchcase(info.path.lower(), pattern.lower())]
@@ -190,7 +190,7 @@ def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
 
 
 def _print_info(info: QueueInfo, as_json: bool) -> None:
-    from msmq.cli.showing import limit, print_json, print_sheet, several, size
+    from msmq.cli.output import limit, print_json, print_sheet, several, size
 
     if as_json:
         print_json(info)
@@ -252,7 +252,7 @@ def purge(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json 
 
 
 def _print_purged(queue: str, count: int, as_json: bool) -> None:
-    from msmq.cli.showing import print_json, several
+    from msmq.cli.output import print_json, several
 
     if as_json:
         print_json({"queue": queue, "messages": count})
@@ -262,7 +262,7 @@ def _print_purged(queue: str, count: int, as_json: bool) -> None:
 
 @app.command(help="Delete a queue with everything in it.", short_help="Delete a queue.")
 def delete(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json = False) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
 
     confirm(ctx, f"Delete {queue} with everything in it?", yes)
     perform(ctx, lambda mq: mq.delete_queue(queue))

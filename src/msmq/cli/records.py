@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any, Final
 
-from msmq.cli.showing import time_text
+from msmq.cli.output import time_text
 from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
 from msmq.client.bodies import encode_body
 from msmq.client.message import id_text

@@ -80,7 +80,7 @@ def check(directory: _Directory, as_json: _Json = False) -> None:
 
 @app.command(help=COMPACT_HELP, short_help="Rewrite a store without what is not needed any more.")
 def compact(directory: _Directory, as_json: _Json = False) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
 
     with _plain_errors(directory):
         before = _log_bytes(directory)
@@ -172,7 +172,7 @@ def _progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]
 
 
 def _print_json(found: Inspection) -> None:
-    from msmq.cli.showing import plain, print_json
+    from msmq.cli.output import plain, print_json
 
     shown = plain(found)
     print_json({**shown, "sound": not found.damaged})

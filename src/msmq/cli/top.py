@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msmq.cli.calling import Json, perform
+from msmq.cli.calls import Json, perform
 from msmq.cli.outgoing import in_words, shape
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def rates(before: Statistics, now: Statistics) -> dict[str, tuple[float, float]]
 
 
 def _print(name: str, before: Statistics, now: Statistics, as_json: bool) -> None:
-    from msmq.cli.showing import console, print_json
+    from msmq.cli.output import console, print_json
 
     if as_json:
         print_json(figures(name, before, now))
@@ -75,7 +75,7 @@ def _print(name: str, before: Statistics, now: Statistics, as_json: bool) -> Non
 
 def figures(name: str, before: Statistics, now: Statistics) -> dict[str, Any]:
     """The object of ``--json``."""
-    from msmq.cli.showing import plain
+    from msmq.cli.output import plain
 
     rate = rates(before, now)
 
@@ -93,7 +93,7 @@ def view(name: str, before: Statistics, now: Statistics) -> Group:
     """The screen."""
     from rich.console import Group
 
-    from msmq.cli.showing import cell, several, size
+    from msmq.cli.output import cell, several, size
 
     rate = rates(before, now)
     arrived, removed = rate[""]
@@ -115,7 +115,7 @@ def view(name: str, before: Statistics, now: Statistics) -> Group:
 def _queues(now: Statistics, rate: dict[str, tuple[float, float]]) -> Table:
     from rich.table import Table
 
-    from msmq.cli.showing import clean, size
+    from msmq.cli.output import clean, size
 
     table = Table("queue", box=None, pad_edge=False)
     for title in ("messages", "size", "in/s", "out/s", "journal", "readers"):
@@ -137,7 +137,7 @@ def _queues(now: Statistics, rate: dict[str, tuple[float, float]]) -> Table:
 def _outgoing(now: Statistics) -> Table:
     from rich.table import Table
 
-    from msmq.cli.showing import clean
+    from msmq.cli.output import clean
 
     table = Table("outgoing to", "state", box=None, pad_edge=False)
     table.add_column("messages", justify="right")
@@ -150,7 +150,7 @@ def _outgoing(now: Statistics) -> Table:
 async def _live(name: str, before: Statistics, given: AsyncIterator[Statistics]) -> None:
     from rich.live import Live
 
-    from msmq.cli.showing import console
+    from msmq.cli.output import console
 
     with Live(view(name, before, before), console=console(), screen=True, auto_refresh=False) as screen:
         async for now in given:

@@ -69,7 +69,7 @@ def list_(
     file: _File,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, one object per line.")] = False,
 ) -> None:
-    from msmq.cli.showing import print_json
+    from msmq.cli.output import print_json
     from msmq.rpc.accounts import AccountFile
 
     with _refusals():

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.bodies import Body, decode_body, decode_text, encode_body
-from msmq.manager.message import Message as Properties
-from msmq.manager.message import SenderIdentifierType
-from msmq.manager.serialize import deserialize
+from msmq.manager.messages.message import Message as Properties
+from msmq.manager.messages.message import SenderIdentifierType
+from msmq.manager.messages.serialize import deserialize
 from msmq.security.sid import Sid
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text

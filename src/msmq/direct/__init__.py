@@ -17,8 +17,8 @@ Reading is MS-MQRR (`msmq.remote_read`), sending is MS-MQQB (`msmq.transfer`). A
 
 from __future__ import annotations
 
-from msmq.direct.reading import host_of, reading
-from msmq.direct.sending import Outcome, send, sending
+from msmq.direct.reader import host_of, reading
+from msmq.direct.sender import Outcome, send, sending
 from msmq.remote_read.actions import Action
 from msmq.remote_read.reader import browse, receive, remove
 from msmq.remote_read.remote_message import RemoteMessage

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from msmq.directory.connection import CachedConnection
-from msmq.directory.converting import Converter, computer_of
-from msmq.directory.creating import Creating
+from msmq.directory.conversion import Converter, computer_of
+from msmq.directory.create import Creating
 from msmq.directory.objects import Objects
-from msmq.directory.reading import Reading
-from msmq.directory.resolving import Resolving
+from msmq.directory.read import Reading
+from msmq.directory.resolve import Resolving
 from msmq.directory.results import DirectoryFailure
-from msmq.directory.sealing import Observer
+from msmq.directory.sealed_stream import Observer
 from msmq.directory.settings import Settings
-from msmq.directory.writing import Writing
+from msmq.directory.write import Writing
 from msmq.errors import DecodeError, EncodeError
 from msmq.manager.directory import DirectoryObject, DirectoryResult, Filter, ObjectClass, SortKey
 from msmq.security.access import Token

@@ -24,7 +24,7 @@ from spnego.exceptions import SpnegoError
 
 from msmq.directory import discovery
 from msmq.directory.results import NO_SUCH_OBJECT, REFERRAL, SUCCESS, DirectoryFailure, generic, result_of
-from msmq.directory.sealing import Channel, Observer
+from msmq.directory.sealed_stream import Channel, Observer
 from msmq.directory.settings import CredentialCache, Keytab, Password, Protection, Server, Settings
 from msmq.manager.directory import DirectoryResult
 

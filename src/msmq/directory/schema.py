@@ -2,7 +2,7 @@
 
 An :class:`Attribute` says under which LDAP attributes a directory attribute of the data model is kept, how its value
 is written and read, and what it is when the directory has none. Attributes whose conversion needs more than the value
-itself (another object, another attribute) have no codec; :mod:`msmq.directory.converting` knows them by name.
+itself (another object, another attribute) have no codec; :mod:`msmq.directory.conversion` knows them by name.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Self
 
-from msmq.manager.queue import ReadDone, ReadResult
+from msmq.manager.queues.queue import ReadDone, ReadResult
 
 
 class Answers:

@@ -18,7 +18,9 @@ from msmq.errors import InsufficientResourcesError, MQError
 from msmq.manager.answers import Answers
 from msmq.manager.chores import Chores
 from msmq.manager.event import Event
-from msmq.manager.ledger import Ledger, LostRecord
+from msmq.manager.ledger.ledger import Ledger, LostRecord
+from msmq.manager.ledger.recovered import NUMBER_MASK
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.model import (
     DEFAULT_TIME_TO_REACH_QUEUE_S,
     ConnectedNetwork,
@@ -28,9 +30,7 @@ from msmq.manager.model import (
     QueueManagerState,
     Site,
 )
-from msmq.manager.queue import OutgoingQueue, Queue
-from msmq.manager.recovered import NUMBER_MASK
-from msmq.manager.stored import StoredMessage
+from msmq.manager.queues.queue import OutgoingQueue, Queue
 
 KILOBYTE: Final = 1024
 _RESERVED_NUMBERS: Final = 1 << 16
@@ -47,7 +47,7 @@ class Environment:
     """Seconds since 1970-01-01 UTC."""
     random_bytes: Callable[[int], bytes]
     generate_key: Callable[[int], RSAPrivateKey] | None = None
-    """Makes an RSA key of so many bits; None for :func:`msmq.manager.provisioning.generate_key`."""
+    """Makes an RSA key of so many bits; None for :func:`msmq.manager.access.keys.generate_key`."""
 
 
 class Subscriber:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from msmq.manager.attributes import save
 from msmq.manager.core import Core, Timer
+from msmq.manager.ledger.attributes import save
+from msmq.manager.ledger.queue_records import queue_record
 from msmq.manager.model import (
     ConnectedNetwork,
     DirectoryElement,
@@ -27,8 +28,7 @@ from msmq.manager.model import (
     Site,
     User,
 )
-from msmq.manager.queue import Queue
-from msmq.manager.records import queue_record
+from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
 
 ONLINE_CHECK_S: Final = 60

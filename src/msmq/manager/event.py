@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from msmq.errors import MessageStorageFailedError, MsmqError
 from msmq.manager.answers import Answers
-from msmq.manager.ledger import RecordStore
+from msmq.manager.ledger.ledger import RecordStore
 
 
 class CallAgain(Exception):  # noqa: N818 - it is no error but a call that waits

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from msmq.errors import DsError, MachineNotFoundError, MQError, NoDsError
-from msmq.manager.attributes import VALUE, restore, save
+from msmq.manager.access.keys import KeyRing, generate_key
 from msmq.manager.core import Core
 from msmq.manager.directory import (
     DirectoryEvents,
@@ -31,6 +31,7 @@ from msmq.manager.directory import (
     directory_object,
     element_of,
 )
+from msmq.manager.ledger.attributes import VALUE, restore, save
 from msmq.manager.model import (
     DEFAULT_TIME_TO_REACH_QUEUE_S,
     ORDER_QUEUE_NUMBER,
@@ -41,8 +42,7 @@ from msmq.manager.model import (
     QueueType,
     Site,
 )
-from msmq.manager.provisioning import KeyRing, generate_key
-from msmq.manager.queue import Queue
+from msmq.manager.queues.queue import Queue
 from msmq.security.access import default_queue_manager_descriptor
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import ADMINISTRATORS, Sid

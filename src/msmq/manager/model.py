@@ -1,8 +1,8 @@
 """The elements of the abstract data model (MS-MQDMPR 3.1.1) that are plain data: enumerations and records.
 
 Each attribute keeps the specification's name, snake-cased. What survives a restart, what is also published in the
-directory and what is volatile is said where the record is kept: :mod:`msmq.manager.attributes` and
-:mod:`msmq.manager.records` write the first two kinds, everything else starts anew.
+directory and what is volatile is said where the record is kept: :mod:`msmq.manager.ledger.attributes` and
+:mod:`msmq.manager.ledger.queue_records` write the first two kinds, everything else starts anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msmq.wire.guid import NULL_GUID
 from msmq.wire.identifiers import SequenceInfo
 
 if TYPE_CHECKING:
-    from msmq.manager.queue import OutgoingQueue
+    from msmq.manager.queues.queue import OutgoingQueue
 
 UNLIMITED: Final = 0xFFFFFFFF
 DEFAULT_QUEUE_MANAGER_QUOTA_KB: Final = 0x00100000

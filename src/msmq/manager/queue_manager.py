@@ -21,15 +21,11 @@ from collections import Counter
 from collections.abc import Callable
 
 from msmq.errors import IllegalOperationError, MessageNotFoundError
-from msmq.manager import attributes
-from msmq.manager.acknowledging import Acknowledging
-from msmq.manager.administration import Administration
-from msmq.manager.cleaning import Cleaning
+from msmq.manager.access.credentials import Credentials
+from msmq.manager.access.guard import Guard
+from msmq.manager.access.keys import KeyRing
 from msmq.manager.core import Core, Environment, Subscriber
-from msmq.manager.credentials import Credentials
 from msmq.manager.directory import Change, Directory, DirectoryEvents, DirectoryObject
-from msmq.manager.dispatch import Dispatch
-from msmq.manager.guard import Guard
 from msmq.manager.initialization import (
     KEYS,
     Identity,
@@ -38,27 +34,31 @@ from msmq.manager.initialization import (
     create_system_queues,
     set_outgoing_states,
 )
-from msmq.manager.ledger import (
+from msmq.manager.ledger import attributes
+from msmq.manager.ledger.ledger import (
     Kind,
     Ledger,
     LostRecord,
     RecordStore,
     RecoveredOperation,
 )
-from msmq.manager.mailbox import Mailbox, is_destination
+from msmq.manager.ledger.queue_records import queue_from_record
+from msmq.manager.ledger.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, marks_in, packet_size
+from msmq.manager.ledger.retention import Cleaning
+from msmq.manager.mailbox.mailbox import Mailbox, is_destination
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE
+from msmq.manager.messages.acknowledgments import Acknowledging
+from msmq.manager.messages.delivery import Sending
+from msmq.manager.messages.dispatch import Dispatch
+from msmq.manager.messages.drafts import Posting
+from msmq.manager.messages.readers import Reading
+from msmq.manager.messages.transactions import Transaction, TransactionalOperation, Transactions
 from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
-from msmq.manager.naming import Naming
-from msmq.manager.positions import PositionState
-from msmq.manager.posting import Posting
-from msmq.manager.provisioning import KeyRing
-from msmq.manager.queue import MessagePosition, OutgoingQueue, Queue
-from msmq.manager.queues import DELETING, Queues
-from msmq.manager.reading import Reading
-from msmq.manager.records import queue_from_record
-from msmq.manager.recovered import NEVER, PEEKABLE_WHEN_LOCKED, Recovered, marks_in, packet_size
-from msmq.manager.sending import Sending
-from msmq.manager.stored import LARGEST_ENVELOPE
-from msmq.manager.transactions import Transaction, TransactionalOperation, Transactions
+from msmq.manager.queues.administration import Administration
+from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue
+from msmq.manager.queues.queues import DELETING, Queues
+from msmq.manager.queues.resolution import Naming
 
 _DELETING = DELETING.rstrip("/")
 

@@ -15,12 +15,12 @@ from typing import Final
 
 from msmq.errors import InvalidHandleError, InvalidParameterError, MQError
 from msmq.manager.core import RETRY_S
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import RemoteReadState
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import OpenQueueDescriptor
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.stored import StoredMessage
-from msmq.manager.transactions import Transaction
+from msmq.manager.queues.queue import OpenQueueDescriptor
 from msmq.rpc.association import AssociationGroup
 from msmq.rpc.interface import Call
 from msmq.rpc.pdu import AuthLevel

@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Final
 
 from msmq.errors import MQError
-from msmq.manager.positions import START
-from msmq.manager.queue import Queue
-from msmq.manager.stored import StoredMessage
+from msmq.manager.mailbox.positions import START
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.queues.queue import Queue
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import SEQUENCE_MASK, Action
 from msmq.remote_read.handles import Request
 from msmq.remote_read.one_section import write_whole_packet
-from msmq.remote_read.packing import has_past, usual_parts
-from msmq.remote_read.receiving import SMALL, Receiving
+from msmq.remote_read.receive import SMALL, Receiving
+from msmq.remote_read.sections import has_past, usual_parts
 from msmq.rpc.interface import Call, Promise
 from msmq.rpc.ndr import Parameters
 

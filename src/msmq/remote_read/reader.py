@@ -23,7 +23,7 @@ from msmq.errors import (
     TransactionUsageError,
 )
 from msmq.remote_read.actions import Action
-from msmq.remote_read.calling import error_of
+from msmq.remote_read.failures import error_of
 from msmq.remote_read.interface import R_START_RECEIVE
 from msmq.remote_read.remote_message import WHOLE, RemoteMessage
 from msmq.remote_read.remote_queue import PendingMessage, RemoteQueue

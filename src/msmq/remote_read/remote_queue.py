@@ -23,7 +23,7 @@ from msmq.errors import (
 )
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, Action
-from msmq.remote_read.calling import call, check_status, error_of
+from msmq.remote_read.failures import call, check_status, error_of
 from msmq.remote_read.one_section import whole_packet
 from msmq.remote_read.remote_message import WHOLE, Layouts, RemoteMessage, read_message
 from msmq.rpc.client import Awaiting

@@ -28,18 +28,18 @@ from msmq.errors import (
     TransactionSequenceError,
     TransactionUsageError,
 )
-from msmq.manager.coordinator import ResourceManager
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.messages.coordinator import ResourceManager
 from msmq.manager.model import QueueAccessType, QueueShareMode
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import MessagePosition, Queue
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.remote_read import interface as idl
-from msmq.remote_read.enlisting import TransactionManager
+from msmq.remote_read.enlistment import TransactionManager
 from msmq.remote_read.handles import Handles, OpenHandle, Request
-from msmq.remote_read.packing import operation_on, subqueue_name
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.quick import QuickReads
-from msmq.remote_read.receiving import MQ_OK, STATUS_INVALID_HANDLE, Receiving
+from msmq.remote_read.receive import MQ_OK, STATUS_INVALID_HANDLE, Receiving
+from msmq.remote_read.sections import operation_on, subqueue_name
 from msmq.rpc.interface import Answer, Call, Handler, Promise
 from msmq.rpc.ndr import NULL_HANDLE, Parameters
 from msmq.rpc.pdu import AuthLevel

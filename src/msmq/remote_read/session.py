@@ -29,7 +29,7 @@ from msmq.errors import (
     UnsupportedFormatnameOperationError,
 )
 from msmq.remote_read import interface as idl
-from msmq.remote_read.calling import call, check_status
+from msmq.remote_read.failures import call, check_status
 from msmq.remote_read.remote_queue import MoveTarget, RemoteQueue
 from msmq.rpc.client import RpcClient
 from msmq.rpc.epm import EPM, EPT_MAP, EptMap, Tower, build_tower, read_tower

@@ -13,7 +13,7 @@ from typing import Final
 from msmq.errors import EncryptionProviderNotSupportedError
 from msmq.security.encryption import DEFAULT_ALGORITHMS
 from msmq.security.rejections import AuthenticationError, CipherRefusedError
-from msmq.security.signing import HashPolicy
+from msmq.security.signatures import HashPolicy
 from msmq.wire.algorithms import ALLOWED_ALGORITHMS, EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 
 STRONG_CIPHERS: Final = ALLOWED_ALGORITHMS[PrivacyLevel.ADVANCED]

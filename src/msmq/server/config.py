@@ -19,11 +19,11 @@ from msmq.api.door import Doorplate
 from msmq.errors import DecodeError, EncodeError
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
-from msmq.security.signing import HashPolicy
+from msmq.security.signatures import HashPolicy
 from msmq.server.directory_settings import ConfigError as ConfigError
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
-from msmq.server.remote_reading import SERVED, RpcSettings
+from msmq.server.remote_read_door import SERVED, RpcSettings
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.packets import UNLIMITED_SESSIONS

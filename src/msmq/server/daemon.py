@@ -21,29 +21,29 @@ from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MsmqError
-from msmq.manager.cleaning import Cleaning
-from msmq.manager.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.core import Environment
 from msmq.manager.directory import Directory, Expression, ObjectClass, Relation
 from msmq.manager.initialization import Identity, Settings
+from msmq.manager.ledger.retention import Cleaning
+from msmq.manager.messages.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.queue_manager import QueueManager
 from msmq.remote_read.door import RemoteReadDoor
-from msmq.server.addressing import Addressing, Resolve, check_way, resolve, resolve_with
 from msmq.server.alarm import Alarm, now_ms
-from msmq.server.arrivals import Arrivals
 from msmq.server.complaints import Complaints
 from msmq.server.config import Config, ConfigError
-from msmq.server.connection import Backlog, Connection, TransferEvent
 from msmq.server.group_commit import GroupCommit
-from msmq.server.incidental import Incidental
-from msmq.server.link import Surroundings
-from msmq.server.listener import Listener
+from msmq.server.inbound.arrivals import Arrivals
+from msmq.server.inbound.connection import Backlog, Connection, TransferEvent
+from msmq.server.inbound.listener import Listener
+from msmq.server.inbound.reports import Tracing
 from msmq.server.long_work import LongWork
 from msmq.server.membership import Membership
-from msmq.server.outgoing import Outgoing
+from msmq.server.outbound.incidental import Incidental
+from msmq.server.outbound.link import Surroundings
+from msmq.server.outbound.next_hop import Addressing, Resolve, check_way, resolve, resolve_with
+from msmq.server.outbound.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
-from msmq.server.remote_reading import authentication, build_door, open_door
-from msmq.server.tracing import Tracing
+from msmq.server.remote_read_door import authentication, build_door, open_door
 from msmq.store import Disk, RealDisk, Store, StoreError, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder

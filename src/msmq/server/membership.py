@@ -19,11 +19,11 @@ from msmq.directory.threads import find_all
 from msmq.directory.troubles import explain
 from msmq.errors import DsError, MachineNotFoundError, MQError, NoDsError
 from msmq.manager.directory import DirectoryResult, Expression, ObjectClass, Relation
+from msmq.manager.ledger.recovered import Recovered
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.recovered import Recovered
 from msmq.security.sid import Sid
-from msmq.server.connection import Connection
 from msmq.server.directory_settings import ConfigError, DirectorySettings
+from msmq.server.inbound.connection import Connection
 from msmq.transfer.events import MessagesReceived
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.message import UserMessage

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from msmq.client.queue import QueueIdentity
 from msmq.errors import DecodeError
-from msmq.manager.message import SenderIdentifierType, sender_sid
+from msmq.manager.messages.message import SenderIdentifierType, sender_sid
 from msmq.spark.alike import Alike, Numbers, look_alike
 from msmq.spark.bodies import BODY_READERS
 from msmq.spark.headers import nservicebus_headers

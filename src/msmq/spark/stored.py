@@ -3,9 +3,10 @@
 How it works
 ------------
 A segment of a store is read by one task, without the others. What stands in them decides together what a message is
-(:mod:`msmq.manager.ledger`): the record of the message, the outcome of its transaction, and records that move or remove
-it. So two tables are read, of messages and of these *marks*, which are small and come from the indexes of the segments,
-and Spark joins them. A message that was removed is shown for as long as its record is there, which may be long.
+(:mod:`msmq.manager.ledger.ledger`): the record of the message, the outcome of its transaction, and records that move or
+remove it. So two tables are read, of messages and of these *marks*, which are small and come from the indexes of the
+segments, and Spark joins them. A message that was removed is shown for as long as its record is there, which may be
+long.
 
 The queue manager must not run: a copy of its directory does as well.
 """
@@ -22,8 +23,15 @@ import pyarrow as pa
 
 from msmq.errors import DecodeError
 from msmq.manager.initialization import DEAD_LETTER, DEAD_XACT, JOURNAL, NOTIFY, ORDER
-from msmq.manager.ledger import NO_TRANSACTION, Head, Kind, OutcomeHead, TransactionOutcome, deleted_ids
-from msmq.manager.stored import from_record
+from msmq.manager.ledger.ledger import (
+    NO_TRANSACTION,
+    Head,
+    Kind,
+    OutcomeHead,
+    TransactionOutcome,
+    deleted_ids,
+)
+from msmq.manager.mailbox.stored import from_record
 from msmq.spark.decode import BATCH_BYTES, BATCH_ROWS, spread
 from msmq.spark.schema import ReadMessage, Table
 from msmq.store.browse import Record, SegmentFile, records, segments

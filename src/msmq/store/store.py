@@ -53,7 +53,7 @@ from msmq.store.layout import (
     footprints,
     segment_seed,
 )
-from msmq.store.reading import Reader
+from msmq.store.payloads import Reader
 from msmq.store.recovery import Recovery, RecoveryReport
 from msmq.store.segment import Batch, Chunk, Segment
 from msmq.store.space import NO_SPACE_ERRORS, Space, StoreOptions

@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Final
 from unittest.mock import patch
 
-from msmq.manager.positions import PositionList
+from msmq.manager.mailbox.positions import PositionList
 from msmq.store import Store
 
 _WHERE: Final = (

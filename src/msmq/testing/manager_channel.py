@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 from msmq.api.desk import Desk, Outbox, Session
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.receiving import Receiver
-from msmq.api.sending import Sender
+from msmq.api.receive import Receiver
+from msmq.api.send import Sender
 from msmq.api.spans import SpanCalls
 from msmq.errors import MQError
 from msmq.manager.queue_manager import QueueManager

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from msmq.manager.core import Core
-from msmq.manager.serialize import deserialize
-from msmq.manager.stored import StoredMessage
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.serialize import deserialize
 from msmq.wire.names import DirectName, PrivateName, parse_format_name
 
 ARRIVED: Final = 0x0002

@@ -15,10 +15,10 @@ from typing import Final
 
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity
+from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.model import UNLIMITED, OperationType, QueueAccessType
-from msmq.manager.positions import PositionState
-from msmq.manager.queue import OpenQueueDescriptor, Queue
 from msmq.manager.queue_manager import QueueManager
+from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.store import DamagedRecordError, Store, StoreFullError, StoreOptions
 from msmq.testing.disk import PowerLoss, SimulatedDisk
 from msmq.testing.manager_channel import Channel, Reader

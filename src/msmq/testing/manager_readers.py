@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.errors import IoTimeoutError
-from msmq.manager.queue import ReadResult
+from msmq.manager.queues.queue import ReadResult
 from msmq.store import StoreFullError
 from msmq.testing.manager_channel import Reader
 from msmq.testing.manager_follow import LATE, PURGED

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from msmq.api.generated.msmq_pb2 import SendReply
 from msmq.errors import InsufficientResourcesError
-from msmq.manager.message import DeliveryGuarantee
+from msmq.manager.messages.message import DeliveryGuarantee
+from msmq.manager.messages.serialize import serialize
 from msmq.manager.model import UNLIMITED, OperationType, QueueAccessType
-from msmq.manager.serialize import serialize
 from msmq.testing.manager_follow import ARRIVED, LATE, NO_ROOM, Due, Wishes
 from msmq.testing.manager_host import SimulatedHost, Work
 from msmq.testing.manager_model import Item, Operation, Put, number_of

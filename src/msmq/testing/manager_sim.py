@@ -26,8 +26,8 @@ from typing import Final
 
 from msmq.errors import IoTimeoutError, MessageNotFoundError
 from msmq.manager.model import UNLIMITED, MessageSeekAction, OperationType
-from msmq.manager.queue import ReadResult
-from msmq.manager.queues import QueueRequest
+from msmq.manager.queues.queue import ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.store import StoreFullError
 from msmq.store.layout import RECORD_SIZE, place, segment_name
 from msmq.testing.disk import PowerLoss

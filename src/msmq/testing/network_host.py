@@ -17,13 +17,13 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MQError
+from msmq.manager.access.keys import generate_key
 from msmq.manager.core import Environment, Subscriber
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
-from msmq.manager.provisioning import generate_key
-from msmq.manager.queue import Queue, ReadResult
-from msmq.manager.queues import QueueRequest
-from msmq.manager.stored import StoredMessage
-from msmq.manager.transactions import Transaction
+from msmq.manager.queues.queue import Queue, ReadResult
+from msmq.manager.queues.queues import QueueRequest
 from msmq.server.config import Config
 from msmq.server.daemon import Daemon
 from msmq.store import StoreError, StoreOptions

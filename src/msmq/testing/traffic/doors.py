@@ -8,14 +8,14 @@ from dataclasses import replace
 from msmq.client.message import Acknowledge
 from msmq.client.message import Delivery as ClientDelivery
 from msmq.client.message import Message as ClientMessage
-from msmq.manager.message import (
+from msmq.manager.messages.message import (
     AcknowledgementsRequested,
     DeliveryGuarantee,
     Message,
     SenderIdentifierType,
 )
+from msmq.manager.messages.serialize import serialize
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
-from msmq.manager.serialize import serialize
 from msmq.testing.traffic.draft import Delivery, Draft, Surroundings
 from msmq.wire.headers import INFINITE, NULL_GUID, PrivateQueueFormatName, QueueReference, UserHeader
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID

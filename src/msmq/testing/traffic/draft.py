@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag
 from typing import Any
 
-from msmq.security.leaving import Signer
+from msmq.security.outbound import Signer
 from msmq.wire.headers import NULL_GUID
 
 

@@ -1,0 +1,246 @@
+"""Between messages of the channel and packets.
+
+Messages to send come in columns or one by one. A received message goes out as the packet it is, or as properties for
+clients that cannot read one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.names import format_name
+from msmq.errors import InvalidParameterError
+from msmq.manager.mailbox.contents import Found
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.message import (
+    AcknowledgementsRequested,
+    AuthenticationLevel,
+    DeliveryGuarantee,
+    Message,
+    SenderIdentifierType,
+)
+from msmq.manager.messages.serialize import deserialize
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
+from msmq.manager.queues.queue import Queue
+from msmq.security.sid import Sid
+from msmq.wire.classes import reason
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
+
+HIGHEST_PRIORITY: Final = 7
+_NO_CORRELATION: Final = bytes(20)
+_CORRELATION: Final = 5
+"""Which column has the correlation identifiers."""
+
+
+# --- sending ------------------------------------------------------------------------------------------------------
+
+
+def to_message(given: pb.Message, computer: str) -> Message:
+    """A message of the channel as the queue manager has it; names become format names."""
+    message = options_of(given, computer)
+    message.body, message.body_type, message.label = given.body, given.body_type, given.label
+    message.extension, message.application_tag = given.extension, given.application_tag
+    message.correlation_identifier = given.correlation_id or _NO_CORRELATION
+    message.message_class = given.message_class
+    message.acknowledgements_requested = AcknowledgementsRequested(given.acknowledgements & 0xF)
+    message.tracing_requested = given.trace
+    message.administration_queue_format_name = _name(given.admin_queue, computer)
+    message.response_queue_format_name = _name(given.response_queue, computer)
+    message.authentication_level = (
+        AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE
+    )
+    message.privacy_level = given.privacy_level
+    message.sender_certificate = given.sender_certificate
+    message.connector_type_identifier = given.connector_type or NULL_GUID
+    return message
+
+
+def options_of(given: pb.Message, computer: str) -> Message:
+    """What a message of the channel says of its delivery, and nothing else."""
+    return Message(
+        priority=given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
+        delivery_guarantee=DeliveryGuarantee(given.delivery != pb.EXPRESS),
+        time_to_reach_queue_s=given.time_to_reach_queue_s
+        if given.HasField("time_to_reach_queue_s")
+        else DEFAULT_TIME_TO_REACH_QUEUE_S,
+        time_to_be_received_s=given.time_to_be_received_s
+        if given.HasField("time_to_be_received_s")
+        else INFINITE,
+        positive_journaling_requested=given.journal,
+        negative_journaling_requested=given.dead_letter,
+        application_deadletter_queue=_own_path(given.dead_letter_queue, computer),
+        allow_peek_when_locked=given.peekable_when_locked,
+    )
+
+
+def _name(text: str, computer: str) -> str:
+    return format_name(text, computer) if text else ""
+
+
+def _own_path(text: str, computer: str) -> str:
+    """The dead-letter queue of an application is found by its path."""
+    return _name(text, computer).partition(":")[2]
+
+
+class Columns:
+    """Messages of the channel in columns."""
+
+    def __init__(self, given: pb.Columns) -> None:
+        """Raises InvalidParameterError when the columns do not belong together."""
+        self._given = given
+        self.kinds = given.kinds
+        count = len(given.bodies)
+        columns: tuple[Sequence[Any], ...] = (
+            given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
+            given.correlation_ids,
+        )  # fmt: skip
+        if any(column and len(column) != count for column in (*columns, given.kind)):
+            raise InvalidParameterError("A column has an entry for each message, or none.")
+        self.kind: Sequence[int] = given.kind or [0] * count
+        """The index of each message's kind."""
+        if count and max(self.kind) >= len(self.kinds):
+            raise InvalidParameterError("A message is of a kind that is not there.")
+        usual = [_own(kind) for kind in self.kinds]
+        self._columns: list[Sequence[Any]] = [
+            column or [usual[kind][place] for kind in self.kind] for place, column in enumerate(columns)
+        ]
+        if given.correlation_ids:
+            self._columns[_CORRELATION] = [each or _NO_CORRELATION for each in given.correlation_ids]
+        self._columns.append([usual[kind][-1] for kind in self.kind])
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @property
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """What each message has of its own, as :meth:`msmq.manager.messages.template.Template.packet` wants it."""
+        return zip(*self._columns, strict=True)
+
+    def message(self, index: int) -> pb.Message:
+        """One of them by itself."""
+        message = pb.Message()
+        message.CopyFrom(self.kinds[self.kind[index]])
+        body, body_type, label, extension, tag, correlation, _ = (column[index] for column in self._columns)
+        message.body, message.body_type, message.label = body, body_type, label
+        message.extension, message.application_tag = extension, tag
+        message.correlation_id = b"" if correlation == _NO_CORRELATION else correlation
+        return message
+
+
+def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:
+    """What each message of a template has of its own."""
+    return (
+        given.body,
+        given.body_type,
+        given.label,
+        given.extension,
+        given.application_tag,
+        given.correlation_id or _NO_CORRELATION,
+        given.message_class,
+    )
+
+
+# --- receiving ----------------------------------------------------------------------------------------------------
+
+
+def to_packets(queue: Queue, found: Found) -> pb.Packets:
+    """Messages as a reader gets them that asked for packets."""
+    packets = pb.Packets(
+        lookup_ids=found.ids, arrived_times=found.arrival_times, packets=found.packets, remarks=[]
+    )
+    remarks = {index: pb.Remark(index=index) for index in found.local}
+    for index, local in found.local.items():
+        dead = local.dead_letter_class
+        remarks[index].authenticated = bool(local.authentication_level)
+        remarks[index].dead_letter_class = dead
+        remarks[index].dead_letter_reason = reason(dead) if dead else ""
+    if queue.aborts:
+        for index, lookup_id in enumerate(found.ids):
+            if lookup_id in queue.aborts:
+                remark = remarks.setdefault(index, pb.Remark(index=index))
+                remark.returned_count = queue.aborts[lookup_id]
+    packets.remarks.extend(remarks.values())
+    return packets
+
+
+def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
+    """Messages as a reader gets them that asked for properties."""
+    messages = found.messages
+    return pb.Deliveries(
+        messages=[
+            to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
+            for message in messages
+        ]
+    )
+
+
+def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
+    """A message as a reader gets it that asked for one."""
+    dead = stored.local.dead_letter_class
+    if form == pb.PACKET:
+        return pb.Delivered(
+            lookup_id=stored.lookup_id,
+            arrived_time=stored.arrival_time,
+            returned_count=returned,
+            packet=stored.packet.data,
+            authenticated=bool(stored.local.authentication_level),
+            dead_letter_class=dead,
+            dead_letter_reason=reason(dead) if dead else "",
+        )
+    message = deserialize(stored.packet)
+    return pb.Delivered(
+        lookup_id=stored.lookup_id,
+        arrived_time=stored.arrival_time,
+        returned_count=returned,
+        message=_properties(message, stored),
+        message_id=message.identifier.encode(),
+        sent_time=message.sent_time,
+        sender=_sender(message),
+        authenticated=bool(stored.local.authentication_level),
+        destination=message.destination_queue_format_name,
+        transactional=bool(stored.packet.user.flags & USER_TH),
+        first_in_transaction=message.first_in_transaction,
+        last_in_transaction=message.last_in_transaction,
+        dead_letter_class=dead,
+        dead_letter_reason=reason(dead) if dead else "",
+    )
+
+
+def _sender(message: Message) -> str:
+    if message.sender_identifier_type != SenderIdentifierType.SID or not message.sender_identifier:
+        return ""
+    return str(Sid.decode(message.sender_identifier))
+
+
+def _properties(message: Message, stored: StoredMessage) -> pb.Message:
+    transactional = stored.packet.transactional
+    recoverable = pb.TRANSACTIONAL if transactional else pb.RECOVERABLE
+    return pb.Message(
+        body=message.body,
+        body_type=message.body_type,
+        label=message.label,
+        extension=message.extension,
+        application_tag=message.application_tag,
+        correlation_id=message.correlation_identifier,
+        priority=message.priority,
+        delivery=recoverable if message.delivery_guarantee else pb.EXPRESS,
+        time_to_reach_queue_s=message.time_to_reach_queue_s,
+        time_to_be_received_s=message.time_to_be_received_s,
+        acknowledgements=int(message.acknowledgements_requested),
+        journal=message.positive_journaling_requested,
+        dead_letter=message.negative_journaling_requested,
+        dead_letter_queue=stored.local.application_deadletter_queue,
+        admin_queue=message.administration_queue_format_name,
+        response_queue=message.response_queue_format_name,
+        trace=message.tracing_requested,
+        message_class=message.message_class,
+        authenticate=bool(message.signature),
+        privacy_level=message.privacy_level,
+        peekable_when_locked=stored.local.allow_peek_when_locked,
+        sender_certificate=message.sender_certificate,
+        connector_type=message.connector_type_identifier
+        if message.connector_type_identifier != NULL_GUID
+        else b"",
+    )

@@ -1,0 +1,371 @@
+"""Send: messages into queues, a batch at a time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+import google.protobuf.message
+import grpc
+
+from msmq.api.desk import Desk, Outbox
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.line import Conversation
+from msmq.api.packets import HIGHEST_PRIORITY, Columns, options_of, to_message
+from msmq.api.status import to_message as error_message
+from msmq.api.status import to_mq_error
+from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
+from msmq.manager.mailbox.mailbox import is_destination
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE
+from msmq.manager.messages.drafts import Drafts, Posted
+from msmq.manager.messages.template import Template
+from msmq.manager.messages.transactions import Transaction
+from msmq.manager.model import QueueAccessType
+from msmq.manager.queues.queue import Queue
+from msmq.security.access import Token
+from msmq.security.outbound import Signer
+from msmq.security.sid import Sid
+
+_MOST_TEMPLATES: Final = 256
+_MOST_TOKENS: Final = 1_000
+MOST_BATCHES: Final = 64
+"""How many batches of a token are remembered: the most that may be under way."""
+_LONGEST_TOKEN: Final = 64
+_RECORD_BYTES: Final = 1024
+"""What a message may take beside its body, label and extension, generously."""
+
+
+class Sender:
+    """A queue that is open for sending."""
+
+    def __init__(self, desk: Desk, queue: str, caller: Token) -> None:
+        self._desk = desk
+        self._caller = caller
+        self._manager = manager = desk.manager
+        self._computer = manager.core.record.computer_name
+        name = desk.names.format_name(queue)
+        self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
+        self._templates: dict[tuple[bytes, bool], Template | None] = {}
+        self._stems: dict[tuple[object, ...], Template | None] = {}
+        """Templates by what takes long to make of them: the names of queues, and who sends."""
+
+    def close(self) -> None:
+        self._manager.queues.close(self.descriptor)
+
+    @property
+    def transactional(self) -> bool:
+        queue = self.descriptor.queue
+        return queue is not None and is_destination(queue) and queue.transactional
+
+    def send(self, request: pb.SendRequest | pb.SendBatch, transaction: Transaction | None) -> pb.SendReply:
+        """Send a batch. It is one event, so that it is on disk whole or not at all."""
+        sheet = _Sheet()
+        if self.descriptor.multiple:
+            self._send_copies(sheet, _messages(request), transaction)
+            return sheet.reply(self._manager.core.record.identifier)
+        self._queue()
+        if request.columns:
+            self._draft_columns(sheet, _read_columns(request.columns), transaction)
+        else:
+            for message in request.messages:
+                self._draft(sheet, message, transaction)
+        if sheet.drafts.packets:
+            size = sum(map(len, sheet.drafts.packets)) + _RECORD_BYTES * len(sheet.drafts.packets)
+            if any(not kind.time_to_be_received_s for kind in sheet.drafts.kinds):
+                size = 2 * size + LARGEST_ENVELOPE * len(
+                    sheet.drafts.packets
+                )  # they are dead letters at once
+            with self._manager.core.event(size, 4 * len(sheet.drafts.packets)):
+                posted = self._manager.posting.post(self.descriptor, sheet.drafts, transaction, self._caller)
+            sheet.posted(posted)
+        return sheet.reply(self._manager.core.record.identifier)
+
+    def _queue(self) -> Queue:
+        if self.descriptor.queue is None:
+            raise QueueNotAvailableError(f"{self.descriptor.format_name} was deleted.")
+        return self.descriptor.queue
+
+    def _is_alone(self, delivery: int, transaction: Transaction | None) -> bool:
+        """Whether a message is sent in a transaction of its own."""
+        return transaction is None and (
+            delivery == pb.TRANSACTIONAL or (delivery == pb.DELIVERY_DEFAULT and self.transactional)
+        )
+
+    @property
+    def _signer(self) -> Signer | None:
+        return self._desk.signers.get(self._caller.user)
+
+    def _send_copies(
+        self, sheet: _Sheet, messages: Iterable[pb.Message], transaction: Transaction | None
+    ) -> None:
+        """Messages to several queues at once go one by one: a copy that is refused ends the others of its message."""
+        posting = self._manager.posting
+        for given in messages:
+            alone = self._is_alone(given.delivery, transaction)
+            try:
+                message = to_message(given, self._computer)
+                first, *_ = posting.send(
+                    self.descriptor, message, transaction, self._caller, self._signer, alone=alone
+                )
+            except MsmqError as error:
+                sheet.failed(error)
+            else:
+                sheet.sent(first.packet.user.message_id, first.lookup_id)
+
+    def _draft(self, sheet: _Sheet, given: pb.Message, transaction: Transaction | None) -> None:
+        """Add a message that is written by itself."""
+        alone = self._is_alone(given.delivery, transaction)
+        try:
+            ordinal = self._manager.posting.draft(
+                sheet.drafts,
+                self.descriptor,
+                to_message(given, self._computer),
+                transaction,
+                self._caller,
+                self._signer,
+                alone=alone,
+            )
+        except MsmqError as error:
+            sheet.failed(error)
+        else:
+            sheet.drafted(ordinal)
+
+    def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
+        """Add messages in columns: each kind is looked at once."""
+        core, transactions = self._manager.core, self._manager.transactions
+        ways = []
+        for kind in columns.kinds:
+            alone = self._is_alone(kind.delivery, transaction)
+            covered = alone or transaction is not None
+            ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
+        now_s, drafts = core.now_s, sheet.drafts
+        for index, (number, own) in enumerate(zip(columns.kind, columns.rows, strict=True)):
+            template, covered, asks = ways[number]
+            if template is None:
+                self._draft(sheet, columns.message(index), transaction)
+                continue
+            ordinal = core.next_message_ordinal()
+            try:
+                covering = transactions.number_of(transaction) if covered else 0
+                body, body_type, label, extension, tag, correlation, message_class = own
+                packet = template.packet(
+                    ordinal, now_s, body, body_type, label, extension, tag, correlation, message_class, asks,
+                    covering,
+                )  # fmt: skip
+            except MsmqError as error:
+                sheet.failed(error)
+            else:
+                drafts.add(packet, template.kind, asks)
+                sheet.drafted(ordinal)
+
+    def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
+        messages is told."""
+        key = kind.SerializeToString(), covered
+        if key not in self._templates:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            try:
+                self._templates[key] = self._variant(kind, covered, alone)
+            except MsmqError:
+                return None
+        return self._templates[key]
+
+    def _variant(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        """The template of a kind, made from that of another one that names the same queues and is as safe."""
+        posting = self._manager.posting
+        key = (
+            kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
+            kind.authenticate, kind.privacy_level, covered, alone,
+        )  # fmt: skip
+        if key not in self._stems:
+            if len(self._stems) >= _MOST_TEMPLATES:
+                self._stems.clear()
+            message = to_message(kind, self._computer)
+            self._stems[key] = posting.template(
+                self.descriptor, message, self._caller, covered=covered, alone=alone
+            )
+        stem = self._stems[key]
+        if stem is None or kind.priority > HIGHEST_PRIORITY:
+            return None
+        message = options_of(kind, self._computer)
+        return stem.variant(
+            priority=0 if covered else message.priority,
+            time_to_reach_queue_s=posting.time_to_reach_queue_s(message.time_to_reach_queue_s),
+            time_to_be_received_s=message.time_to_be_received_s,
+            recoverable=covered or bool(message.delivery_guarantee),
+            negative_journaling=message.negative_journaling_requested,
+            positive_journaling=message.positive_journaling_requested,
+            local=posting.local(message),
+        )
+
+
+class _Sheet:
+    """A batch on its way: the drafts of its messages, and what became of each."""
+
+    def __init__(self) -> None:
+        self.drafts = Drafts([], [], [], {})
+        self._ordinals: list[int] = []
+        self._lookup_ids: list[int] = []
+        self._drafted: list[int] = []
+        """Which messages of the batch the drafts are."""
+        self._failures: dict[int, MsmqError] = {}
+
+    def drafted(self, ordinal: int) -> None:
+        self._drafted.append(len(self._ordinals))
+        self.sent(ordinal, 0)
+
+    def sent(self, ordinal: int, lookup_id: int) -> None:
+        self._ordinals.append(ordinal)
+        self._lookup_ids.append(lookup_id)
+
+    def failed(self, error: MsmqError) -> None:
+        self._failures[len(self._ordinals)] = error
+        self.sent(0, 0)
+
+    def posted(self, posted: Posted) -> None:
+        if len(self._drafted) == len(self._ordinals):
+            self._lookup_ids = posted.lookup_ids
+        else:
+            for index, lookup_id in zip(self._drafted, posted.lookup_ids, strict=True):
+                self._lookup_ids[index] = lookup_id
+        for index, error in posted.errors.items():
+            self._failures[self._drafted[index]] = error
+            self._ordinals[self._drafted[index]] = 0
+
+    def reply(self, queue_manager: bytes) -> pb.SendReply:
+        return pb.SendReply(
+            queue_manager=queue_manager,
+            ordinals=self._ordinals,
+            lookup_ids=self._lookup_ids,
+            failures=[
+                pb.SendFailure(index=index, error=error_message(to_mq_error(error)))
+                for index, error in sorted(self._failures.items())
+            ],
+        )
+
+
+def _read_columns(written: bytes) -> Columns:
+    try:
+        return Columns(pb.Columns.FromString(written))
+    except google.protobuf.message.DecodeError as error:
+        raise InvalidParameterError("Columns could not be read.") from error
+
+
+def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
+    if not request.columns:
+        return request.messages
+    columns = _read_columns(request.columns)
+    return map(columns.message, range(len(columns)))
+
+
+class Resumed:
+    """The last batches of each resume token, for clients that come back and do not know whether they were taken."""
+
+    def __init__(self) -> None:
+        self._tokens: OrderedDict[tuple[Sid, bytes], OrderedDict[int, pb.SendReply]] = OrderedDict()
+
+    def of(self, caller: Token, token: bytes) -> OrderedDict[int, pb.SendReply]:
+        """What became of the last batches, by number. Without a token nothing is remembered."""
+        if not token:
+            return OrderedDict()
+        if len(token) > _LONGEST_TOKEN:
+            raise InvalidParameterError(f"A resume_token has {_LONGEST_TOKEN} bytes at most.")
+        key = caller.user, token
+        batches = self._tokens.setdefault(key, OrderedDict())
+        self._tokens.move_to_end(key)
+        if len(self._tokens) > _MOST_TOKENS:
+            self._tokens.popitem(last=False)
+        return batches
+
+    def forget(self, caller: Token, token: bytes) -> None:
+        self._tokens.pop((caller.user, token), None)
+
+
+class SendCalls:
+    """The calls that send."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._resumed = Resumed()
+
+    async def send(self, request: pb.SendRequest, caller: Token) -> pb.SendReply:
+        sender = await self._desk.host.ask(lambda: Sender(self._desk, request.queue, caller))
+        try:
+            transaction = self._desk.transaction(request.transaction, caller)
+            reply = sender.send(request, transaction)
+        finally:
+            sender.close()
+        await self._desk.durable()
+        return reply
+
+    async def send_stream(self, context: Conversation, outbox: Outbox, caller: Token) -> None:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            return
+        if first.WhichOneof("request") != "open":
+            raise InvalidParameterError("The first message of a stream opens the queue.")
+        sender = await self._desk.host.ask(lambda: Sender(self._desk, first.open.queue, caller))
+        try:
+            token = first.open.resume_token
+            taken = self._resumed.of(caller, token)
+            opened = pb.Opened(
+                format_name=sender.descriptor.format_name,
+                last_batch=max(taken, default=0),
+                transactional=sender.transactional,
+                incarnation=self._desk.incarnation,
+            )
+            self._put_when_durable(outbox, pb.SendStreamReply(opened=opened))
+            while (request := await context.read()) is not grpc.aio.EOF:
+                if request.WhichOneof("request") == "leave":
+                    self._resumed.forget(caller, token)
+                    continue
+                self._take(request.batch, sender, taken, outbox, caller)
+                await outbox.room()
+            await self._desk.durable()  # the answers to what was read are in the outbox then
+        finally:
+            sender.close()
+
+    def _take(
+        self,
+        batch: pb.SendBatch,
+        sender: Sender,
+        taken: OrderedDict[int, pb.SendReply],
+        outbox: Outbox,
+        caller: Token,
+    ) -> None:
+        reply = taken.get(batch.number)
+        if reply is None:
+            reply = self._send(batch, sender, caller)
+            taken[batch.number] = reply
+            if len(taken) > MOST_BATCHES:
+                taken.popitem(last=False)
+        confirmed = pb.BatchConfirmed(number=batch.number, result=reply)
+        self._put_when_durable(outbox, pb.SendStreamReply(confirmed=confirmed))
+
+    def _send(self, batch: pb.SendBatch, sender: Sender, caller: Token) -> pb.SendReply:
+        try:
+            transaction = self._desk.transaction(batch.transaction, caller)
+            return sender.send(batch, transaction)
+        except MQError as error:  # of the batch as a whole: none of it was sent
+            failed = error_message(error)
+            count = _count(batch)
+            return pb.SendReply(
+                ordinals=[0] * count,
+                lookup_ids=[0] * count,
+                failures=[pb.SendFailure(index=index, error=failed) for index in range(count)],
+            )
+
+    def _put_when_durable(self, outbox: Outbox, reply: pb.SendStreamReply) -> None:
+        self._desk.host.when_durable(lambda: outbox.put(reply))
+
+
+def _count(batch: pb.SendBatch) -> int:
+    """How many messages there are in a batch, as far as it can be read."""
+    if not batch.columns:
+        return len(batch.messages)
+    try:
+        return len(pb.Columns.FromString(batch.columns).bodies)
+    except google.protobuf.message.DecodeError:
+        return 1

@@ -1,0 +1,275 @@
+"""Sending straight to the host that has the queue, over a transfer session of our own (MS-MQQB).
+
+There is no queue manager here that would keep a message and try again, so the sender learns what became of it: the
+host has it, on its disk if it is recoverable, or nobody knows, because the session ended before it said so. Whoever
+sends such a message again may send it twice; the same packet, which keeps its identifier, is then known to the host as
+the same message only if it is still on its way there. Whether the queue took it is told, as always, by an
+acknowledgment to an administration queue.
+
+Transactional messages are a transaction of one message each. They have places in a sequence of their own for each
+queue, which the host keeps: they are in the queue once and in the order in which they were sent, and the host says so
+with an OrderAck. The sequence lives as long as the session and is kept nowhere else. A sender that dies cannot take it
+up again: whoever sends what was in doubt once more, with a new sender, sends a new message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, cast
+
+from msmq.api.names import without_label
+from msmq.direct.reader import host_of
+from msmq.errors import DecodeError, RemoteMachineNotAvailableError
+from msmq.manager.messages.message import DeliveryGuarantee, Message
+from msmq.manager.messages.serialize import serialize
+from msmq.server.alarm import Alarm, now_ms
+from msmq.transfer.events import Closed, Established, Event, MessagesAcknowledged, MessagesReceived
+from msmq.transfer.order_receiver import order_acknowledgment
+from msmq.transfer.order_sender import OrderSender, Sequences, placed
+from msmq.transfer.session import Session, SessionConfig
+from msmq.transfer.states import Role
+from msmq.transfer.timers import TimerSettings, earliest
+from msmq.wire.classes import MessageClass
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+from msmq.wire.packets import FinalAckBody, OrderAckBody, is_for_order_queue
+
+PORT: Final = 1801
+_TRANSACTIONS: Final = 1 << 20
+"""As many transactions as a packet can tell apart."""
+
+
+class Outcome(Enum):
+    """What is known of a message that was sent."""
+
+    DELIVERED = "the host has it"
+    REFUSED = "the host did not take it: its queue is not there, full, or not for us"
+    """Only told of transactional messages that ask for it (``final_ack_required``)."""
+    UNKNOWN = "the session ended before the host said that it has it"
+
+
+@dataclass(eq=False, slots=True)
+class _Parcel:
+    """A message on its way."""
+
+    packet: bytes
+    ordinal: int
+    answer: asyncio.Future[Outcome]
+    stream: OrderSender[_Parcel] | None = None
+    number: int = 0
+    """Its place in the stream, if it is transactional."""
+
+
+class DirectSender(asyncio.Protocol):
+    """A session with one host. Made by `sending`."""
+
+    def __init__(self, identity: bytes) -> None:
+        self.identity = identity
+        """The queue manager that our messages say they come from."""
+        self._session: Session[_Parcel] = Session(Role.INITIATOR, SessionConfig(identity), now_ms())
+        self._transport: asyncio.Transport | None = None
+        self._alarm = Alarm(self._timer_expired)
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting: deque[_Parcel] = deque()
+        self._unsettled: dict[int, _Parcel] = {}
+        self._number = 0
+        # Seconds above, their fraction below: higher than whatever this identity has used before.
+        self._sequences: Sequences[_Parcel] = Sequences(int(time.time() * 2**32))
+        self._streams: dict[str, OrderSender[_Parcel]] = {}
+
+    async def send(self, message: Message) -> Outcome:
+        """Send one message and wait until the host has it. Many may be sent at once; they arrive in their order. It is
+        transactional if it has a ``transaction_identifier``, whatever that is."""
+        self._number += 1
+        message.identifier = MessageIdentifier(self.identity, self._number)
+        message.sent_time = message.sent_time or int(time.time())
+        if self._transport is None:
+            return Outcome.UNKNOWN
+        if message.transaction_identifier is not None:
+            message.transaction_identifier = self._number % _TRANSACTIONS
+            message.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+            message.first_in_transaction = message.last_in_transaction = True
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        parcel = _Parcel(serialize(message).data, self._number, answer)
+        if message.transaction_identifier is not None:
+            self._place(parcel, message.destination_queue_format_name)
+        self._unsettled[parcel.ordinal] = parcel
+        self._waiting.append(parcel)
+        self._flush()
+        return await answer
+
+    def _place(self, parcel: _Parcel, name: str) -> None:
+        """Give a transactional message its place behind the others for its queue."""
+        stream = self._streams.get(name.lower())
+        if stream is None:
+            stream = OrderSender(self._sequences, TimerSettings().resend_timer_table_s, now_ms())
+            self._streams[name.lower()] = stream
+        place = stream.assign(parcel)
+        assert place is not None, "four thousand million messages are on their way"
+        parcel.stream, parcel.number = stream, place.tx_sequence_number
+
+    async def opened(self) -> None:
+        await asyncio.shield(self._opened)
+
+    def close(self) -> None:
+        self._dispatch(self._session.close(now_ms()))
+
+    # What asyncio says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._session.connected(now_ms())
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        self._dispatch(self._session.receive_data(data, now_ms()))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._dispatch(self._session.disconnected(now_ms()))
+        self._alarm.stop()
+
+    def _timer_expired(self) -> None:
+        for stream in self._streams.values():
+            self._waiting.extend(stream.handle_timer(now_ms()))
+        self._dispatch(self._session.handle_timer(now_ms()))
+
+    # What the host says
+
+    def _dispatch(self, events: list[Event[_Parcel]]) -> None:
+        for event in events:
+            if isinstance(event, Established):
+                if not self._opened.done():
+                    self._opened.set_result(None)
+            elif isinstance(event, MessagesAcknowledged):
+                for parcel in event.tokens:
+                    self._has_arrived(parcel)
+            elif isinstance(event, MessagesReceived):
+                self._receive(event)
+            elif isinstance(event, Closed):
+                self._over(event)
+        self._flush()
+
+    def _has_arrived(self, parcel: _Parcel) -> None:
+        """The host has the bytes; of a transactional message the OrderAck decides, which may have come before."""
+        if parcel.stream is None:
+            self._settle([parcel], Outcome.DELIVERED)
+        else:
+            self._settle(parcel.stream.received_session_ack(parcel.number).done, Outcome.DELIVERED)
+
+    def _receive(self, event: MessagesReceived) -> None:
+        """Other acknowledgments are for our queues, of which there are none: they are not taken, and come back to
+        nobody."""
+        try:
+            messages = event.messages.messages
+            for message in filter(is_for_order_queue, messages):
+                self._hear(message)
+        except DecodeError:
+            self.close()
+            return
+        if event.recoverables and all(map(is_for_order_queue, messages)):
+            self._session.stored(event.first_recoverable, event.recoverables, now_ms())
+
+    def _hear(self, message: UserMessage) -> None:
+        """What the host says about transactional messages."""
+        said = order_acknowledgment(message)
+        if isinstance(said, OrderAckBody):
+            found = self._sequences.order_ack(said, now_ms())
+            if found is not None:
+                self._settle(found[1].done, Outcome.DELIVERED)
+        elif isinstance(said, FinalAckBody) and said.source_guid == self.identity:
+            parcel = self._unsettled.get(said.message_id)
+            if parcel is not None and parcel.stream is not None:
+                parcel.stream.remove(parcel.number)
+                taken = message.properties.message_class == MessageClass.ACK_RECEIVE
+                self._settle([parcel], Outcome.DELIVERED if taken else Outcome.REFUSED)
+
+    def _over(self, event: Closed[_Parcel]) -> None:
+        if not self._opened.done():
+            reason = f"No session could be opened: {event.reason.value} {event.detail}"
+            self._opened.set_exception(RemoteMachineNotAvailableError(reason))
+        self._waiting.clear()
+        self._settle(list(self._unsettled.values()), Outcome.UNKNOWN)
+        self._streams.clear()
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def _settle(self, parcels: Iterable[_Parcel], outcome: Outcome) -> None:
+        for parcel in parcels:
+            self._unsettled.pop(parcel.ordinal, None)
+            if not parcel.answer.done():
+                parcel.answer.set_result(outcome)
+
+    def _flush(self) -> None:
+        while self._waiting and self._session.room:
+            parcel = self._waiting.popleft()
+            packet, stream = parcel.packet, parcel.stream
+            if stream is not None:
+                if stream.token(parcel.number) is not parcel:
+                    continue  # settled while it waited to be sent once more
+                packet = placed(packet, stream.place(parcel.number))
+                stream.sent(parcel.number, now_ms())
+            self._session.send(packet, parcel, now_ms())
+        data = self._session.data_to_send()
+        if data and self._transport is not None:
+            self._transport.writelines(data)
+        deadlines = (stream.deadline_ms for stream in self._streams.values())
+        self._alarm.set(earliest(self._session.next_deadline_ms, *deadlines))
+
+
+@asynccontextmanager
+async def sending(
+    host: str, port: int = PORT, *, identity: bytes | None = None, timeout_s: float = 60
+) -> AsyncIterator[DirectSender]:
+    """A session with ``host`` as long as the block lasts. ``identity`` is what messages name as their origin, a new one
+    each time when it is not given."""
+    sender = DirectSender(identity or uuid.uuid4().bytes_le)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await asyncio.get_running_loop().create_connection(lambda: sender, host, port)
+            await sender.opened()
+    except (OSError, TimeoutError) as error:
+        sender.close()
+        raise RemoteMachineNotAvailableError(f"{host} port {port}: {error or 'no answer'}") from error
+    try:
+        yield sender
+    finally:
+        sender.close()
+
+
+async def send(
+    name: str,
+    body: bytes,
+    *,
+    label: str = "",
+    recoverable: bool = True,
+    transactional: bool = False,
+    host: str | None = None,
+    port: int = PORT,
+    **properties: Any,
+) -> Outcome:
+    """Send one message to the queue of a direct format name; ``properties`` are those of
+    `msmq.manager.messages.message.Message`. Queues for transactions take ``transactional`` messages only, and other
+    queues none of them."""
+    name = without_label(name)
+    if transactional:
+        properties.setdefault("transaction_identifier", 1)
+    guarantee = DeliveryGuarantee.RECOVERABLE if recoverable else DeliveryGuarantee.EXPRESS
+    message = Message(
+        body=body,
+        label=label,
+        delivery_guarantee=guarantee,
+        destination_queue_format_name=name,
+        **properties,
+    )
+    async with sending(host or host_of(name), port) as sender:
+        return await sender.send(message)

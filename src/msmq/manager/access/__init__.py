@@ -1,0 +1,1 @@
+"""Who may do what, and whose keys and certificates say so."""

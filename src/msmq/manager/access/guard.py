@@ -1,0 +1,105 @@
+"""Who may do what: the access check at every open and every administrative event (MS-MQDMPR 3.1.1.2, ruling
+9).
+
+A caller of None is the queue manager itself, or a protocol that has checked already; everybody else comes
+with a token. Queues are guarded by their own descriptor, subqueues and journals by that of their queue. The
+system queues and the outgoing queues have none and are guarded by the descriptor of the queue manager; the
+queues it uses itself are nobody else's business. A descriptor that cannot be read lets nobody in.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from msmq.errors import AccessDeniedError, DecodeError
+from msmq.manager.core import Core
+from msmq.manager.model import QueueAccessType, QueueType
+from msmq.manager.queues.queue import OutgoingQueue, Queue
+from msmq.security.access import (
+    Operation,
+    QueueManagerOperation,
+    QueueOperation,
+    Token,
+    check_access,
+)
+from msmq.security.descriptor import SecurityDescriptor
+
+_TAKING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN, QueueAccessType.MOVE})
+_INTERNAL_QUEUES: Final = ("order_queue$", "notify_queue$")
+
+_ON_MANAGER: Final = {
+    QueueOperation.GET_PROPERTIES: QueueManagerOperation.GET_PROPERTIES,
+    QueueOperation.GET_PERMISSIONS: QueueManagerOperation.GET_PERMISSIONS,
+}
+"""What an operation on a queue without a descriptor is to the queue manager; all others change its
+properties."""
+
+
+class Guard:
+    """The access checks."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def check_manager(self, caller: Token | None, operation: QueueManagerOperation) -> None:
+        """Whether ``caller`` may do this to the queue manager."""
+        if caller is not None:
+            _check(self.core.record.security, caller, operation)
+
+    def check_queue(self, caller: Token | None, queue: Queue, operation: QueueOperation) -> None:
+        """Whether ``caller`` may do this to ``queue``."""
+        if caller is None:
+            return
+        self._check_internal(queue)
+        if queue.root.security:
+            _check(queue.root.security, caller, operation)
+        else:
+            self.check_manager(caller, _ON_MANAGER.get(operation, QueueManagerOperation.SET_PROPERTIES))
+
+    def check_open(self, caller: Token | None, queue: Queue, access: QueueAccessType) -> None:
+        """Whether ``caller`` may open ``queue`` like this."""
+        if caller is None:
+            return
+        self._check_internal(queue)
+        core = self.core
+        taking = access in _TAKING
+        if isinstance(queue, OutgoingQueue):
+            # Whoever the destination lets send may send; the messages of others are the administrator's.
+            if access is not QueueAccessType.SEND:
+                self.check_manager(caller, QueueManagerOperation.SET_PROPERTIES)
+        elif queue in (core.dead_letter_queue, core.transactional_dead_letter_queue):
+            receive = QueueManagerOperation.RECEIVE_DEADLETTER_MESSAGE
+            self.check_manager(caller, receive if taking else QueueManagerOperation.PEEK_DEADLETTER_MESSAGE)
+        elif queue is core.journal_queue:
+            receive = QueueManagerOperation.RECEIVE_JOURNAL_MESSAGE
+            self.check_manager(caller, receive if taking else QueueManagerOperation.PEEK_JOURNAL_MESSAGE)
+        elif access is QueueAccessType.SEND:
+            self.check_queue(caller, queue, QueueOperation.WRITE_MESSAGE)
+        elif not taking:
+            self.check_queue(caller, queue, QueueOperation.PEEK_MESSAGE)
+        elif queue is queue.root.journal:
+            self.check_queue(caller, queue, QueueOperation.RECEIVE_JOURNAL_MESSAGE)
+        else:
+            self.check_queue(caller, queue, QueueOperation.RECEIVE_MESSAGE)
+
+    @staticmethod
+    def _check_internal(queue: Queue) -> None:
+        if queue.root.queue_type is QueueType.SYSTEM and queue.root.pathname.lower().endswith(
+            _INTERNAL_QUEUES
+        ):
+            raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
+
+
+@lru_cache(maxsize=256)
+def _check(security: bytes, caller: Token, operation: Operation) -> None:
+    """As check_access, which is asked again and again for the same; who was refused is not remembered."""
+    check_access(_descriptor(security), caller, operation)
+
+
+@lru_cache(maxsize=256)
+def _descriptor(security: bytes) -> SecurityDescriptor:
+    try:
+        return SecurityDescriptor.decode(security)
+    except DecodeError as error:
+        raise AccessDeniedError(f"The security descriptor is damaged: {error}") from error

@@ -1,0 +1,1 @@
+"""What the queue manager writes down, and how it finds itself again after a restart."""

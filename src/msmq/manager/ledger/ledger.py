@@ -1,0 +1,406 @@
+"""What the queue manager writes down, and how it finds itself again after a restart.
+
+Every change that must survive is a record of the store, appended in the order the changes were made:
+
+========== ======================================= =====================================================
+kind       head                                    meaning
+========== ======================================= =====================================================
+MESSAGE    queue, lookup id, times, flags, tx      a message stands in a queue; the payload is the message
+DELETE     lookup id, reason, tx                   the message is gone
+DELETE_ALL reason                                  the messages are gone; the payload is their lookup ids
+MOVE       target queue, lookup id, tx             the message stands in another queue
+OUTCOME    first and last message sent, tx         a transaction was prepared, committed or aborted
+VALUE      digest of the key                       a named value, the payload; the last one counts
+DROP       digest of the key                       the named value is gone
+========== ======================================= =====================================================
+
+MESSAGE, DELETE and MOVE take effect at once when their transaction field is zero; otherwise they are operations of an
+open transaction and wait for its OUTCOME. Records of one event always lie in one batch of the store, so an event is
+there whole or not at all: an event reserves once, before its first record, for everything that it may write (see
+:mod:`msmq.manager.event`).
+
+The ledger knows records and nothing about queues. Recovery replays the log into a :class:`Recovered`, from which
+the queue manager builds itself.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import repeat
+from typing import Any, Final, NamedTuple, Protocol
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.ledger.recovered import (
+    LOCAL_SIZE_SHIFT,
+    MARKS_SHIFT,
+    MOST_DEAD,
+    NUMBER_MASK,
+    PEEKABLE_WHEN_LOCKED,
+    ROW_SIZE,
+    Recovered,
+    Rows,
+    Standing,
+    digest_of,
+    from_bytes,
+    to_bytes,
+)
+from msmq.manager.mailbox.positions import PositionMark
+from msmq.manager.mailbox.stored import LocalAttributes, local_bytes
+
+FIRST, LAST = PositionMark.FIRST, PositionMark.LAST
+HEAD_SIZE: Final = 40
+NO_TRANSACTION: Final = bytes(16)
+
+
+class RecordOwner(Protocol):
+    """What the store asks while it gives space back; :class:`msmq.manager.ledger.retention.Cleaning` answers."""
+
+    def is_live(self, kind: int, head: bytes, address: int) -> bool: ...
+
+    def current_head(self, kind: int, head: bytes, address: int) -> bytes: ...
+
+    def relocated(self, kind: int, head: bytes, old: int, new: int) -> None: ...
+
+    def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None: ...
+
+
+class RecordStore(Protocol):
+    """The store as the queue manager needs it; :class:`msmq.store.Store` is one.
+
+    A store that has no room, and one that cannot read a record as it was written, raises a
+    MessageStorageFailedError.
+    """
+
+    @property
+    def appended(self) -> int:
+        """Rises with every record."""
+        ...
+
+    @property
+    def durable(self) -> int:
+        """How far ``appended`` had come when the last commit ended."""
+        ...
+
+    def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None: ...
+
+    def append(
+        self, kind: int, head: bytes, payload: bytes | tuple[bytes, ...] = b"", *, live: bool = True
+    ) -> int: ...
+
+    def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]: ...
+
+    def release(self, address: int, payload_size: int | None) -> None: ...
+
+    def release_all(self, addresses: Sequence[int], payload_sizes: Sequence[int]) -> None: ...
+
+    def read(self, address: int) -> bytes: ...
+
+    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]: ...
+
+    def is_durable(self, first: int, last: int) -> bool: ...
+
+    def recover_rows(self) -> Iterable[bytes]:
+        """All records in the order of writing, as rows of :data:`msmq.manager.ledger.recovered.ROW_SIZE` bytes."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def clean_step(self, owner: RecordOwner, budget_bytes: int) -> bool: ...
+
+
+class Kind(IntEnum):
+    MESSAGE = 1
+    DELETE = 2
+    MOVE = 3
+    OUTCOME = 4
+    VALUE = 5
+    DROP = 6
+    DELETE_ALL = 7
+
+
+class TransactionOutcome(IntEnum):
+    PREPARED = 1
+    COMMITTED = 2
+    ABORTED = 3
+
+
+_HEAD: Final = struct.Struct("<IQIII16s")
+_pack_front: Final = struct.Struct("<IQIII16sII").pack
+"""The head of a MESSAGE, and the eight bytes in front of its packet and of local attributes: how long those are, and
+the arrival time."""
+_OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
+assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
+_ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
+assert _ROW.size == ROW_SIZE
+_pack_head: Final = _HEAD.pack
+_MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
+_DELETE_ALL: Final = int(Kind.DELETE_ALL)
+_DELETED_AT_ONCE: Final = 4_096
+
+
+class Head(NamedTuple):
+    """The fixed part of MESSAGE, DELETE and MOVE records; fields a kind does not use are zero."""
+
+    queue: int
+    lookup_id: int
+    arrival_time: int
+    expiry: int
+    flags: int
+    """Of a MESSAGE: PEEKABLE_WHEN_LOCKED, the marks of its position and, from bit 8 on, the size of its local
+    attributes. Of a DELETE: the reason."""
+    transaction: bytes
+
+    def encode(self) -> bytes:
+        return _HEAD.pack(*self)
+
+    @classmethod
+    def decode(cls, head: bytes) -> Head:
+        return cls._make(_HEAD.unpack(head))
+
+
+class OutcomeHead(NamedTuple):
+    """The fixed part of OUTCOME records. ``last`` and ``first`` are lookup identifiers of what a committed transaction
+    sent, zero if it sent nothing: its messages were written before anybody knew."""
+
+    last: int
+    first: int
+    outcome: int
+    transaction: bytes
+
+    def encode(self) -> bytes:
+        return _OUTCOME_HEAD.pack(*self)
+
+    @classmethod
+    def decode(cls, head: bytes) -> OutcomeHead:
+        return cls._make(_OUTCOME_HEAD.unpack(head))
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecord:
+    """A record that could not be used, for operators. ``name`` is the queue of a message, or the key of a value."""
+
+    kind: Kind
+    lookup_id: int
+    name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class RecoveredOperation:
+    """A record other than the usual ones; at the end, an operation of a transaction whose outcome the log does not
+    tell."""
+
+    kind: Kind
+    record_head: bytes
+    address: int
+    payload_size: int
+
+    @property
+    def head(self) -> Head:
+        return Head.decode(self.record_head)
+
+
+def deletion_bytes(count: int) -> tuple[int, int]:
+    """What to reserve for the deletion of so many messages: bytes of payload, records."""
+    return 8 * count, 1 + count // _DELETED_AT_ONCE
+
+
+def deleted_ids(payload: bytes) -> array[int]:
+    """The lookup identifiers of the messages that a DELETE_ALL record says are gone."""
+    return from_bytes("Q", payload)
+
+
+class Ledger:
+    """Typed records on a store. It counts which of them still matter, so that the store can free the others."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self.store = store
+        self._values: dict[bytes, tuple[int, int]] = {}
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def reserve(self, size: int, records: int = 1, *, freeing: bool = False) -> None:
+        """Make sure that ``records`` records with ``size`` bytes of payload together can be written; raises before
+        anything has changed. What is written before and after may come into two batches."""
+        self.store.reserve(size, records=records, freeing=freeing)
+
+    def put_messages(
+        self,
+        queue: int,
+        lookup_ids: Sequence[int],
+        arrival_time: int,
+        packets: Sequence[bytes],
+        expiries: Sequence[int],
+        marks: Sequence[int],
+        local: Mapping[int, LocalAttributes],
+        transaction: bytes = NO_TRANSACTION,
+    ) -> Sequence[int]:
+        """Write messages; gives their addresses. ``local`` has by index the attributes of those that have any. A
+        message that was written before is written anew: from now on this record counts."""
+        flags = [mark << MARKS_SHIFT for mark in marks]
+        local_sizes: Iterable[int] = repeat(0)
+        if local:
+            packets, local_sizes = list(packets), [0] * len(packets)
+            for index, attributes in local.items():
+                text = local_bytes(attributes)
+                packets[index] = text + packets[index]
+                local_sizes[index] = len(text)
+                flags[index] |= len(text) << LOCAL_SIZE_SHIFT
+                if attributes.allow_peek_when_locked:
+                    flags[index] |= PEEKABLE_WHEN_LOCKED
+        fronts = map(
+            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), expiries, flags, repeat(transaction),
+            local_sizes, repeat(arrival_time),
+        )  # fmt: skip
+        return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
+
+    def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
+        head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
+        return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
+
+    def delete_messages(self, lookup_ids: Sequence[int], reason: int) -> None:
+        """Deletions that take effect at once. See :func:`deletion_bytes` for what they take."""
+        if len(lookup_ids) <= 1:
+            for lookup_id in lookup_ids:
+                self.delete_message(lookup_id, reason)
+            return
+        head = _pack_head(0, 0, 0, 0, reason, NO_TRANSACTION)
+        for start in range(0, len(lookup_ids), _DELETED_AT_ONCE):
+            payload = to_bytes(array("Q", lookup_ids[start : start + _DELETED_AT_ONCE]))
+            self.store.append(_DELETE_ALL, head, payload, live=False)
+
+    def move_message(self, lookup_id: int, target: int, transaction: bytes = NO_TRANSACTION) -> int:
+        head = Head(target, lookup_id, 0, 0, 0, transaction)
+        return self.store.append(Kind.MOVE, head.encode(), live=transaction != NO_TRANSACTION)
+
+    def end_transaction(
+        self, transaction: bytes, outcome: TransactionOutcome, first: int = 0, last: int = 0
+    ) -> int:
+        head = OutcomeHead(last, first, outcome, transaction)
+        return self.store.append(Kind.OUTCOME, head.encode(), live=outcome is TransactionOutcome.PREPARED)
+
+    def put_value(self, key: str, value: Any) -> None:
+        """Write a named value that JSON can hold; bytes are given as their hexadecimal text."""
+        payload = json.dumps([key, value], separators=(",", ":")).encode()
+        digest = digest_of(key)
+        address = self.store.append(Kind.VALUE, digest.ljust(HEAD_SIZE, b"\0"), payload)
+        self._supersede(digest)
+        self._values[digest] = (address, len(payload))
+
+    def drop_value(self, key: str) -> None:
+        digest = digest_of(key)
+        if digest in self._values:
+            self.store.append(Kind.DROP, digest.ljust(HEAD_SIZE, b"\0"), live=False)
+            self._supersede(digest)
+
+    def _supersede(self, digest: bytes) -> None:
+        old = self._values.pop(digest, None)
+        if old is not None:
+            self.store.release(*old)
+
+    def value_is_live(self, head: bytes, address: int) -> bool:
+        return self._values.get(head[:16], (0, 0))[0] == address
+
+    def value_moved(self, head: bytes, address: int) -> None:
+        self._values[head[:16]] = (address, self._values[head[:16]][1])
+
+    # --- recovery -----------------------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        """Replay the log. Dead records are released so that their space can be freed.
+
+        Cleaning may have left a record and its copy behind; then the later one counts.
+        """
+        found, release = Recovered(), self.store.release
+        for data in filter(None, self.store.recover_rows()):
+            rows = Rows(data, Kind.MESSAGE, Kind.DELETE)
+            found.add(rows.messages())
+            for number in rows.unusual:
+                kind, head, address, size = _ROW.unpack_from(data, number * ROW_SIZE)
+                self._recover_other(found, RecoveredOperation(Kind(kind), head, address, size))
+            found.dead.update(rows.deleted())
+            if len(found.dead) > MOST_DEAD:
+                found.bury(release)
+        found.settle(release)
+        return found
+
+    def _recover_other(self, found: Recovered, record: RecoveredOperation) -> None:
+        if record.kind in (Kind.VALUE, Kind.DROP):
+            self._recover_value(found, record)
+        elif record.kind is Kind.OUTCOME:
+            self._recover_outcome(found, record)
+        elif record.kind is Kind.DELETE_ALL:
+            self._recover_deletions(found, record)
+        elif record.head.transaction == NO_TRANSACTION:
+            self._apply(found, record)
+        else:
+            if record.kind is Kind.MESSAGE:
+                found.highest = max(found.highest, record.head.lookup_id & NUMBER_MASK)
+            operations = found.open_transactions.setdefault(record.head.transaction, {})
+            known = operations.get(record.head.lookup_id)
+            if known is not None:
+                self.store.release(known.address, known.payload_size)
+            operations[record.head.lookup_id] = record
+
+    def _recover_value(self, found: Recovered, record: RecoveredOperation) -> None:
+        digest = record.record_head[:16]
+        if record.kind is Kind.VALUE:
+            try:
+                key, value = json.loads(self.store.read(record.address))
+            except MessageStorageFailedError as error:
+                known = next((name for name in found.values if digest_of(name) == digest), "")
+                found.damaged[digest] = (known, error)
+                self.store.release(record.address, record.payload_size)
+                return
+            self._supersede(digest)
+            found.damaged.pop(digest, None)
+            self._values[digest] = (record.address, record.payload_size)
+            found.values[key] = value
+        else:
+            self._supersede(digest)
+            found.damaged.pop(digest, None)
+            for name in [name for name in found.values if digest_of(name) == digest]:
+                del found.values[name]
+
+    def _recover_deletions(self, found: Recovered, record: RecoveredOperation) -> None:
+        """A damaged record brings its messages back, as a damaged DELETE does; operators are told."""
+        try:
+            found.dead.update(deleted_ids(self.store.read(record.address)))
+        except MessageStorageFailedError as error:
+            found.damaged_deletions.append(error)
+
+    def _recover_outcome(self, found: Recovered, record: RecoveredOperation) -> None:
+        last, first, outcome, transaction = OutcomeHead.decode(record.record_head)
+        known = found.prepared.pop(transaction, None)
+        if known is not None:
+            self.store.release(known, 0)
+        if outcome == TransactionOutcome.PREPARED:
+            found.prepared[transaction] = record.address
+            return
+        for member in found.open_transactions.pop(transaction, {}).values():
+            if outcome == TransactionOutcome.COMMITTED:
+                self._apply(found, member)
+            else:
+                self.store.release(member.address, member.payload_size)
+        for lookup_id, mark in ((first, FIRST), (last, LAST)):
+            if (message := found.committed.get(lookup_id)) is not None:
+                found.committed[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
+
+    def _apply(self, found: Recovered, operation: RecoveredOperation) -> None:
+        """Carry out an operation that nothing can undo any more."""
+        head, lookup_id = operation.head, operation.head.lookup_id
+        if operation.kind is Kind.MESSAGE:
+            address, size = operation.address, operation.payload_size
+            found.committed[lookup_id] = Standing(head.queue, address, size, head.expiry, head.flags)
+            return
+        if head.transaction != NO_TRANSACTION:
+            self.store.release(operation.address, operation.payload_size)
+        if operation.kind is Kind.MOVE:
+            found.moved[lookup_id] = head.queue
+        else:
+            found.dead.add(lookup_id)

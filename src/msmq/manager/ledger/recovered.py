@@ -1,0 +1,378 @@
+"""What the log says after a restart, with millions of messages kept in columns.
+
+A segment of the log is handed over as the rows of its index. Nearly all of them are messages and deletions outside of
+transactions, and for these the order within the log does not matter: an identifier is given out once, so a deletion
+kills whatever has it, and of a message and the copies that cleaning made of it the one with the highest address counts,
+whose head says where the message stood when it was copied. So they are taken out of the rows column by column, without
+a step of Python for each; everything else goes through :meth:`msmq.manager.ledger.ledger.Ledger.recover` row by row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, chain, compress, islice, repeat
+from operator import add, ge, lt, ne
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.mailbox.positions import PositionMark
+from msmq.manager.mailbox.stored import ENVELOPE_SIZE
+
+if TYPE_CHECKING:
+    from msmq.manager.ledger.ledger import RecoveredOperation
+
+ROW_SIZE: Final = 56
+"""A row: kind u8, flags u8, two bytes of the store, head of 40 bytes, address u64, size of the payload u32."""
+NEVER: Final = 0xFFFFFFFF
+PEEKABLE_WHEN_LOCKED: Final = 1
+MARKS_SHIFT: Final = 1
+"""Where the flags of a MESSAGE have the marks of its position."""
+MARKS_MASK: Final = 31
+LOCAL_SIZE_SHIFT: Final = 8
+
+_WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
+_QUEUE, _EXPIRY, _FLAGS, _TRANSACTION, _SIZE = 1, 5, 6, range(7, 11), 13
+"""Where a row has them, in words of four bytes."""
+_LOOKUP_ID, _SHIFTED_ADDRESS = 1, 5
+"""Where a row has these, in words of eight bytes; the address in rows without their first four bytes."""
+MOST_DEAD: Final = 1 << 20
+"""So many deletions are gathered before the messages are looked through."""
+NUMBER_MASK: Final = (1 << 56) - 1
+"""The part of a lookup identifier that rises from message to message."""
+_FEW: Final = 16
+_PIECE: Final = struct.Struct("24s")
+_ODD: Final = bytes(value & PEEKABLE_WHEN_LOCKED for value in range(256))
+_FLIP: Final = bytes.maketrans(b"\0\1", b"\1\0")
+
+Release = Callable[[int, int], None]
+
+
+@cache
+def _selector(value: int) -> bytes:
+    """A table for ``bytes.translate`` that makes this value 1 and all others 0."""
+    return bytes(other == value for other in range(256))
+
+
+def to_bytes(column: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def from_bytes(code: str, data: bytes) -> array[int]:
+    made = array(code)
+    made.frombytes(data)
+    if sys.byteorder == "big":
+        made.byteswap()
+    return made
+
+
+@dataclass(slots=True)
+class Block:
+    """The messages of one segment: columns of equal length."""
+
+    ids: array[int]
+    addresses: array[int]
+    sizes: array[int]
+    """Of the payloads."""
+    queues: array[int]
+    expiries: array[int]
+    flags: array[int]
+
+    @property
+    def columns(self) -> tuple[array[int], ...]:
+        return self.ids, self.addresses, self.sizes, self.queues, self.expiries, self.flags
+
+    def only(self, wanted: bytes) -> Block:
+        """The rows for which ``wanted`` has a 1."""
+        unwanted = wanted.count(0)
+        if unwanted > _FEW:
+            return Block(*(array(column.typecode, compress(column, wanted)) for column in self.columns))
+        number = len(wanted)
+        for _ in range(unwanted):
+            number = wanted.rfind(0, 0, number)
+            for column in self.columns:
+                del column[number]
+        return self
+
+    def numbers(self) -> array[int]:
+        """The identifiers without the priority. They rise along the log, but for copies."""
+        data = bytearray(to_bytes(self.ids))
+        data[7::8] = bytes(len(self.ids))
+        return from_bytes("Q", bytes(data))
+
+    def by_lane(self) -> Iterator[tuple[tuple[int, int], list[array[int]]]]:
+        """Queue and priority, with the columns of their messages: identifiers, addresses, sizes, flags."""
+        tops = to_bytes(self.ids)[7::8]
+        lanes: defaultdict[tuple[int, int], list[tuple[bytes]]] = defaultdict(list)
+        if _uniform(self.queues):
+            queue = self.queues[0]
+            by_top = {top: lanes[queue, top] for top in sorted(set(tops))}
+            chosen: Iterator[list[tuple[bytes]]] = map(by_top.__getitem__, tops)
+        else:
+            chosen = map(lanes.__getitem__, zip(self.queues, tops, strict=True))
+        # Every row goes to the list of its lane, without a step of Python for each.
+        deque(map(list.append, chosen, _PIECE.iter_unpack(self._pieces())), maxlen=0)
+        for lane, pieces in lanes.items():
+            data = b"".join(chain.from_iterable(pieces))
+            longs, words = array("Q", data), array("I", data)
+            yield lane, [longs[0::3], longs[1::3], words[4::6], words[5::6]]
+
+    def _pieces(self) -> bytes:
+        """Identifier, address, size and flags of one message after the other, in the byte order of this machine."""
+        words = array("I", bytes(8 * len(self.ids)))
+        words[0::2], words[1::2] = self.sizes, self.flags
+        longs = array("Q", bytes(_PIECE.size * len(self.ids)))
+        longs[0::3], longs[1::3], longs[2::3] = self.ids, self.addresses, array("Q", words.tobytes())
+        return longs.tobytes()
+
+
+class Rows:
+    """The rows of one segment, divided into the usual ones and the others."""
+
+    def __init__(self, rows: bytes, message: int, delete: int) -> None:
+        """``message`` and ``delete`` are the kinds of the usual ones."""
+        self._message, self._delete = message, delete
+        self._words = from_bytes("I", rows)
+        self._longs = from_bytes("Q", rows)
+        self._shifted = from_bytes("Q", rows[4:] + bytes(4))
+        self._kinds = bytearray(rows[::ROW_SIZE])
+        unusual = self._kinds.translate(bytes(kind not in (message, delete) for kind in range(256)))
+        transactions = [self._words[column::_WORDS] for column in _TRANSACTION]
+        if not all(_uniform(column, 0) for column in transactions):
+            in_transaction = map(any, zip(*transactions, strict=True))
+            unusual = bytearray(map(max, unusual, in_transaction))
+        self.unusual = list(compress(range(len(unusual)), unusual))
+        """Numbers of the rows that have to be looked at one by one."""
+        for number in self.unusual:
+            self._kinds[number] = 0
+
+    def deleted(self) -> Iterator[int]:
+        return compress(self._longs[_LOOKUP_ID::_LONGS], self._kinds.translate(_selector(self._delete)))
+
+    def messages(self) -> Block:
+        words = self._words
+        block = Block(
+            self._longs[_LOOKUP_ID::_LONGS],
+            self._shifted[_SHIFTED_ADDRESS::_LONGS],
+            words[_SIZE::_WORDS],
+            words[_QUEUE::_WORDS],
+            words[_EXPIRY::_WORDS],
+            words[_FLAGS::_WORDS],
+        )
+        wanted = bytes(self._kinds.translate(_selector(self._message)))
+        return block if wanted.count(1) == len(wanted) else block.only(wanted)
+
+
+class Standing(NamedTuple):
+    """A message that a transaction brought: what a row of a Block has."""
+
+    queue: int
+    address: int
+    payload_size: int
+    expiry: int
+    flags: int
+
+
+@dataclass(slots=True)
+class Lane:
+    """The messages of one priority in one queue, in their order."""
+
+    ids: array[int] = field(default_factory=lambda: array("Q"))
+    addresses: array[int] = field(default_factory=lambda: array("Q"))
+    sizes: array[int] = field(default_factory=lambda: array("I"))
+    """Of the packets."""
+    marks: bytearray = field(default_factory=bytearray)
+
+    def extend(self, ids: array[int], addresses: array[int], sizes: array[int], flags: array[int]) -> None:
+        """Add messages, with the sizes of their payloads and the flags of their records."""
+        self.ids.extend(ids)
+        self.addresses.extend(addresses)
+        if _uniform(flags):
+            front = packet_size(0, flags[0])
+            self.sizes.extend(map(add, sizes, repeat(front)))
+            self.marks.extend(bytes([marks_in(flags[0])]) * len(flags))
+        else:
+            self.sizes.extend(map(packet_size, sizes, flags))
+            self.marks.extend(map(marks_in, flags))
+
+    def put_in_order(self) -> None:
+        """Usually they are. Cleaning writes old messages again, behind younger ones."""
+        if _ascending(self.ids):
+            return
+        order = sorted(range(len(self.ids)), key=self.ids.__getitem__)
+        self.ids, self.addresses, self.sizes = (
+            array(column.typecode, map(column.__getitem__, order))
+            for column in (self.ids, self.addresses, self.sizes)
+        )
+        self.marks = bytearray(map(self.marks.__getitem__, order))
+
+
+@dataclass(slots=True)
+class Recovered:
+    """Everything the log says, with ended transactions already applied."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    committed: dict[int, Standing] = field(default_factory=dict)
+    """Messages that transactions sent, by lookup identifier."""
+    moved: dict[int, int] = field(default_factory=dict)
+    """Messages that stand in another queue than their record says."""
+    open_transactions: dict[bytes, dict[int, RecoveredOperation]] = field(default_factory=dict)
+    """By lookup identifier: a transaction does one thing to a message, then the message is locked."""
+    prepared: dict[bytes, int] = field(default_factory=dict)
+    """Transactions that were prepared for a coordinator, and where that is written."""
+    damaged: dict[bytes, tuple[str, MessageStorageFailedError]] = field(default_factory=dict)
+    """By digest, values whose last record the disk damaged: the key, if an older one tells it, and the error. The
+    older one counts then."""
+    damaged_deletions: list[MessageStorageFailedError] = field(default_factory=list)
+    """Records that said which messages are gone: those are back."""
+    blocks: list[Block] = field(default_factory=list)
+    """Messages sent outside of transactions."""
+    dead: set[int] = field(default_factory=set)
+    """Identifiers of messages that are gone, as far as :meth:`bury` has not seen to them."""
+    copies: set[int] = field(default_factory=set)
+    """Identifiers of messages that came later than younger ones: their originals may be there too."""
+    highest: int = 0
+
+    def check(self, key: str) -> None:
+        """Raise the error of a value that nobody may guess."""
+        if (found := self.damaged.get(digest_of(key))) is not None:
+            raise found[1]
+
+    def add(self, block: Block) -> None:
+        """Take over the messages of a segment."""
+        if not block.ids:
+            return
+        numbers = block.numbers()
+        if numbers[0] <= self.highest or not _ascending(numbers):
+            so_far = list(accumulate(numbers, max, initial=self.highest))
+            self.copies.update(compress(block.ids, map(ge, so_far, numbers)))
+        self.highest = max(self.highest, max(numbers))
+        self.blocks.append(block)
+
+    def bury(self, release: Release) -> None:
+        """Take out what is dead, with the operations of transactions on it that have not ended. Everything that can
+        be dead of ``dead`` has been seen when it is called."""
+        dead = self.dead
+        if not dead:
+            return
+        for number, block in enumerate(self.blocks):
+            self.blocks[number] = _without(block, bytes(map(dead.__contains__, block.ids)), release)
+        for lookup_id in dead.intersection(self.committed):
+            release(*self.committed.pop(lookup_id)[1:3])
+        for lookup_id in dead.intersection(self.moved):
+            del self.moved[lookup_id]
+        for operations in self.open_transactions.values():
+            for lookup_id in dead.intersection(operations):
+                operation = operations.pop(lookup_id)
+                release(operation.address, operation.payload_size)
+        dead.clear()
+
+    def settle(self, release: Release) -> None:
+        """The log has ended: drop what is dead and the originals of copies."""
+        self.bury(release)
+        copies = self.copies
+        if copies:
+            last = {key: self.committed[key].address for key in copies.intersection(self.committed)}
+            for block in self.blocks:
+                for lookup_id, address in zip(block.ids, block.addresses, strict=True):
+                    if lookup_id in copies and address > last.get(lookup_id, 0):
+                        last[lookup_id] = address
+            for number, block in enumerate(self.blocks):
+                newest = map(last.get, block.ids, block.addresses)
+                self.blocks[number] = _without(block, bytes(map(ne, newest, block.addresses)), release)
+            for lookup_id in copies.intersection(self.committed):
+                if self.committed[lookup_id].address != last[lookup_id]:
+                    release(*self.committed.pop(lookup_id)[1:3])
+            copies.clear()
+        self._place_moved()
+
+    def _place_moved(self) -> None:
+        """Messages stand where they were moved last; a copy's head may say so already."""
+        moved = self.moved
+        if not moved:
+            return
+        elsewhere: dict[int, int] = {}
+        for block in self.blocks:
+            queues = array("I", map(moved.get, block.ids, block.queues))
+            if queues != block.queues:
+                differ = map(ne, queues, block.queues)
+                elsewhere.update(compress(zip(block.ids, queues, strict=True), differ))
+                block.queues = queues
+        for lookup_id in moved.keys() & self.committed.keys():
+            standing, queue = self.committed[lookup_id], moved[lookup_id]
+            if standing.queue != queue:
+                elsewhere[lookup_id] = queue
+                self.committed[lookup_id] = standing._replace(queue=queue)
+        self.moved = elsewhere
+
+    def lanes(self) -> dict[tuple[int, int], Lane]:
+        """All messages by queue and priority, in their order."""
+        lanes: defaultdict[tuple[int, int], Lane] = defaultdict(Lane)
+        for block in self._all_blocks():
+            for lane, columns in block.by_lane():
+                lanes[lane].extend(*columns)
+        for found in lanes.values():
+            found.put_in_order()
+        return lanes
+
+    def details(self) -> Iterator[tuple[int, int, int, int]]:
+        """Queue, identifier, expiry and flags of the messages that have anything of the last two to look after."""
+        for block in self._all_blocks():
+            peekable = to_bytes(block.flags)[::4].translate(_ODD).count(1)
+            if peekable or not _uniform(block.expiries, NEVER):
+                rows = zip(block.queues, block.ids, block.expiries, block.flags, strict=True)
+                yield from (row for row in rows if row[2] != NEVER or row[3] & PEEKABLE_WHEN_LOCKED)
+
+    def _all_blocks(self) -> list[Block]:
+        blocks = [block for block in self.blocks if block.ids]
+        if not self.committed:
+            return blocks
+        queues, addresses, sizes, expiries, flags = zip(*self.committed.values(), strict=True)
+        columns = (self.committed, addresses, sizes, queues, expiries, flags)
+        return [*blocks, Block(*map(array, "QQIIII", columns))]
+
+
+def _without(block: Block, gone: bytes, release: Release) -> Block:
+    if not any(gone):
+        return block
+    for address, size in compress(zip(block.addresses, block.sizes, strict=True), gone):
+        release(address, size)
+    return block.only(gone.translate(_FLIP))
+
+
+def _uniform(column: array[int], value: int | None = None) -> bool:
+    """Whether a column is the same everywhere, and this value if one is given."""
+    first = column[:1]
+    return (value is None or not first or first[0] == value) and (
+        column.tobytes() == first.tobytes() * len(column)
+    )
+
+
+def _ascending(column: array[int]) -> bool:
+    values = column.tolist()
+    return all(map(lt, values, islice(values, 1, None)))
+
+
+def packet_size(payload_size: int, flags: int) -> int:
+    """The size of a packet whose record has such a payload and such flags; recovery looks at no payload."""
+    return payload_size - ENVELOPE_SIZE - (flags >> LOCAL_SIZE_SHIFT)
+
+
+def marks_in(flags: int) -> int:
+    """The marks of a message by the flags of its record. Older programs did not write that it has local attributes."""
+    marks = flags >> MARKS_SHIFT & MARKS_MASK
+    return marks | PositionMark.HAS_LOCAL if flags >> LOCAL_SIZE_SHIFT else marks
+
+
+def digest_of(key: str) -> bytes:
+    """What stands for the key of a value in the head of its record."""
+    return hashlib.md5(key.encode(), usedforsecurity=False).digest()

@@ -1,0 +1,103 @@
+"""Which records still matter: the queue manager's answers to the store while it gives space back.
+
+A copy stands behind everything that was said about its original, so it has to say those things itself: the queue a
+message stands in now, and that its transaction has been committed. What an open transaction still needs is copied as
+it is.
+"""
+
+from __future__ import annotations
+
+from msmq.manager.core import Core
+from msmq.manager.ledger.ledger import NO_TRANSACTION, Head, Kind, LostRecord, TransactionOutcome
+from msmq.manager.ledger.recovered import MARKS_MASK, MARKS_SHIFT
+from msmq.manager.mailbox.mailbox import Mailbox
+from msmq.manager.messages.transactions import TransactionalOperation, Transactions
+from msmq.manager.queues.queue import Queue
+
+
+class Cleaning:
+    """Owner of the store's records."""
+
+    def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions) -> None:
+        self.core = core
+        self.mailbox = mailbox
+        self.transactions = transactions
+
+    @property
+    def lost_records(self) -> list[LostRecord]:
+        return self.core.lost_records
+
+    def is_live(self, kind: int, head: bytes, address: int) -> bool:
+        if kind == Kind.VALUE:
+            return self.core.ledger.value_is_live(head, address)
+        fields = Head.decode(head)
+        if kind == Kind.MESSAGE:
+            queue = self._standing_in(fields)
+            if queue is None:
+                return self.core.orphans.get(fields.lookup_id, (0, 0))[1] == address
+            entry = queue.positions.get(fields.lookup_id)
+            return entry is not None and entry.address == address
+        if kind == Kind.OUTCOME:
+            transaction = self.transactions.collection.get(fields.transaction)
+            return transaction is not None and transaction.prepared_at == address
+        return self._operation(fields, address) is not None
+
+    def current_head(self, kind: int, head: bytes, address: int) -> bytes:
+        if kind != Kind.MESSAGE:
+            return head
+        fields = Head.decode(head)
+        queue = self._standing_in(fields)
+        still_open = fields.transaction in self.transactions.collection
+        transaction = fields.transaction if still_open else NO_TRANSACTION
+        if queue is None:
+            number, _ = self.core.orphans[fields.lookup_id]
+            return fields._replace(queue=number, transaction=transaction).encode()
+        entry = queue.positions.get(fields.lookup_id)
+        assert entry is not None
+        flags = fields.flags & ~(MARKS_MASK << MARKS_SHIFT) | entry.marks << MARKS_SHIFT
+        return fields._replace(queue=queue.number, flags=flags, transaction=transaction).encode()
+
+    def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
+        if kind == Kind.VALUE:
+            self.core.ledger.value_moved(head, new)
+            return
+        fields = Head.decode(head)
+        operation = self._operation(fields, old)
+        if operation is not None:
+            operation.addresses[operation.addresses.index(old)] = new
+        if kind == Kind.MESSAGE:
+            queue = self._standing_in(fields)
+            if queue is None:
+                number, _ = self.core.orphans[fields.lookup_id]
+                self.core.orphans[fields.lookup_id] = (number, new)
+            else:
+                queue.positions.set_address(fields.lookup_id, new)
+            if operation is None:
+                self.core.moved.pop(fields.lookup_id, None)  # the copy's head says where it stands
+        elif kind == Kind.OUTCOME and fields.flags == TransactionOutcome.PREPARED:
+            self.transactions.collection[fields.transaction].prepared_at = new
+
+    def lost(self, kind: int, head: bytes, address: int, error: Exception) -> None:
+        """A damaged record costs itself and nothing else; operators are told."""
+        if kind not in (Kind.MESSAGE, Kind.DELETE, Kind.MOVE):
+            self.lost_records.append(LostRecord(Kind(kind), 0, "", str(error)))
+            return
+        fields = Head.decode(head)
+        queue = self._standing_in(fields) if kind == Kind.MESSAGE else None
+        if queue is not None:
+            self.transactions.forget_message(queue, fields.lookup_id)
+            self.mailbox.forget_damaged(queue, fields.lookup_id)
+        where = queue.pathname if queue else ""
+        self.lost_records.append(LostRecord(Kind(kind), fields.lookup_id, where, str(error)))
+
+    def _standing_in(self, head: Head) -> Queue | None:
+        number = self.core.moved.get(head.lookup_id, head.queue)
+        return self.core.queues.get(number)
+
+    def _operation(self, head: Head, address: int) -> TransactionalOperation | None:
+        if head.transaction == NO_TRANSACTION:
+            return None
+        transaction = self.transactions.collection.get(head.transaction)
+        if transaction is None:
+            return None
+        return next((member for member in transaction.operations if address in member.addresses), None)

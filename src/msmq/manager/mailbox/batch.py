@@ -1,0 +1,157 @@
+"""Messages on their way into a queue, in columns; one message is a batch of one.
+
+A batch is what one call of an application, one read of a socket or one event brings for one queue. Whatever is asked of
+all messages is a column, so that asking costs little; what only few of them have (local attributes) is a dictionary
+that is nearly always empty. Packets are the bytes that travel and that the store keeps; nobody looks into them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from msmq.manager.mailbox.positions import PositionMark
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
+
+NEVER: Final = 0xFFFFFFFF
+"""The second at which the time of messages ends that have all the time in the world."""
+RECOVERABLE: Final = 0x20
+NEGATIVE_JOURNALING: Final = 0x100
+POSITIVE_JOURNALING: Final = 0x200
+ADMIN_QUEUE: Final = 7 << 13
+"""Bits of UserHeader.Flags."""
+FINAL_ACK: Final = 0x02
+"""Flags.FA of a TransactionHeader."""
+ASKS_ARRIVAL: Final = 0x01
+_ASKS_LATER: Final = 0x02 | 0x08
+"""Bits of MessagePropertiesHeader.Flags: tell of the arrival; tell of what becomes of the message in its queue."""
+_JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+_KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
+
+
+@lru_cache(maxsize=4096)
+def marks_of(user_flags: int, asks: int, *, ours: bool, final_ack: int = 0) -> int:
+    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, and
+    whether it is to be kept when nobody reads it.
+
+    Who asked for acknowledgments of that is told, and so is another host that waits for the FinalAck of a transactional
+    message. A transactional message of this host (``ours``) waits for none, but may have to become a dead letter.
+    """
+    owes = bool(user_flags & ADMIN_QUEUE and asks & _ASKS_LATER)
+    if ours:
+        kept = _KEPT_UNREAD if user_flags & USER_TH and user_flags & NEGATIVE_JOURNALING else 0
+        return kept if owes else kept | _OWES_NOTHING
+    if user_flags & USER_TH and (user_flags & _JOURNALED or final_ack):
+        owes = True
+    return 0 if owes else _OWES_NOTHING
+
+
+def second_after(sent_time: int, limit_s: int) -> int:
+    """The second at which a time limit of a message ends, or NEVER."""
+    return NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER)
+
+
+class Batch:
+    """Columns of equal length."""
+
+    __slots__ = (
+        "asks",
+        "base_flags",
+        "expiries",
+        "local",
+        "marks",
+        "packets",
+        "reach_by",
+        "sizes",
+        "user_flags",
+    )
+
+    def __init__(
+        self,
+        packets: Sequence[bytes],
+        user_flags: Sequence[int],
+        base_flags: Sequence[int],
+        expiries: Sequence[int],
+        reach_by: Sequence[int],
+        asks: Sequence[int],
+        marks: Sequence[int],
+        local: dict[int, LocalAttributes] | None = None,
+    ) -> None:
+        self.packets = packets
+        """Without a SessionHeader, which belongs to a session and not to the message."""
+        self.user_flags = user_flags
+        self.base_flags = base_flags
+        self.expiries = expiries
+        """The second from which a message may no longer be received, or NEVER."""
+        self.reach_by = reach_by
+        """The second after which it is too late for its queue, or NEVER."""
+        self.asks = asks
+        """MessagePropertiesHeader.Flags: the acknowledgments that are asked for."""
+        self.marks = marks
+        self.local = local or {}
+        """By index, the attributes of those that have any."""
+        self.sizes = list(map(len, packets))
+
+    def __len__(self) -> int:
+        return len(self.packets)
+
+    @classmethod
+    def of(cls, messages: Iterable[StoredMessage], own_guid: bytes) -> Batch:
+        """Messages that are at hand one by one."""
+        given = list(messages)
+        for message in given:
+            if message.packet.base.flags & BASE_SH:
+                message.packet = message.packet.with_session(None)
+        packets = [message.packet for message in given]
+        users = [packet.user for packet in packets]
+        asks = [packet.properties.flags for packet in packets]
+        transactions = [packet.transaction for packet in packets]
+        return cls(
+            [packet.data for packet in packets],
+            [user.flags for user in users],
+            [packet.base.flags for packet in packets],
+            [NEVER if (expiry := message.expiry) is None else min(expiry, NEVER) for message in given],
+            [second_after(packet.user.sent_time, packet.base.time_to_reach_queue_s) for packet in packets],
+            asks,
+            bytes(
+                marks_of(
+                    user.flags,
+                    ask,
+                    ours=user.source_queue_manager == own_guid,
+                    final_ack=0 if transaction is None else transaction.flags & FINAL_ACK,
+                )
+                for user, ask, transaction in zip(users, asks, transactions, strict=True)
+            ),
+            {index: message.local for index, message in enumerate(given) if message.local.has_any},
+        )
+
+    def replace(self, index: int, message: StoredMessage) -> None:
+        """Keep something else of a message than came: its body in the clear, what was found out about it. Its flags
+        stay as they are."""
+        packets = self.packets
+        assert isinstance(packets, list)
+        packets[index] = message.packet.data
+        self.sizes[index] = len(message.packet.data)
+        if message.local.has_any:
+            self.local[index] = message.local
+
+    def only(self, chosen: Sequence[int]) -> Batch:
+        """The messages with these indices."""
+        if len(chosen) == len(self.packets):
+            return self
+        local = {}
+        if self.local:
+            local = {new: self.local[old] for new, old in enumerate(chosen) if old in self.local}
+        return Batch(
+            [self.packets[index] for index in chosen],
+            [self.user_flags[index] for index in chosen],
+            [self.base_flags[index] for index in chosen],
+            [self.expiries[index] for index in chosen],
+            [self.reach_by[index] for index in chosen],
+            [self.asks[index] for index in chosen],
+            [self.marks[index] for index in chosen],
+            local,
+        )

@@ -1,0 +1,215 @@
+"""What stands in a queue: messages read at their places, and places taken away.
+
+Reading changes nothing, with one exception: a message that the disk has damaged leaves its queue when somebody who may
+empty its place meets it. Everything else that changes a queue is in :mod:`msmq.manager.mailbox.mailbox`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Final
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.core import Core
+from msmq.manager.ledger.ledger import Kind, LostRecord
+from msmq.manager.mailbox.positions import END, PositionMark, Positions, no_positions
+from msmq.manager.mailbox.seek import next_readable
+from msmq.manager.mailbox.stored import (
+    ENVELOPE_SIZE,
+    NO_ATTRIBUTES,
+    LocalAttributes,
+    StoredMessage,
+    arrival_time_of,
+    unpacked,
+)
+from msmq.manager.queues.queue import Queue
+from msmq.wire.classes import MessageClass
+from msmq.wire.layout import with_edges
+from msmq.wire.message import UserMessage
+
+HAS_LOCAL: Final = int(PositionMark.HAS_LOCAL)
+_FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
+_IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
+_IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
+"""Tables for ``bytes.translate``: 1 for marks that say so."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Messages of a queue as they lie there, in columns: their places, and what was read of each."""
+
+    positions: Positions = field(default_factory=no_positions)
+    arrival_times: list[int] = field(default_factory=list)
+    packets: list[bytes] = field(default_factory=list)
+    local: dict[int, LocalAttributes] = field(default_factory=dict)
+    """By index, the attributes of those that have any."""
+
+    def __len__(self) -> int:
+        return len(self.packets)
+
+    @property
+    def ids(self) -> array[int]:
+        return self.positions.ids
+
+    def message(self, index: int) -> StoredMessage:
+        return StoredMessage(
+            UserMessage.route(self.packets[index]),
+            self.local.get(index, NO_ATTRIBUTES),
+            self.positions.ids[index],
+            self.arrival_times[index],
+        )
+
+    @property
+    def messages(self) -> Iterator[StoredMessage]:
+        return map(self.message, range(len(self.packets)))
+
+
+Known = Mapping[int, StoredMessage]
+"""Messages that a caller still has from reading them, by lookup identifier."""
+
+
+class Contents:
+    """Shows the messages of queues, and empties places."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+
+    def look(
+        self,
+        queue: Queue,
+        behind: int,
+        most: int,
+        most_bytes: int,
+        upto: int = END,
+        *,
+        peek: bool = False,
+    ) -> Found:
+        """The available messages behind one place up to and with another, left where they are: up to ``most``, and no
+        more when they have ``most_bytes``. Those that the disk has damaged leave the queue. A ``peek`` also sees
+        messages that somebody holds and that allow it."""
+        while True:
+            if peek and queue.peekable_when_locked:
+                positions = self._peekable(queue, behind, upto)
+            else:
+                positions = queue.positions.available(behind, most, most_bytes, upto)
+            if not positions.ids:
+                return Found()
+            found = self.read(queue, positions)
+            if len(found):
+                return found
+            behind = positions.ids[-1]
+
+    @staticmethod
+    def _peekable(queue: Queue, behind: int, upto: int) -> Positions:
+        """The next message that can be looked at, by itself: nearly no queue has messages that are held and can be."""
+        lookup_id = next_readable(queue, behind, peek=True)
+        return no_positions() if lookup_id is None or lookup_id > upto else queue.positions.find((lookup_id,))
+
+    def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
+        """The messages at some places, read together. What the disk has damaged is left out; if the places are
+        ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
+        records = [
+            (address, 0 if marks & HAS_LOCAL else ENVELOPE_SIZE + size)
+            for address, size, marks in zip(
+                positions.addresses, positions.sizes, positions.marks, strict=True
+            )
+            if address
+        ]
+        try:
+            payloads = self.core.ledger.store.read_many(records)
+        except MessageStorageFailedError:
+            return self._read_each(queue, positions, ours)
+        return self._found(queue, positions, payloads)
+
+    def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
+        sound, payloads = [], []
+        for index, (lookup_id, address) in enumerate(zip(positions.ids, positions.addresses, strict=True)):
+            try:
+                if address:
+                    payloads.append(self.core.ledger.store.read(address))
+                sound.append(index)
+            except MessageStorageFailedError as error:
+                if ours:
+                    self._set_aside(queue, lookup_id, error)
+        return self._found(queue, positions.only(sound), payloads)
+
+    @staticmethod
+    def _found(queue: Queue, positions: Positions, payloads: list[bytes]) -> Found:
+        marks = positions.marks
+        local: dict[int, LocalAttributes] = {}
+        if len(payloads) == len(positions.ids):
+            times = list(map(arrival_time_of, payloads))
+            packets = [payload[ENVELOPE_SIZE:] for payload in payloads]
+            for index in compress(range(len(marks)), marks.translate(_IS_LOCAL)):
+                times[index], packets[index], local[index] = unpacked(payloads[index])
+        else:
+            times, packets = [], []
+            on_disk = iter(payloads)
+            for index, (lookup_id, address) in enumerate(
+                zip(positions.ids, positions.addresses, strict=True)
+            ):
+                kept = unpacked(next(on_disk)) if address else queue.volatile[lookup_id]
+                times.append(kept[0])
+                packets.append(kept[1])
+                if kept[2] is not NO_ATTRIBUTES:
+                    local[index] = kept[2]
+        for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
+            first, last = bool(marks[index] & _FIRST), bool(marks[index] & _LAST)
+            packets[index] = with_edges(packets[index], first=first, last=last)
+        return Found(positions, times, packets, local)
+
+    def load(self, queue: Queue, lookup_id: int) -> StoredMessage:
+        """The message at a place, which is somebody's. Raises MessageStorageFailedError when the disk has damaged
+        it."""
+        positions = queue.positions.find((lookup_id,))
+        assert positions.ids, f"{lookup_id:#x} is not in {queue.pathname}"
+        address = positions.addresses[0]
+        payloads = [self.core.ledger.store.read(address)] if address else []
+        return self._found(queue, positions, payloads).message(0)
+
+    def fetch(self, queue: Queue, lookup_id: int) -> StoredMessage | None:
+        """The message at a place that the caller may empty; None when the disk has damaged it, see :meth:`read`."""
+        found = self.read(queue, queue.positions.find((lookup_id,)))
+        return found.message(0) if len(found) else None
+
+    def _set_aside(self, queue: Queue, lookup_id: int, error: Exception, *, recorded: bool = False) -> None:
+        core = self.core
+        with core.event(0, 1, freeing=True):
+            if not recorded:
+                core.ledger.delete_message(lookup_id, MessageClass.NORMAL)
+            self._empty(queue, queue.positions.find((lookup_id,)))
+            core.lost_records.append(LostRecord(Kind.MESSAGE, lookup_id, queue.pathname, str(error)))
+
+    def _empty(self, queue: Queue, positions: Positions, *, forget: bool = True) -> None:
+        """Take places away with everything kept beside them, and give back the room of their records, unless they stand
+        elsewhere from now on; the ledger and the subscribers are the caller's business."""
+        core, ids = self.core, positions.ids
+        core.total_bytes -= queue.positions.remove(ids)
+        if 0 in positions.addresses:
+            for lookup_id, size in compress(
+                zip(ids, positions.sizes, strict=True), map((0).__eq__, positions.addresses)
+            ):
+                del queue.volatile[lookup_id]
+                core.express_bytes -= size
+        if forget:
+            store, marks = core.ledger.store, positions.marks
+            if not any(marks.translate(_IS_LOCAL)) and 0 not in positions.addresses:
+                store.release_all(positions.addresses, [ENVELOPE_SIZE + size for size in positions.sizes])
+            else:
+                for address, size, mark in zip(positions.addresses, positions.sizes, marks, strict=True):
+                    if address:
+                        store.release(address, None if mark & HAS_LOCAL else ENVELOPE_SIZE + size)
+        for table in (core.moved, queue.aborts, queue.moves):
+            if table:
+                for lookup_id in ids:
+                    table.pop(lookup_id, None)
+        for members in (queue.peekable_when_locked, queue.overdue):
+            if members:
+                members.difference_update(ids)
+
+    def forget_damaged(self, queue: Queue, lookup_id: int) -> None:
+        """The store found a message damaged while it cleaned up, and has dropped its record."""
+        self._empty(queue, queue.positions.find((lookup_id,)), forget=False)

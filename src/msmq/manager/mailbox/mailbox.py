@@ -1,0 +1,561 @@
+"""The one way into, out of and through a queue (MS-MQDMPR 3.1.7.1.9, 3.1.7.1.16, 3.1.7.2.1, 3.1.7.2.2).
+
+These are the only functions that change a queue's places. They keep four things in step: the places, the bytes that
+quotas count, the records of the ledger and the timers; and they tell subscribers. All of them take many messages at a
+time, and one message is a batch of one.
+
+Each is one event, or part of the one that calls it (see :mod:`msmq.manager.event`): room for all of its records is
+reserved before the first one is written, a record is written before the places change, and what has to be read because
+something follows from it is read before anything is taken out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from typing import Final
+
+from msmq.errors import MessageStorageFailedError
+from msmq.manager.core import Core
+from msmq.manager.ledger.ledger import NO_TRANSACTION, Kind, LostRecord, deletion_bytes
+from msmq.manager.mailbox.batch import NEVER, RECOVERABLE, Batch
+from msmq.manager.mailbox.contents import HAS_LOCAL, Contents, Known
+from msmq.manager.mailbox.expiries import Expiries
+from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
+from msmq.manager.mailbox.stored import (
+    ENVELOPE_SIZE,
+    LARGEST_ENVELOPE,
+    NO_ATTRIBUTES,
+    LocalAttributes,
+    StoredMessage,
+)
+from msmq.manager.model import EnqueueStatus, QueueType
+from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue, WaitingRead
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_TH
+from msmq.wire.properties.queue import within_quota
+
+MQ_OK: Final = 0
+NUMBERS_BYTES: Final = 64
+"""New messages may begin a new range of numbers, which is written too."""
+UNREAD: Final = frozenset(
+    {
+        MessageClass.NACK_RECEIVE_TIMEOUT,
+        MessageClass.NACK_Q_PURGED,
+        MessageClass.NACK_Q_DELETED,
+        MessageClass.NACK_DELETED,
+    }
+)
+"""Why messages leave their destination that nobody received, or an outgoing queue without being sent."""
+_AVAILABLE, _LOCKED = PositionState.AVAILABLE, PositionState.LOCKED
+_OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
+_KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
+_MAY_OWE: Final = bytes(not marks & _OWES_NOTHING for marks in range(256))
+_IS_KEPT: Final = bytes(bool(marks & _KEPT_UNREAD) for marks in range(256))
+"""Tables for ``bytes.translate``: 1 for marks that say so."""
+_RECORDS_EACH: Final = 2
+
+
+_NONE_KNOWN: Final[Known] = {}
+
+
+class Mailbox(Contents):
+    """Puts messages into queues, shows them, moves them and takes them out."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
+        self.expiries = Expiries(core.timers, self.expire)
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
+            None
+        )
+        """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
+        :class:`msmq.manager.messages.delivery.Sending`."""
+
+    # --- into a queue ---------------------------------------------------------------------------------------
+
+    def admit(self, queue: Queue, batch: Batch) -> list[EnqueueStatus] | None:
+        """Whether messages may go into a queue now: flow control, machine quota, queue quota, time. None says that all
+        of them may."""
+        core, now_s = self.core, self.core.now_s
+        machine_kb, queue_kb = core.record.queue_manager_quota_kb, queue.quota_kb
+        of_machine, of_queue, whole = core.total_bytes, queue.positions.total_bytes, sum(batch.sizes)
+        if (
+            not core.throttled
+            and within_quota(machine_kb, of_machine, whole)
+            and within_quota(queue_kb, of_queue, whole)
+            and min(batch.reach_by) >= now_s
+        ):
+            return None
+        statuses = []
+        for size, reach_by in zip(batch.sizes, batch.reach_by, strict=True):
+            if core.throttled or not within_quota(machine_kb, of_machine, size):
+                statuses.append(EnqueueStatus.QUEUE_MANAGER_QUOTA)
+            elif not within_quota(queue_kb, of_queue, size):
+                statuses.append(EnqueueStatus.QUEUE_QUOTA)
+            elif reach_by < now_s:
+                statuses.append(EnqueueStatus.TIMED_OUT)
+            else:
+                statuses.append(EnqueueStatus.OK)
+                of_machine += size
+                of_queue += size
+        return statuses if any(statuses) else None
+
+    def put(
+        self, queue: Queue, batch: Batch, transaction: bytes = NO_TRANSACTION, *, freeing: bool = False
+    ) -> Sequence[int]:
+        """Give messages their places; gives their lookup identifiers. In a transaction they stay locked until the
+        commit; otherwise they are available, and readers that wait get them in this event.
+
+        What a transaction sends is always written, because its record is the operation's. ``freeing`` says that the
+        messages take the room of others that are going, so that they find some even on a full disk.
+        """
+        core, now_s = self.core, self.core.now_s
+        sizes = batch.sizes
+        on_disk = [bool(flags & RECOVERABLE) for flags in batch.user_flags]
+        if transaction is not NO_TRANSACTION:
+            on_disk = [True] * len(batch)
+        written = sum(on_disk)
+        express_bytes = 0 if written == len(batch) else sum(sizes) - sum(compress(sizes, on_disk))
+        if express_bytes:
+            core.check_express_room(express_bytes)
+        overdue: list[int] = []
+        watched = False
+        if is_destination(queue) and min(batch.expiries) != NEVER:
+            watched = True
+            overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
+        size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
+        if overdue:
+            late = batch.only(overdue)
+            size += self.letters_bytes(late.sizes, bytes(late.marks))
+        records = written + 1 + _RECORDS_EACH * (len(batch) * bool(queue.waiting) + len(overdue))
+        with core.event(size + NUMBERS_BYTES, records if written else 0, freeing=freeing):
+            ids = self._numbered(queue, batch)
+            marks = bytearray(batch.marks)
+            for index in batch.local:
+                marks[index] |= HAS_LOCAL
+            addresses = self._written(queue, batch, ids, marks, on_disk, transaction)
+            state = _AVAILABLE if transaction is NO_TRANSACTION else _LOCKED
+            queue.positions.add(ids, addresses, sizes, marks, state)
+            core.total_bytes += sum(sizes)
+            core.express_bytes += express_bytes
+            for index, local in batch.local.items():
+                if local.allow_peek_when_locked:
+                    queue.peekable_when_locked.add(ids[index])
+            if watched:
+                for index, expiry in enumerate(batch.expiries):
+                    if now_s < expiry != NEVER:
+                        self.expiries.watch(queue, ids[index], expiry)
+                queue.overdue.update(ids[index] for index in overdue)
+            if transaction is NO_TRANSACTION:
+                self._announce(queue, ids)
+        return ids
+
+    def _numbered(self, queue: Queue, batch: Batch) -> Sequence[int]:
+        """Lookup identifiers ascend along the queue: priority first, arrival second; a transactional queue, and a
+        transactional message, know only arrival."""
+        numbers = self.core.next_sequential_ids(len(batch))
+        if queue.transactional:
+            return numbers
+        tops = [
+            0 if user_flags & USER_TH else (7 - (base_flags & 7)) << 56
+            for user_flags, base_flags in zip(batch.user_flags, batch.base_flags, strict=True)
+        ]
+        return [top | number for top, number in zip(tops, numbers, strict=True)]
+
+    def _written(
+        self,
+        queue: Queue,
+        batch: Batch,
+        ids: Sequence[int],
+        marks: bytearray,
+        on_disk: list[bool],
+        transaction: bytes,
+    ) -> Sequence[int]:
+        """Write what has to survive; gives the addresses, 0 for what stays in memory."""
+        put, now_s = self.core.ledger.put_messages, self.core.now_s
+        if all(on_disk):
+            return put(
+                queue.number, ids, now_s, batch.packets, batch.expiries, marks, batch.local, transaction
+            )
+        addresses = [0] * len(batch)
+        for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
+            local = batch.local.get(index, NO_ATTRIBUTES)
+            queue.volatile[ids[index]] = (now_s, batch.packets[index], local)
+        chosen = list(compress(range(len(batch)), on_disk))
+        if chosen:
+            part = batch.only(chosen)
+            part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
+            written = put(
+                queue.number,
+                part_ids,
+                now_s,
+                part.packets,
+                part.expiries,
+                part_marks,
+                part.local,
+                transaction,
+            )
+            for index, address in zip(chosen, written, strict=True):
+                addresses[index] = address
+        return addresses
+
+    def release(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Message Position Available: messages that were locked can be read, but for those whose time is over."""
+        with self.core.event():
+            queue.positions.set_states(ids, _AVAILABLE)
+            self._announce(queue, ids)
+
+    def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
+        """A reader or a transaction does not keep messages after all."""
+        before = {lookup_id: queue.aborts.get(lookup_id, 0) for lookup_id in ids}
+        queue.aborts.update((lookup_id, count + 1) for lookup_id, count in before.items())
+        try:
+            self.release(queue, ids)
+        except MessageStorageFailedError:
+            queue.aborts.update(before)
+            raise
+
+    def _announce(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Messages have become available: those that are overdue expire, readers that blocked first are served first,
+        and then protocols are told of what is left."""
+        core = self.core
+        if queue.overdue and not queue.overdue.isdisjoint(ids):
+            self.remove(
+                queue,
+                [lookup_id for lookup_id in ids if lookup_id in queue.overdue],
+                MessageClass.NACK_RECEIVE_TIMEOUT,
+            )
+        if queue.waiting:
+            with core.event():
+                for lookup_id in ids:
+                    position = MessagePosition(queue, lookup_id)
+                    for reader in list(queue.waiting):  # those who wait again meanwhile have passed it by
+                        if position.state is not _AVAILABLE:
+                            break
+                        if not reader.over:
+                            finish_wait(reader, MQ_OK, position)
+                    if not queue.waiting:
+                        break
+        told = core.told_of(queue)
+        if told:
+            left = queue.positions.find(ids)
+            free = [one for one, state in zip(left.ids, left.states, strict=True) if state == _AVAILABLE]
+            if free:
+                for tell in told:
+                    tell(queue, free)
+
+    # --- out of a queue -------------------------------------------------------------------------------------
+
+    def remove(
+        self,
+        queue: Queue,
+        ids: Sequence[int],
+        reason: int,
+        *,
+        recorded: bool = False,
+        known: Known = _NONE_KNOWN,
+        quiet: bool = False,
+    ) -> int:
+        """Message Position Deleted: messages leave a queue for a reason, whatever of them is there; gives how many.
+
+        ``recorded`` says that the ledger has the deletions already, by a commit; ``known`` are messages that need not
+        be read again; ``quiet`` is for a caller that is the only one to whom it matters. Messages received from a queue
+        with journaling go to its journal, as many as fit; those that nobody read and whose senders want them kept
+        become dead letters.
+        """
+        positions = queue.positions.find(ids)
+        if not positions.ids:
+            return 0
+        telling = self._telling(queue, positions, reason, quiet)
+        with_copies = bool(reason == MessageClass.ACK_RECEIVE and queue.journaling and queue.journal)
+        buried = reason in UNREAD and (
+            isinstance(queue, OutgoingQueue)
+            or (is_destination(queue) and 1 in positions.marks.translate(_IS_KEPT))
+        )
+        messages: dict[int, StoredMessage] = {}
+        if telling or buried or (with_copies and recorded):
+            chosen = telling
+            if buried:
+                chosen = bytes(
+                    map(max, telling or bytes(len(positions.ids)), positions.marks.translate(_IS_KEPT))
+                )
+            elif with_copies and recorded:
+                chosen = b"\1" * len(positions.ids)
+            messages = self._read_first(queue, positions, chosen, known)
+        told = [messages[one] for one in compress(positions.ids, telling) if one in messages]
+        if buried:
+            self._remove_with_dead_letters(queue, positions, reason, messages, told, recorded=recorded)
+            return len(positions.ids)
+        size, records = deletion_bytes(len(positions.ids))
+        if with_copies:
+            records = 1 + _RECORDS_EACH * len(positions.ids)
+            size = sum(positions.sizes) + LARGEST_ENVELOPE if recorded else 0
+        records = max(records, 1 + len(told)) if not recorded else records + len(told)
+        with self.core.event(size, records, freeing=True):
+            if with_copies:
+                self._to_journal(queue, positions, messages, recorded=recorded)
+            else:
+                self._delete(queue, positions, reason, recorded=recorded)
+            self._tell_deleted(queue, positions.ids, told, reason)
+        return len(positions.ids)
+
+    def _telling(self, queue: Queue, positions: Positions, reason: int, quiet: bool) -> bytes:
+        """Which messages somebody has to hear of, and so have to be read; nothing when there are none."""
+        core = self.core
+        if quiet or not core.told_deleted:
+            return b""
+        if core.tells_each or isinstance(queue, OutgoingQueue):
+            return b"\1" * len(positions.ids)
+        if not is_destination(queue) or reason == MessageClass.NORMAL:
+            return b""
+        owing = positions.marks.translate(_MAY_OWE)
+        return bytes(owing) if 1 in owing else b""
+
+    def _read_first(
+        self, queue: Queue, positions: Positions, chosen: bytes, known: Known
+    ) -> dict[int, StoredMessage]:
+        """The messages that something follows from, read before anything is taken out. Damaged ones are left out: they
+        go with the others, and operators are told."""
+        wanted = [one for one in compress(positions.ids, chosen) if one not in known]
+        messages = {one: known[one] for one in compress(positions.ids, chosen) if one in known}
+        if wanted:
+            found = self.read(queue, queue.positions.find(wanted), ours=False)
+            messages.update((message.lookup_id, message) for message in found.messages)
+            for lookup_id in wanted:
+                if lookup_id not in messages:
+                    lost = LostRecord(
+                        Kind.MESSAGE, lookup_id, queue.pathname, "damaged when it left its queue"
+                    )
+                    self.core.lost_records.append(lost)
+        return messages
+
+    def _delete(self, queue: Queue, positions: Positions, reason: int, *, recorded: bool = False) -> None:
+        if not recorded:
+            stored = positions.ids
+            if 0 in positions.addresses:
+                stored = array("Q", compress(positions.ids, positions.addresses))
+            self.core.ledger.delete_messages(stored, reason)
+        self._empty(queue, positions)
+
+    def _tell_deleted(self, queue: Queue, ids: Sequence[int], told: list[StoredMessage], reason: int) -> None:
+        if told:
+            for tell in self.core.told_deleted:
+                tell(queue, told, reason)
+        for tell_removed in self.core.told_removed:
+            tell_removed(queue, ids)
+
+    def _to_journal(
+        self, queue: Queue, positions: Positions, messages: Mapping[int, StoredMessage], *, recorded: bool
+    ) -> None:
+        """Received messages go to the journal of their queue, as many as its quota lets in; the others go."""
+        journal, used = queue.journal, 0
+        assert journal is not None
+        fitting = bytearray()
+        for size in positions.sizes:
+            fits = within_quota(queue.journal_quota_kb, journal.total_bytes + used, size)
+            used += size if fits else 0
+            fitting.append(fits)
+        kept = [index for index, fits in enumerate(fitting) if fits]
+        if recorded:
+            copies = [
+                messages[positions.ids[index]].same_place(0)
+                for index in kept
+                if positions.ids[index] in messages
+            ]
+            self._delete(queue, positions, MessageClass.ACK_RECEIVE, recorded=True)
+            if copies:
+                self.put(journal, Batch.of(copies, self.core.record.identifier), freeing=True)
+            return
+        rest = [index for index, fits in enumerate(fitting) if not fits]
+        if rest:
+            self._delete(queue, positions.only(rest), MessageClass.ACK_RECEIVE)
+        if kept:
+            self._transfer(queue, positions.only(kept), journal)
+
+    def _remove_with_dead_letters(
+        self,
+        queue: Queue,
+        positions: Positions,
+        reason: int,
+        messages: Mapping[int, StoredMessage],
+        told: list[StoredMessage],
+        *,
+        recorded: bool,
+    ) -> None:
+        """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
+        reason beside them. A disk that is too full for that costs the reason, not the messages."""
+        graves = self._graves(queue, messages, own=True)
+        size = sum(messages[lookup_id].size for lookup_id in graves) + LARGEST_ENVELOPE * len(graves)
+        count = len(positions.ids)
+        event = self.core.event_with_room(size + 8 * count + NUMBERS_BYTES, 2 * len(graves) + count + 2)
+        with event or self.core.event(0, 2 * count + 2, freeing=True):
+            if event is None and not recorded:
+                graves = self._graves(queue, messages, own=False)
+                kept = [index for index, one in enumerate(positions.ids) if one in graves]
+                for index in kept:
+                    self._transfer(queue, positions.only([index]), graves[positions.ids[index]])
+                rest = [index for index, one in enumerate(positions.ids) if one not in graves]
+                self._delete(queue, positions.only(rest), reason)
+            else:
+                self._delete(queue, positions, reason, recorded=recorded)
+                for grave in dict.fromkeys(graves.values()):
+                    letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
+                    self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
+            self._tell_deleted(queue, positions.ids, told, reason)
+
+    def _graves(self, queue: Queue, messages: Mapping[int, StoredMessage], *, own: bool) -> dict[int, Queue]:
+        """Where messages go that are to be kept, as many as fit. A queue of their application's ``own`` is a queue like
+        others, where only the reason beside them says that their time is behind them."""
+        graves: dict[int, Queue] = {}
+        used: dict[Queue, int] = {}
+        for lookup_id, message in messages.items():
+            grave = self.grave_for(queue, message, own)
+            if grave is not None and self.fits_system_queue(grave, used.get(grave, 0) + message.size):
+                graves[lookup_id] = grave
+                used[grave] = used.get(grave, 0) + message.size
+        return graves
+
+    @staticmethod
+    def letters_bytes(sizes: Sequence[int], marks: bytes | bytearray) -> int:
+        """What to reserve for messages that may become dead letters inside another event."""
+        kept = marks.translate(_IS_KEPT)
+        if 1 not in kept:
+            return 0
+        return sum(compress(sizes, kept)) + LARGEST_ENVELOPE * kept.count(1) + 8 * len(sizes) + NUMBERS_BYTES
+
+    def fits_system_queue(self, target: Queue, size: int) -> bool:
+        """Whether a journal or a dead-letter queue takes so many bytes more. A journal has its queue's limit, a
+        destination its own, the system queues that of the host."""
+        if target is target.root.journal:
+            quota_kb = target.root.journal_quota_kb
+        else:
+            quota_kb = target.quota_kb if is_destination(target) else self.core.record.journal_quota_kb
+        return within_quota(quota_kb, target.total_bytes, size)
+
+    # --- from queue to queue --------------------------------------------------------------------------------
+
+    def move(self, source: Queue, ids: Sequence[int], target: Queue, *, recorded: bool = False) -> int:
+        """Move messages as they are: same identifiers, same records, same past, another queue. Gives how many there
+        were; those that the disk has damaged are nowhere then."""
+        found = self.read(source, source.positions.find(ids))
+        if not len(found):
+            return 0
+        with self.core.event(0, _RECORDS_EACH * len(found), freeing=True):
+            self._transfer(source, found.positions, target, recorded=recorded)
+        return len(found)
+
+    def move_changed(
+        self,
+        source: Queue,
+        lookup_id: int,
+        target: Queue,
+        change: Callable[[LocalAttributes], LocalAttributes],
+    ) -> bool:
+        """Move a message with other local attributes: it is written anew and gets a new place. False when the disk has
+        damaged it. Raises when there is no room for a second record, and then nothing has changed."""
+        message = self.fetch(source, lookup_id)
+        if message is None:
+            return False
+        core = self.core
+        changed = StoredMessage(message.packet, change(message.local), 0, message.arrival_time)
+        batch = Batch.of([changed], core.record.identifier)
+        with core.event(message.size + LARGEST_ENVELOPE + NUMBERS_BYTES, 4):
+            self.put(target, batch)
+            self._delete(source, source.positions.find((lookup_id,)), MessageClass.NORMAL)
+        return True
+
+    def _transfer(
+        self, source: Queue, positions: Positions, target: Queue, *, recorded: bool = False
+    ) -> None:
+        core, ids = self.core, positions.ids
+        pasts = [(source.aborts.get(one, 0), source.moves.get(one, (0, 0))[0]) for one in ids]
+        peekable = source.peekable_when_locked.intersection(ids)
+        express = {one: source.volatile[one] for one in compress(ids, map((0).__eq__, positions.addresses))}
+        if not recorded:
+            for lookup_id in compress(ids, positions.addresses):
+                core.ledger.move_message(lookup_id, target.number)
+        self._empty(source, positions, forget=False)
+        core.moved.update((one, target.number) for one in compress(ids, positions.addresses))
+        target.volatile.update(express)
+        target.peekable_when_locked.update(peekable)
+        core.express_bytes += sum(len(kept[1]) for kept in express.values())
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        if order != list(range(len(ids))):
+            positions = positions.only(order)
+        target.positions.add(positions.ids, positions.addresses, positions.sizes, positions.marks, _LOCKED)
+        core.total_bytes += sum(positions.sizes)
+        for lookup_id, (aborts, moves) in zip(ids, pasts, strict=True):
+            if aborts:
+                target.aborts[lookup_id] = aborts
+            if target.queue_type is not QueueType.SYSTEM:
+                target.moves[lookup_id] = (moves + 1, core.now_s)
+        if is_destination(target):
+            self._watch_moved(target, positions)
+        self.release(target, positions.ids)
+
+    def _watch_moved(self, target: Queue, positions: Positions) -> None:
+        """Messages that were moved to a subqueue expire there."""
+        now_s = self.core.now_s
+        found = self.read(target, positions, ours=False)
+        for message in found.messages:
+            if (expiry := message.expiry) is None:
+                continue
+            if expiry <= now_s:
+                target.overdue.add(message.lookup_id)
+            else:
+                self.expiries.watch(target, message.lookup_id, expiry)
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
+        """Start the Time To Be Received timer; only messages at their destination expire unread."""
+        if is_destination(queue):
+            self.expiries.watch(queue, lookup_id, expiry)
+
+    def expire(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that
+        a transaction is still sending expires at the commit."""
+        positions = queue.positions.find(
+            list(dict.fromkeys(ids))
+        )  # one that was moved away and back is named twice
+        free = [
+            one for one, state in zip(positions.ids, positions.states, strict=True) if state == _AVAILABLE
+        ]
+        queue.overdue.update(
+            one for one, state in zip(positions.ids, positions.states, strict=True) if state != _AVAILABLE
+        )
+        self.remove(queue, free, MessageClass.NACK_RECEIVE_TIMEOUT)
+
+    def forget(self, queue: Queue, ids: Sequence[int]) -> None:
+        """Messages were never there: the transaction that sent them has been aborted."""
+        self._empty(queue, queue.positions.find(ids))
+
+
+def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:
+    letter = message.same_place(0)
+    letter.local = message.local.changed(dead_letter_class=int(reason))
+    return letter
+
+
+def is_destination(queue: Queue) -> bool:
+    """Messages wait for readers in public and private queues; journals, dead letters and outgoing ones are kept."""
+    return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
+
+
+def purge_reason(queue: Queue) -> MessageClass:
+    """Why messages leave a queue that is purged. In an outgoing queue they have not reached their destination yet."""
+    return MessageClass.NACK_DELETED if isinstance(queue, OutgoingQueue) else MessageClass.NACK_Q_PURGED
+
+
+def finish_wait(reader: WaitingRead, status: int, position: MessagePosition | None = None) -> None:
+    """End a wait exactly once and forget it everywhere."""
+    assert not reader.over
+    reader.over = True
+    if reader.timer is not None:
+        reader.timer.cancelled = True
+    queue = reader.descriptor.queue
+    if queue is not None:
+        queue.waiting.remove(reader)
+    reader.descriptor.waiting.remove(reader)
+    reader.finish(status, position)

@@ -1,0 +1,157 @@
+"""A message as a queue keeps it: the packet it travels in, and what this host knows about it beside the packet.
+
+Wire form is disk form. A recoverable message is one record of the store: a short envelope with the local attributes,
+usually empty, and the packet's bytes as they came. An express message is the same bytes in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from msmq.wire.headers import INFINITE
+from msmq.wire.message import UserMessage
+
+if TYPE_CHECKING:
+    from msmq.manager.mailbox.positions import Entry
+    from msmq.manager.queues.queue import Queue
+
+_PREFIX: Final = struct.Struct("<II")
+ENVELOPE_SIZE: Final = _PREFIX.size
+"""Bytes in front of the packet of a message without local attributes: how long those are, and the arrival time."""
+LARGEST_ENVELOPE: Final = 4096
+"""More than local attributes ever take: each is a name of a queue or a number."""
+
+
+@dataclass(slots=True)
+class LocalAttributes:
+    """Attributes of Message (MS-MQDMPR 3.1.1.12) that no header carries."""
+
+    allow_peek_when_locked: bool = False
+    application_deadletter_queue: str = ""
+    authentication_level: int = 0
+    """The signature type that was verified here; the packet's own claim is never believed."""
+    private: bool = False
+    """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
+    transaction_status_queue: str = ""
+    source_address: str = ""
+    dead_letter_class: int = 0
+    """Why a message is in a dead-letter queue; 0 for every other message."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to keep; most messages have nothing."""
+        return bool(
+            self.allow_peek_when_locked
+            or self.application_deadletter_queue
+            or self.authentication_level
+            or self.private
+            or self.transaction_status_queue
+            or self.source_address
+            or self.dead_letter_class
+        )
+
+    def changed(self, **changes: Any) -> LocalAttributes:
+        """The same with other values, as a message has its own."""
+        return LocalAttributes(**(asdict(self) | changes))
+
+
+class _NoAttributes(LocalAttributes):
+    """Shared by all messages that have nothing to keep, so nobody may add to it."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalAttributes) and not other.has_any
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if value:
+            raise AttributeError(f"{name} is set on a LocalAttributes of the message's own")
+        object.__setattr__(self, name, value)
+
+
+NO_ATTRIBUTES: Final[LocalAttributes] = _NoAttributes()
+
+
+@dataclass(eq=False, slots=True)
+class StoredMessage:
+    """One message with its place's identifier and the second it arrived."""
+
+    packet: UserMessage
+    local: LocalAttributes = NO_ATTRIBUTES
+    lookup_id: int = 0
+    arrival_time: int = 0
+    transaction: bytes | None = None
+    """Identifier of the local transaction that enqueued it and has not ended yet."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of headers and body: what quotas count."""
+        return self.packet.base.packet_size
+
+    @property
+    def recoverable(self) -> bool:
+        return self.packet.recoverable
+
+    def same_place(self, lookup_id: int) -> StoredMessage:
+        """A copy for another place."""
+        return StoredMessage(self.packet, self.local, lookup_id, self.arrival_time)
+
+    @property
+    def expiry(self) -> int | None:
+        """The second after which the message may no longer be received, or None for never. A dead letter has its time
+        behind it."""
+        if self.local.dead_letter_class:
+            return None
+        user = self.packet.user
+        limit_s = user.time_to_be_received_s
+        return None if limit_s == INFINITE else user.sent_time + limit_s
+
+
+_ATTRIBUTES: Final = tuple(each.name for each in fields(LocalAttributes))
+_values: Final = attrgetter(*_ATTRIBUTES)
+
+
+def local_bytes(local: LocalAttributes) -> bytes:
+    """Local attributes as they stand in front of a packet in its record; nothing when there are none."""
+    return b"" if local is NO_ATTRIBUTES or not local.has_any else _written(_values(local))
+
+
+@lru_cache(maxsize=1024)
+def _written(values: tuple[object, ...]) -> bytes:
+    """Messages that come together have the same ones, as a rule."""
+    pairs = zip(_ATTRIBUTES, values, strict=True)
+    return json.dumps({name: value for name, value in pairs if value}).encode()
+
+
+@lru_cache(maxsize=1024)
+def _read(text: bytes) -> tuple[Any, ...]:
+    return tuple(_values(LocalAttributes(**json.loads(text))))
+
+
+def arrival_time_of(payload: bytes) -> int:
+    """What the payload of a record says of a message's arrival, without reading the message."""
+    return int.from_bytes(payload[4:8], "little")
+
+
+def unpacked(payload: bytes) -> tuple[int, bytes, LocalAttributes]:
+    """Arrival time, packet and local attributes in the payload of a record; the store has checked its checksum."""
+    length, arrival_time = _PREFIX.unpack_from(payload)
+    start = ENVELOPE_SIZE + length
+    local = LocalAttributes(*_read(payload[ENVELOPE_SIZE:start])) if length else NO_ATTRIBUTES
+    return arrival_time, payload[start:], local
+
+
+def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
+    """The message in the payload of a record."""
+    arrival_time, packet, local = unpacked(payload)
+    return StoredMessage(UserMessage.route(packet), local, lookup_id, arrival_time)
+
+
+def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:
+    return entry.lookup_id in queue.peekable_when_locked

@@ -1,0 +1,134 @@
+"""Administration acknowledgments: senders who asked are told what became of their messages (MS-MQQB
+3.1.7.2, .15).
+
+A message that reaches its destination queue, is refused there, is received, purged there or on its way, deleted with
+its queue or expires unread may owe its sender a message of the matching class in the administration queue it named.
+That queue is opened like any other one, here or on another host. When it cannot be, or no packet can say its name,
+nobody is left to tell: the acknowledgment is dropped and counted, and the message it is about is none the worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msmq.errors import MsmqError
+from msmq.manager.core import Core, Subscriber
+from msmq.manager.mailbox.batch import Batch, marks_of, second_after
+from msmq.manager.mailbox.mailbox import is_destination
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, StoredMessage
+from msmq.manager.messages.delivery import Sending
+from msmq.manager.messages.message import DeliveryGuarantee, Message, SenderMessageClass
+from msmq.manager.messages.template import Template
+from msmq.manager.model import QueueAccessType
+from msmq.manager.queues.outgoing_queues import Purpose, queue_manager_of
+from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queues import Queues
+from msmq.wire.classes import MessageClass
+from msmq.wire.delivery import Acknowledgment, acknowledgment
+from msmq.wire.headers import INFINITE
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+
+_MOST_TEMPLATES: Final = 256
+
+
+class Acknowledging(Subscriber):
+    """Sends the acknowledgments that the fates of messages in destination queues call for."""
+
+    def __init__(
+        self, core: Core, queues: Queues, sending: Sending, *, send_insecure_nacks: bool = False
+    ) -> None:
+        self.core = core
+        self.queues = queues
+        self.sending = sending
+        self.send_insecure_nacks = send_insecure_nacks
+        self.unsent = 0
+        """Acknowledgments that could not be sent, for want of a queue, of a way, of room, or of a form to write them
+        in."""
+        self._templates: dict[tuple[object, ...], Template] = {}
+
+    def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
+        self.acknowledge((message.packet for message in messages), MessageClass(fate))
+
+    def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
+        """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
+        copy of a transactional message that only passes through: its sender sends it again."""
+        # A dead letter may stand in a queue of its application's own.
+        packets = [message.packet for message in messages if not message.local.dead_letter_class]
+        if reason == MessageClass.NACK_DELETED:
+            own = self.core.record.identifier
+            packets = [
+                each for each in packets if each.user.source_queue_manager == own or not each.transactional
+            ]
+        elif not is_destination(queue) or reason == MessageClass.NORMAL:
+            return
+        self.acknowledge(packets, MessageClass(reason))
+
+    def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
+        """Send Administration Acknowledgment for each message for which one is due. What cannot be sent is counted: no
+        message suffers for its acknowledgment."""
+        due: dict[str, list[Acknowledgment]] = {}
+        for packet in packets:
+            found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
+            for destination in () if found is None else found.destinations:
+                assert found is not None
+                due.setdefault(destination, []).append(found)
+        for destination, acknowledgments in due.items():
+            try:
+                self._send(destination, acknowledgments)
+            except MsmqError:
+                self.unsent += len(acknowledgments)
+
+    def _send(self, destination: str, due: list[Acknowledgment]) -> None:
+        descriptor = self.queues.open(destination, QueueAccessType.SEND, purpose=Purpose.COURTESY)
+        queue = descriptor.queue
+        assert queue is not None
+        try:
+            batch = self._batch(due, destination, queue_manager_of(self.core, queue))
+            if is_destination(queue):
+                self.unsent += self.sending.deliver(queue, batch).lookup_ids.count(0)
+            else:
+                self.unsent += self.sending.enqueue(queue, batch)[1].count(0)
+        finally:
+            self.queues.close(descriptor)
+
+    def _batch(self, due: list[Acknowledgment], destination: str, address: bytes) -> Batch:
+        core, now_s = self.core, self.core.now_s
+        templates = [self._template(each, destination, address) for each in due]
+        packets = [
+            template.packet(
+                core.next_message_ordinal(), now_s, each.body, 0, "", b"", 0, each.correlation_id,
+                each.message_class, 0,
+            )
+            for template, each in zip(templates, due, strict=True)
+        ]  # fmt: skip
+        kinds = [template.kind for template in templates]
+        return Batch(
+            packets,
+            [kind.user_flags for kind in kinds],
+            [kind.base_flags for kind in kinds],
+            [second_after(now_s, kind.time_to_be_received_s) for kind in kinds],
+            [second_after(now_s, kind.time_to_reach_queue_s) for kind in kinds],
+            [0] * len(kinds),
+            bytes(marks_of(kind.user_flags, 0, ours=True) for kind in kinds),
+        )
+
+    def _template(self, due: Acknowledgment, destination: str, address: bytes) -> Template:
+        core = self.core
+        key = (destination, address, due.response, due.recoverable, core.record.identifier)
+        template = self._templates.get(key)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            message = Message(
+                delivery_guarantee=DeliveryGuarantee(due.recoverable),
+                time_to_reach_queue_s=INFINITE,
+                destination_queue_format_name=destination,
+                response_queue_format_name=due.response or "",
+                destination_queue_manager_identifier=address,
+                identifier=MessageIdentifier(core.record.identifier, 0),
+                sent_time=core.now_s,
+            )
+            template = self._templates[key] = Template(message, NO_ATTRIBUTES)
+        return template

@@ -1,0 +1,301 @@
+"""Sending: Enqueue Message, delivery to a local queue, and the fate of messages (MS-MQDMPR 3.1.7.1.9,
+3.1.7.1.27).
+
+A sender and a receiver on one host never meet on the network, so the rules an arriving message is judged by
+(MS-MQQB 3.1.5.8) are applied here, to local messages and to those that come over a session alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, MessageStorageFailedError
+from msmq.manager.access.guard import Guard
+from msmq.manager.core import Core
+from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
+from msmq.manager.mailbox.mailbox import Mailbox, is_destination
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, StoredMessage
+from msmq.manager.messages.transactions import Transaction, Transactions
+from msmq.manager.model import EnqueueStatus
+from msmq.manager.queues.queue import Queue
+from msmq.security.access import QueueOperation, Token
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_TH
+from msmq.wire.message import UserMessage
+from msmq.wire.properties.queue import (
+    accepts_authentication,
+    accepts_privacy,
+    accepts_transaction,
+    within_quota,
+)
+
+REFUSAL: Final = {
+    EnqueueStatus.QUEUE_QUOTA: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.QUEUE_MANAGER_QUOTA: MessageClass.NACK_Q_EXCEED_QUOTA,
+    EnqueueStatus.TIMED_OUT: MessageClass.NACK_REACH_QUEUE_TIMEOUT,
+}
+
+
+_REACHED: Final = MessageClass.ACK_REACH_QUEUE
+
+
+@dataclass(slots=True)
+class Delivery:
+    """What became of the messages of a batch, in columns."""
+
+    fates: list[MessageClass]
+    """AckReachQueue, or why a message was refused."""
+    lookup_ids: list[int]
+    """0 where it was."""
+
+
+class Sending:
+    """Puts messages where they belong and sees to what follows."""
+
+    def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions, guard: Guard) -> None:
+        self.core = core
+        self.mailbox = mailbox
+        self.transactions = transactions
+        self.guard = guard
+        mailbox.grave_for = self._grave_for
+        transactions.journal = partial(self.journal_sent, freeing=True)
+
+    def enqueue(
+        self, queue: Queue, batch: Batch, transaction: Transaction | None = None
+    ) -> tuple[list[EnqueueStatus], list[int]]:
+        """Enqueue Message: a status for each of them, and the lookup identifiers of those that were taken, 0 for the
+        others."""
+        statuses = self.mailbox.admit(queue, batch)
+        if statuses is None:
+            return [EnqueueStatus.OK] * len(batch), list(self._put(queue, batch, transaction))
+        lookup_ids = [0] * len(batch)
+        admitted = [index for index, status in enumerate(statuses) if status is EnqueueStatus.OK]
+        if admitted:
+            taken = self._put(queue, batch.only(admitted), transaction)
+            for index, lookup_id in zip(admitted, taken, strict=True):
+                lookup_ids[index] = lookup_id
+        return statuses, lookup_ids
+
+    def _put(self, queue: Queue, batch: Batch, transaction: Transaction | None) -> Sequence[int]:
+        if transaction is None:
+            return self.mailbox.put(queue, batch)
+        return self.transactions.enqueue(transaction, queue, batch)
+
+    # --- arrival --------------------------------------------------------------------------------------------
+
+    def deliver(
+        self,
+        queue: Queue,
+        batch: Batch,
+        sender: Token | None = None,
+        transaction: Transaction | None = None,
+        *,
+        senders: Mapping[int, Token] = {},
+        refused: Mapping[int, MessageClass] = {},
+        waits_for_room: bool = False,
+    ) -> Delivery:
+        """Let messages arrive at their destination queue, or refuse them.
+
+        ``sender`` is who sends, None when that was checked already; ``senders`` are others, by index, and ``refused``
+        says why some of the messages must not arrive. In a transaction messages arrive with the commit, and who asked
+        to be told of the arrival is told nothing yet. Messages of a sender that ``waits_for_room`` are not refused
+        when this host is full: from the first of them on, nothing becomes of them.
+        """
+        fates: dict[int, MessageClass] = dict(refused)
+        self._judge(queue, batch, sender, senders, fates)
+        chosen: Sequence[int] = range(len(batch))
+        if fates:
+            chosen = [index for index in chosen if index not in fates]
+        if waits_for_room and chosen and (full := self._full_at(queue, batch.only(chosen))) is not None:
+            end = chosen[full]
+            batch, chosen = batch.only(range(end)), chosen[:full]
+            fates = {index: fate for index, fate in fates.items() if index < end}
+        lookup_ids = [0] * len(batch)
+        if chosen:
+            statuses, taken = self.enqueue(queue, batch.only(chosen), transaction)
+            for index, status, lookup_id in zip(chosen, statuses, taken, strict=True):
+                lookup_ids[index] = lookup_id
+                if status is not EnqueueStatus.OK:
+                    fates[index] = REFUSAL[status]
+        delivery = Delivery([fates.get(index, _REACHED) for index in range(len(batch))], lookup_ids)
+        self._tell_arrived(queue, batch, delivery, committed=transaction is None)
+        return delivery
+
+    def _full_at(self, queue: Queue, batch: Batch) -> int | None:
+        """The first message for which this host has no room."""
+        statuses = self.mailbox.admit(queue, batch)
+        if statuses is None or EnqueueStatus.QUEUE_MANAGER_QUOTA not in statuses:
+            return None
+        return statuses.index(EnqueueStatus.QUEUE_MANAGER_QUOTA)
+
+    def _judge(
+        self,
+        queue: Queue,
+        batch: Batch,
+        sender: Token | None,
+        senders: Mapping[int, Token],
+        fates: dict[int, MessageClass],
+    ) -> None:
+        """Find out why a destination queue refuses messages: kind, signature, encryption and sender must fit. Nearly
+        all messages of a batch are alike in that."""
+        special = ({*senders} | {*batch.local}) - {*fates}
+        usual = {
+            flag: self.judge(queue, sender, transactional=bool(flag))
+            for flag in {flags & USER_TH for flags in batch.user_flags}
+        }
+        if any(usual.values()):
+            for index, flags in enumerate(batch.user_flags):
+                fate = usual[flags & USER_TH]
+                if fate is not None and index not in special:
+                    fates.setdefault(index, fate)
+        for index in special:
+            local = batch.local.get(index, NO_ATTRIBUTES)
+            fate = self.judge(
+                queue,
+                senders.get(index, sender),
+                transactional=bool(batch.user_flags[index] & USER_TH),
+                authenticated=bool(local.authentication_level),
+                private=local.private,
+            )
+            if fate is not None:
+                fates[index] = fate
+
+    def judge(
+        self,
+        queue: Queue,
+        sender: Token | None = None,
+        *,
+        transactional: bool,
+        authenticated: bool = False,
+        private: bool = False,
+    ) -> MessageClass | None:
+        """Why a destination queue refuses a message, or None."""
+        if not accepts_transaction(queue.transactional, transactional):
+            return (
+                MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+                if queue.transactional
+                else MessageClass.NACK_NOT_TRANSACTIONAL_Q
+            )
+        if not accepts_authentication(queue.authentication, authenticated):
+            return MessageClass.NACK_BAD_SIGNATURE
+        if not accepts_privacy(queue.privacy_level, private):
+            return MessageClass.NACK_BAD_ENCRYPTION
+        try:
+            self.guard.check_queue(sender, queue, QueueOperation.WRITE_MESSAGE)
+        except AccessDeniedError:
+            return MessageClass.NACK_ACCESS_DENIED
+        return None
+
+    def _tell_arrived(self, queue: Queue, batch: Batch, delivery: Delivery, *, committed: bool) -> None:
+        """Tell subscribers what became of the messages whose senders asked, or of all if somebody wants that."""
+        told = self.core.told_arrived
+        if not told or not (self.core.tells_each or any(batch.asks)):
+            return
+        concerned = []
+        for index, (flags, asks, fate) in enumerate(
+            zip(batch.user_flags, batch.asks, delivery.fates, strict=True)
+        ):
+            reached = fate is _REACHED
+            asked = flags & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
+            if (asked or self.core.tells_each) and (committed or not reached):
+                concerned.append(index)
+        for fate, group in groupby(concerned, delivery.fates.__getitem__):
+            messages = messages_of(batch, delivery.lookup_ids, group, self.core.now_s)
+            for tell in told:
+                tell(queue, messages, fate)
+
+    # --- system queues --------------------------------------------------------------------------------------
+
+    def dead_letter(self, queue: Queue, lookup_id: int, fate: int) -> None:
+        """Move a message that could not be delivered to the dead-letter queue of its kind, or drop it if
+        full. ``fate`` is the class that says why; it is written beside the message."""
+        message = self.mailbox.fetch(queue, lookup_id)
+        if message is None:
+            return
+        target = self._dead_letter_queue_for(message)
+        if self.mailbox.fits_system_queue(target, message.size):
+            try:
+                self.mailbox.move_changed(
+                    queue, lookup_id, target, lambda local: local.changed(dead_letter_class=int(fate))
+                )
+            except MessageStorageFailedError:  # a full disk costs the reason, not the message
+                self.mailbox.move(queue, (lookup_id,), target)
+        else:
+            self.mailbox.remove(queue, (lookup_id,), MessageClass.NORMAL)
+
+    def dead_letter_copies(self, messages: Iterable[StoredMessage], fate: int) -> None:
+        """Keep copies of messages that never got into a queue, as many as the dead-letter queue takes."""
+        for message in messages:
+            target = self._dead_letter_queue_for(message)
+            if self.mailbox.fits_system_queue(target, message.size):
+                copy = message.same_place(0)
+                copy.local = message.local.changed(dead_letter_class=int(fate))
+                with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                    self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
+
+    def _grave_for(self, queue: Queue, message: StoredMessage, own: bool) -> Queue | None:
+        """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
+        being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
+        user = message.packet.user
+        if not user.negative_journaling or user.source_queue_manager != self.core.record.identifier:
+            return None
+        if is_destination(queue) and not message.packet.transactional:
+            return None
+        target = self._dead_letter_queue_for(message, own_too=own)
+        return target if target is not queue and not message.local.dead_letter_class else None
+
+    def _dead_letter_queue_for(self, message: StoredMessage, *, own_too: bool = True) -> Queue:
+        """The application's own one if it is there and fits, else the system's."""
+        core = self.core
+        own = core.by_path.get(message.local.application_deadletter_queue.lower()) if own_too else None
+        if own is not None and own.transactional == message.packet.transactional and is_destination(own):
+            return own
+        system = (
+            core.transactional_dead_letter_queue if message.packet.transactional else core.dead_letter_queue
+        )
+        assert system is not None
+        return system
+
+    def move_to_system_queue(self, queue: Queue, lookup_id: int, target: Queue) -> None:
+        """Move a message to a journal or a dead-letter queue; one that is full gets nothing, and the
+        message goes."""
+        entry = queue.positions.get(lookup_id)
+        assert entry is not None
+        if self.mailbox.fits_system_queue(target, entry.size):
+            self.mailbox.move(queue, (lookup_id,), target)
+        else:
+            self.mailbox.remove(queue, (lookup_id,), MessageClass.NORMAL)
+
+    def journal_sent(self, message: StoredMessage, *, freeing: bool = False) -> None:
+        """Positive source journaling: keep a copy of a delivered message, unless the journal or the host is
+        full. ``freeing`` says that its room is reserved."""
+        core = self.core
+        journal = core.journal_queue
+        assert journal is not None
+        if self.mailbox.fits_system_queue(journal, message.size) and within_quota(
+            core.record.queue_manager_quota_kb, core.total_bytes, message.size
+        ):
+            copy = Batch.of((message.same_place(0),), core.record.identifier)
+            # The message itself is delivered, whatever becomes of its copy.
+            with suppress(MessageStorageFailedError, InsufficientResourcesError):
+                self.mailbox.put(journal, copy, freeing=freeing)
+
+
+def messages_of(
+    batch: Batch, lookup_ids: Sequence[int], indices: Iterable[int], arrival_time: int
+) -> list[StoredMessage]:
+    """Messages of a batch for those who want to look into them."""
+    return [
+        StoredMessage(
+            UserMessage.route(batch.packets[index]),
+            batch.local.get(index, NO_ATTRIBUTES),
+            lookup_ids[index],
+            arrival_time,
+        )
+        for index in indices
+    ]

@@ -1,0 +1,363 @@
+"""Enqueue Message To An Open Queue (MS-MQDMPR 3.1.7.1.27): what an application's send becomes.
+
+The queue manager completes the message: who sent it, when, under which number, in which transaction. A name with
+several elements makes one copy for each, all of them listing every destination. A copy for a queue of this host
+arrives at once; one for another host waits in its outgoing queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msmq.errors import (
+    AccessDeniedError,
+    BadSecurityContextError,
+    InsufficientResourcesError,
+    InvalidHandleError,
+    MessageNotAuthenticatedError,
+    MQError,
+    QueueNotAvailableError,
+    TransactionUsageError,
+    UnsupportedFormatnameOperationError,
+)
+from msmq.manager.access.credentials import Credentials
+from msmq.manager.core import Core
+from msmq.manager.mailbox.batch import NEGATIVE_JOURNALING, POSITIVE_JOURNALING, Batch, marks_of, second_after
+from msmq.manager.mailbox.mailbox import is_destination
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.manager.messages.delivery import Sending, messages_of
+from msmq.manager.messages.message import (
+    DeliveryGuarantee,
+    DestinationQueueType,
+    Message,
+    SenderIdentifierType,
+)
+from msmq.manager.messages.serialize import serialize
+from msmq.manager.messages.template import Kind, Template, kind_of, suits
+from msmq.manager.messages.transactions import Transaction
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, EnqueueStatus, QueueAccessType
+from msmq.manager.queues.outgoing_queues import queue_manager_of
+from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
+from msmq.security.access import Token
+from msmq.security.outbound import Signer
+from msmq.security.rejections import MessageRejectedError
+from msmq.wire.algorithms import PrivacyLevel
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import USER_SH
+from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.message import UserMessage
+
+_MOST_TEMPLATES: Final = 256
+_JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+_REFUSED: dict[MessageClass, type[MQError]] = {
+    MessageClass.NACK_Q_EXCEED_QUOTA: InsufficientResourcesError,
+    MessageClass.NACK_ACCESS_DENIED: AccessDeniedError,
+    MessageClass.NACK_BAD_SIGNATURE: MessageNotAuthenticatedError,
+    MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER: MessageNotAuthenticatedError,
+    MessageClass.NACK_BAD_ENCRYPTION: BadSecurityContextError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_Q: TransactionUsageError,
+    MessageClass.NACK_NOT_TRANSACTIONAL_MSG: TransactionUsageError,
+}
+"""What an application is told when a queue of this host refuses its message."""
+
+
+@dataclass(eq=False, slots=True)
+class Drafts:
+    """Messages of an application as they are to be sent to one queue, in columns."""
+
+    packets: list[bytes]
+    kinds: list[Kind]
+    asks: list[int]
+    """The acknowledgments that each asks for."""
+    signed: dict[int, StoredMessage]
+    """By index, messages that have to be examined as those of strangers are."""
+
+    def add(self, packet: bytes, kind: Kind, asks: int) -> None:
+        self.packets.append(packet)
+        self.kinds.append(kind)
+        self.asks.append(asks)
+
+
+@dataclass(eq=False, slots=True)
+class Posted:
+    """What became of drafts: lookup identifiers, 0 where there is an error, and the errors by index."""
+
+    lookup_ids: list[int]
+    errors: dict[int, MQError]
+
+
+class Posting:
+    """Sends what applications hand over."""
+
+    def __init__(self, core: Core, sending: Sending, credentials: Credentials) -> None:
+        self.core = core
+        self.sending = sending
+        self.credentials = credentials
+        self._templates: dict[tuple[object, ...], Template] = {}
+
+    def send(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None = None,
+        caller: Token | None = None,
+        signer: Signer | None = None,
+        *,
+        alone: bool = False,
+    ) -> list[StoredMessage]:
+        """Send a message to everything a descriptor stands for; gives the copies that were made.
+
+        ``signer`` signs it if its authentication level asks for that; the queue manager does so for itself. ``alone``
+        makes each copy a transaction of its own.
+
+        The first destination that refuses ends the send with the reason; copies made before stay, unless a
+        transaction covers them.
+        """
+        if descriptor.access_type is not QueueAccessType.SEND:
+            raise AccessDeniedError("This queue was not opened for sending.")
+        children = [descriptor]
+        if descriptor.multiple:
+            children = descriptor.children
+            names = tuple(child.format_name for child in children)
+            message.check()
+            message = replace(message, destination_multi_queue_format_name=names)
+        copies = []
+        for child in children:
+            drafts = Drafts([], [], [], {})
+            self.draft(drafts, child, message, transaction, caller, signer, alone=alone)
+            posted = self.post(child, drafts, transaction, caller)
+            if posted.errors:
+                raise posted.errors[0]
+            packet, local = UserMessage.route(drafts.packets[0]), drafts.kinds[0].local
+            copies.append(
+                StoredMessage(packet, local or LocalAttributes(), posted.lookup_ids[0], self.core.now_s)
+            )
+        return copies
+
+    # --- packets --------------------------------------------------------------------------------------------
+
+    def draft(
+        self,
+        drafts: Drafts,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        transaction: Transaction | None,
+        caller: Token | None,
+        signer: Signer | None,
+        *,
+        alone: bool = False,
+    ) -> int:
+        """Add a message to drafts for the queue of a descriptor; gives the number it goes by. Raises what is wrong with
+        it."""
+        queue, name = self._queue(descriptor), descriptor.format_name
+        address, core = queue_manager_of(self.core, queue), self.core
+        covered = transaction is not None or alone
+        key = (
+            name,
+            address,
+            core.record.identifier,
+            self._time_to_reach_queue_s(message),
+            covered,
+            alone,
+            None if caller is None else caller.user,
+            kind_of(message),
+        )
+        template = self._templates.get(key)
+        number = self.sending.transactions.number_of(transaction) if covered else 0
+        if template is None or (not covered and message.transaction_identifier is not None):
+            message.check()
+            complete = self.complete(message, name, address, number, caller, alone=alone)
+            if not suits(complete):
+                return self._draft_special(drafts, queue, complete, caller, signer)
+            template = self._remember(key, complete)
+        ordinal = core.next_message_ordinal()
+        packet = template.packet(
+            ordinal,
+            core.now_s,
+            message.body,
+            message.body_type,
+            message.label,
+            message.extension,
+            message.application_tag,
+            message.correlation_identifier,
+            message.message_class,
+            message.acknowledgements_requested,
+            number,
+        )
+        drafts.add(packet, template.kind, message.acknowledgements_requested)
+        return ordinal
+
+    def _draft_special(
+        self,
+        drafts: Drafts,
+        queue: Queue,
+        complete: Message,
+        caller: Token | None,
+        signer: Signer | None,
+    ) -> int:
+        """A message whose packet depends on its body, or has more headers than most: it has no template."""
+        complete = self.credentials.sign(complete, signer, as_manager=caller is None)
+        stored = StoredMessage(serialize(complete), self.local(complete))
+        if is_destination(queue):
+            if stored.packet.user.flags & USER_SH:
+                drafts.signed[len(drafts.packets)] = stored
+        elif stored.local.private:
+            self._check_privacy(complete)
+        drafts.add(
+            stored.packet.data, Kind.of(stored.packet, stored.local), complete.acknowledgements_requested
+        )
+        return complete.identifier.ordinal
+
+    def template(
+        self,
+        descriptor: OpenQueueDescriptor,
+        message: Message,
+        caller: Token | None,
+        *,
+        covered: bool,
+        alone: bool = False,
+    ) -> Template | None:
+        """The template of a message for callers that fill in and keep templates themselves: ``covered`` says that a
+        transaction covers its messages. None when the packet depends on more than a template has."""
+        queue = self._queue(descriptor)
+        address = queue_manager_of(self.core, queue)
+        message.check()
+        number = 1 if covered else 0
+        complete = self.complete(message, descriptor.format_name, address, number, caller, alone=alone)
+        return Template(complete, self.local(complete)) if suits(complete) else None
+
+    @staticmethod
+    def _queue(descriptor: OpenQueueDescriptor) -> Queue:
+        if descriptor.queue is None:
+            raise QueueNotAvailableError(f"{descriptor.format_name} was deleted.")
+        return descriptor.queue
+
+    def _remember(self, key: tuple[object, ...], complete: Message) -> Template:
+        if len(self._templates) >= _MOST_TEMPLATES:
+            self._templates.clear()
+        template = self._templates[key] = Template(complete, self.local(complete))
+        return template
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def post(
+        self,
+        descriptor: OpenQueueDescriptor,
+        drafts: Drafts,
+        transaction: Transaction | None = None,
+        caller: Token | None = None,
+    ) -> Posted:
+        """Put messages into the queue that a descriptor stands for, or tell why they are refused."""
+        queue, name, now_s = self._queue(descriptor), descriptor.format_name, self.core.now_s
+        kinds, asks = drafts.kinds, drafts.asks
+        batch = Batch(
+            drafts.packets,
+            [kind.user_flags for kind in kinds],
+            [kind.base_flags for kind in kinds],
+            [second_after(now_s, kind.time_to_be_received_s) for kind in kinds],
+            [second_after(now_s, kind.time_to_reach_queue_s) for kind in kinds],
+            asks,
+            bytes(marks_of(kind.user_flags, ask, ours=True) for kind, ask in zip(kinds, asks, strict=True)),
+            {index: kind.local for index, kind in enumerate(kinds) if kind.local is not None},
+        )
+        if not is_destination(queue):
+            statuses, lookup_ids = self.sending.enqueue(queue, batch, transaction)
+            errors: dict[int, MQError] = {
+                index: InsufficientResourcesError(f"{name} takes no more messages: {status.name}.")
+                for index, status in enumerate(statuses)
+                if status is not EnqueueStatus.OK
+            }
+            return Posted(lookup_ids, errors)
+        refused = self._examine(drafts, batch)
+        delivery = self.sending.deliver(queue, batch, caller, transaction, refused=refused)
+        self._journal(batch, delivery.fates, transaction)
+        errors = {
+            index: _REFUSED.get(fate, InvalidHandleError)(f"{name} refuses this message: {fate.name}.")
+            for index, fate in enumerate(delivery.fates)
+            if fate is not MessageClass.ACK_REACH_QUEUE
+        }
+        return Posted(delivery.lookup_ids, errors)
+
+    def _examine(self, drafts: Drafts, batch: Batch) -> dict[int, MessageClass]:
+        """Signed messages of this host are examined like those that arrive; who their caller is was checked before."""
+        refused: dict[int, MessageClass] = {}
+        for index, stored in drafts.signed.items():
+            try:
+                self.credentials.examine(stored)
+            except MessageRejectedError as error:
+                refused[index] = error.message_class
+            batch.replace(index, stored)
+        return refused
+
+    def _journal(self, batch: Batch, fates: Sequence[MessageClass], transaction: Transaction | None) -> None:
+        """Source journaling of messages that had no way to go: the copies that senders asked for are made here, or with
+        the commit of their transaction."""
+        for index, flags in enumerate(batch.user_flags):
+            if not flags & _JOURNALED:
+                continue
+            arrived = fates[index] is MessageClass.ACK_REACH_QUEUE
+            wanted = NEGATIVE_JOURNALING if not arrived else POSITIVE_JOURNALING if transaction is None else 0
+            if flags & wanted:
+                (message,) = messages_of(batch, [0] * len(batch), (index,), self.core.now_s)
+                if arrived:
+                    self.sending.journal_sent(message)
+                else:
+                    self.sending.dead_letter_copies((message,), fates[index])
+
+    def _check_privacy(self, message: Message) -> None:
+        if message.destination_queue_type is DestinationQueueType.DIRECT_QUEUE:
+            raise UnsupportedFormatnameOperationError(
+                f"{message.destination_queue_format_name} is a direct name, which does not say whose key a body is to "
+                "be encrypted with."
+            )
+        self.credentials.check_privacy(message)
+
+    def complete(
+        self,
+        message: Message,
+        destination: str,
+        address: bytes,
+        transaction: int,
+        caller: Token | None,
+        *,
+        alone: bool = False,
+    ) -> Message:
+        """What only the queue manager knows. ``transaction`` is the number of the one that covers the message, or 0;
+        one that is ``alone`` in it is its first and its last."""
+        core = self.core
+        complete = replace(
+            message,
+            destination_queue_format_name=destination,
+            destination_queue_manager_identifier=address,
+            identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
+            sent_time=core.now_s,
+            time_to_reach_queue_s=self._time_to_reach_queue_s(message),
+        )
+        if caller is not None and not complete.sender_identifier:
+            complete.sender_identifier = caller.user.encode()
+            complete.sender_identifier_type = SenderIdentifierType.SID
+        if transaction:
+            complete.transaction_identifier = transaction
+            complete.delivery_guarantee = DeliveryGuarantee.RECOVERABLE
+            complete.priority = 0
+        if alone:
+            complete.first_in_transaction = complete.last_in_transaction = True
+        return complete
+
+    def _time_to_reach_queue_s(self, message: Message) -> int:
+        return self.time_to_reach_queue_s(message.time_to_reach_queue_s)
+
+    def time_to_reach_queue_s(self, asked_s: int) -> int:
+        """A message that was left at the general default takes the enterprise's."""
+        return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
+
+    @staticmethod
+    def local(message: Message) -> LocalAttributes:
+        """What no header carries."""
+        return LocalAttributes(
+            allow_peek_when_locked=message.allow_peek_when_locked,
+            private=message.privacy_level != PrivacyLevel.NONE,
+            application_deadletter_queue=message.application_deadletter_queue,
+        )

@@ -1,0 +1,550 @@
+"""Reading: receive, peek, cursors, lookup identifiers and waiting (MS-MQDMPR 3.1.7.1.10 to .17, 3.1.7.3).
+
+A read that finds its message answers at once; one that does not becomes a :class:`WaitingRead` and answers
+when a message comes, the time is up or somebody ends the wait. Either way the answer is one call of ``done``,
+made when the event it belongs to is over, so ``done`` may call any event itself. Choosing a message and
+locking it is one step of this single-threaded machine, and so are looking for one and beginning to wait: no
+two readers get the same message, and nobody waits beside one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from msmq.errors import (
+    AccessDeniedError,
+    IllegalCursorActionError,
+    InvalidHandleError,
+    IoTimeoutError,
+    MessageAlreadyReceivedError,
+    MessageNotFoundError,
+    MQError,
+    OperationCancelledError,
+    QueueNotAvailableError,
+    TransactionSequenceError,
+)
+from msmq.manager.core import Core
+from msmq.manager.event import Event
+from msmq.manager.mailbox.contents import Found, Known
+from msmq.manager.mailbox.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
+from msmq.manager.mailbox.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
+from msmq.manager.mailbox.positions import START, PositionState
+from msmq.manager.mailbox.seek import next_readable, previous_readable, seek_by_id
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.transactions import Transaction, Transactions
+from msmq.manager.model import MessageSeekAction, QueueAccessType
+from msmq.manager.queues.queue import (
+    MessagePosition,
+    OpenQueueDescriptor,
+    Queue,
+    ReadDone,
+    ReadResult,
+    WaitingRead,
+)
+from msmq.wire.classes import MessageClass
+
+STATUS_NOT_FOUND: Final = 0xC0000225
+INFINITE: Final = float("inf")
+
+_STATUS: Final = {
+    Outcome.ALREADY_RECEIVED: MessageAlreadyReceivedError.code,
+    Outcome.NOT_FOUND: MessageNotFoundError.code,
+    Outcome.ILLEGAL_CURSOR_ACTION: IllegalCursorActionError.code,
+}
+_RECEIVING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
+_AVAILABLE: Final = PositionState.AVAILABLE
+_ACK_RECEIVE: Final = MessageClass.ACK_RECEIVE
+_PEEKING: Final = _RECEIVING | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN}
+
+
+class _Read(NamedTuple):
+    """A read as it was asked for. A transaction wins over ``two_phase_read``."""
+
+    descriptor: OpenQueueDescriptor
+    done: ReadDone
+    destructive: bool
+    timeout_s: float = 0
+    cursor: Cursor | None = None
+    tag: int | None = None
+    transaction: Transaction | None = None
+    two_phase_read: bool = False
+
+
+class Reading:
+    """The read events."""
+
+    def __init__(self, core: Core, mailbox: Mailbox, transactions: Transactions) -> None:
+        self.core = core
+        self.mailbox = mailbox
+        self.transactions = transactions
+
+    # --- cursors and handles --------------------------------------------------------------------------------
+
+    def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor | None:
+        """Open Cursor; None when the queue is gone."""
+        if descriptor.queue is None:
+            return None
+        cursor = Cursor(self.core.next_handle(), descriptor)
+        descriptor.cursors[cursor.handle] = cursor
+        return cursor
+
+    def close_cursor(self, cursor: Cursor) -> None:
+        """Close Cursor; a read that waits on it is cancelled, not forgotten."""
+        descriptor = cursor.descriptor
+        with self.core.answers.held():
+            for reader in [reader for reader in descriptor.waiting if reader.cursor is cursor]:
+                finish_wait(reader, OperationCancelledError.code)
+            descriptor.cursors.pop(cursor.handle, None)
+
+    def close(self, descriptor: OpenQueueDescriptor) -> None:
+        """What Close Queue ends: waits are cancelled, cursors go, messages of reads begun are given back."""
+        with self.core.answers.held():
+            for reader in list(descriptor.waiting):
+                finish_wait(reader, OperationCancelledError.code)
+            descriptor.cursors.clear()
+            queue = descriptor.queue
+            if queue is not None and descriptor.begun:
+                self._give_back(descriptor, queue, queue.positions.find(sorted(descriptor.begun)).ids)
+
+    # --- receive --------------------------------------------------------------------------------------------
+
+    def dequeue(
+        self,
+        descriptor: OpenQueueDescriptor,
+        done: ReadDone,
+        *,
+        timeout_s: float = INFINITE,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        tag: int | None = None,
+        two_phase_read: bool = False,
+    ) -> None:
+        """Dequeue Message: the first one, or with a cursor the current or next one. In a transaction, or read
+        in two phases, it stays locked in the queue until that ends."""
+        read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read)
+        self._start(read, Get.DEQUEUE)
+
+    def take(
+        self,
+        descriptor: OpenQueueDescriptor,
+        most: int,
+        most_bytes: int,
+        *,
+        transaction: Transaction | None = None,
+        two_phase_read: bool = False,
+    ) -> Found:
+        """Dequeue Message for the first messages that are there, in one event: up to ``most``, and no more when they
+        have ``most_bytes``. This never waits, and finds nothing when there are none.
+
+        Raises:
+            MQError: the read is refused, or the store has no room for it; then nothing has happened.
+        """
+        read = _Read(descriptor, _nobody, True, 0, None, None, real(transaction), two_phase_read)
+        refusal = self._refusal(read)
+        if refusal is not None:
+            raise refusal
+        queue = descriptor.queue
+        assert queue is not None
+        found = self.mailbox.look(queue, START, most, most_bytes)
+        if len(found):
+            self._take(read, queue, found)
+        return found
+
+    def _take(self, read: _Read, queue: Queue, found: Found) -> None:
+        """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
+        if read.transaction is not None:
+            self.transactions.dequeue(read.transaction, queue, found.positions)
+        elif read.two_phase_read:
+            with self.core.event():
+                queue.positions.set_states(found.ids, PositionState.LOCKED)
+                read.descriptor.begun.update(found.ids)
+        else:
+            self.mailbox.remove(queue, found.ids, _ACK_RECEIVE, known=_Shown(found))
+
+    def dequeue_begin(
+        self,
+        descriptor: OpenQueueDescriptor,
+        done: ReadDone,
+        *,
+        timeout_s: float = INFINITE,
+        cursor: Cursor | None = None,
+        transaction: Transaction | None = None,
+        tag: int | None = None,
+    ) -> None:
+        """Dequeue Message Begin: the first phase of a receive that :meth:`dequeue_end` decides."""
+        read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read=True)
+        self._start(read, Get.DEQUEUE)
+
+    def dequeue_end(
+        self,
+        descriptor: OpenQueueDescriptor,
+        position: MessagePosition,
+        *,
+        delete_message: bool,
+        transactional: bool = False,
+        message: StoredMessage | None = None,
+    ) -> None:
+        """Dequeue Message End: the reader keeps the message or gives it back. A purge meanwhile has the last
+        word, and a message read in a transaction waits for that to end. Only the descriptor that began a read
+        can end it, and only once. Who still has the ``message`` saves reading it again."""
+        if descriptor.queue is None:
+            raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
+        _, lookup_id = position
+        held = position.state in (PositionState.LOCKED, PositionState.PURGE_PENDING)
+        if not held or not (transactional or lookup_id in descriptor.begun):
+            raise TransactionSequenceError("This read was not begun here, or has ended already.")
+        if transactional:
+            return
+        known = {} if message is None else {lookup_id: message}
+        end = self.keep if delete_message else self.give_back
+        end(descriptor, (lookup_id,), known)
+
+    def keep(
+        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+    ) -> int:
+        """Dequeue Message End for messages that the reader keeps, in one event; gives how many there were. Those that a
+        purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
+        reader still has, the ``known`` ones, need not be read again."""
+        queue = self._queue_of(descriptor)
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self._ending(queue, ids, purged):
+            self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
+            descriptor.begun.difference_update(ids, purged)
+        return len(ids) + len(purged)
+
+    def _ending(self, queue: Queue, ids: Sequence[int], purged: Sequence[int]) -> Event:
+        """The event that ends reads of two phases."""
+        gone = queue.positions.find(purged)
+        letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
+        return self.core.event(letters, 1 + 2 * (len(ids) + len(purged)), freeing=True)
+
+    def give_back(
+        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+    ) -> int:
+        """Dequeue Message End for messages that the reader does not keep, as :meth:`keep` for the others."""
+        return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
+
+    def _give_back(
+        self,
+        descriptor: OpenQueueDescriptor,
+        queue: Queue,
+        lookup_ids: Sequence[int],
+        known: Known | None = None,
+    ) -> int:
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self.core.answers.held():
+            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
+            descriptor.begun.difference_update(purged)
+            if ids:
+                descriptor.begun.difference_update(
+                    ids
+                )  # a wait of the same reader may get them in this event
+                try:
+                    self.mailbox.give_back(queue, ids)
+                except MQError:
+                    descriptor.begun.update(ids)
+                    raise
+        return len(ids) + len(purged)
+
+    def hand_over(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], target: Queue) -> int:
+        """Another end of reads in two phases: messages that the reader does not keep go to a subqueue. A purge
+        meanwhile still has the last word."""
+        queue = self._queue_of(descriptor)
+        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        with self._ending(queue, ids, purged):
+            self.mailbox.remove(queue, purged, purge_reason(queue))
+            moved = self.mailbox.move(queue, ids, target)
+            descriptor.begun.difference_update(ids, purged)
+        return moved + len(purged)
+
+    @staticmethod
+    def _queue_of(descriptor: OpenQueueDescriptor) -> Queue:
+        if descriptor.queue is None:
+            raise QueueNotAvailableError(
+                "The queue was deleted or closed while the messages were being read."
+            )
+        return descriptor.queue
+
+    @staticmethod
+    def _begun(
+        descriptor: OpenQueueDescriptor, queue: Queue, lookup_ids: Sequence[int]
+    ) -> tuple[Sequence[int], list[int]]:
+        """Which of some messages this descriptor still holds, those first that a purge does not want."""
+        named = dict.fromkeys(lookup_ids) if len(lookup_ids) > 1 else lookup_ids
+        positions = queue.positions.find([one for one in named if one in descriptor.begun])
+        if PositionState.PURGE_PENDING not in positions.states:
+            return positions.ids, []
+        pairs = list(zip(positions.ids, positions.states, strict=True))
+        return (
+            [one for one, state in pairs if state != PositionState.PURGE_PENDING],
+            [one for one, state in pairs if state == PositionState.PURGE_PENDING],
+        )
+
+    def join_transaction(
+        self, descriptor: OpenQueueDescriptor, position: MessagePosition, transaction: Transaction
+    ) -> None:
+        """Another end of a read in two phases: the message becomes one that a transaction has received, and is kept or
+        given back with it. A purge meanwhile still has the last word."""
+        queue, lookup_id = position
+        positions = queue.positions.find((lookup_id,))
+        if not positions.ids or lookup_id not in descriptor.begun:
+            raise TransactionSequenceError("This read was not begun here, or has ended already.")
+        self.transactions.dequeue(transaction, queue, positions)
+        if positions.states[0] == PositionState.PURGE_PENDING:
+            queue.positions.set_state(lookup_id, PositionState.PURGE_PENDING)
+        descriptor.begun.remove(lookup_id)
+
+    def read_by_lookup_id(
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_id: int,
+        action: MessageSeekAction,
+        *,
+        peek: bool,
+        transaction: Transaction | None = None,
+        two_phase_read: bool = False,
+        from_gone: bool = False,
+    ) -> ReadResult:
+        """Read Message By Lookup Identifier; never waits. A peek takes no part in a transaction. With ``from_gone`` the
+        neighbour of a message that is no more is looked for from the place where it was."""
+        assert transaction is None or not peek
+        read = _Read(
+            descriptor,
+            _nobody,
+            not peek,
+            transaction=real(transaction),
+            two_phase_read=two_phase_read,
+        )
+        refusal = self._refusal(read)
+        if refusal is not None:
+            return ReadResult(refusal.code)
+        queue = descriptor.queue
+        assert queue is not None
+        if from_gone and action is not MessageSeekAction.CURRENT and queue.positions.get(lookup_id) is None:
+            find = next_readable if action is MessageSeekAction.NEXT else previous_readable
+            found = find(queue, lookup_id, peek=peek)
+            if found is None:
+                return ReadResult(MessageNotFoundError.code)
+            lookup_id, action = found, MessageSeekAction.CURRENT
+        while (sought := seek_by_id(queue, lookup_id, action, peek=peek)).lookup_id is not None:
+            result = self._read(read, queue.position(sought.lookup_id))
+            if result is not None:
+                return result
+        return ReadResult(sought.status)
+
+    # --- peek -----------------------------------------------------------------------------------------------
+
+    def peek(
+        self,
+        descriptor: OpenQueueDescriptor,
+        done: ReadDone,
+        *,
+        timeout_s: float = INFINITE,
+        cursor: Cursor | None = None,
+        tag: int | None = None,
+    ) -> None:
+        """Peek Message: the first one, or the cursor's current one."""
+        self._start(_Read(descriptor, done, False, timeout_s, cursor, tag), Get.PEEK)
+
+    def peek_next(
+        self,
+        descriptor: OpenQueueDescriptor,
+        done: ReadDone,
+        cursor: Cursor,
+        *,
+        timeout_s: float = INFINITE,
+        tag: int | None = None,
+    ) -> None:
+        """Peek Next Message: the one behind the cursor's current one."""
+        self._start(_Read(descriptor, done, False, timeout_s, cursor, tag), Get.PEEK_NEXT)
+
+    def look_on(self, descriptor: OpenQueueDescriptor, cursor: Cursor, most: int, most_bytes: int) -> Found:
+        """Peek Next Message for as many as there are behind a cursor, which stands on the last of them then: up to
+        ``most``, and no more when they have ``most_bytes``. This never waits."""
+        refusal = self._refusal(_Read(descriptor, _nobody, False, 0, cursor))
+        if refusal is not None:
+            raise refusal
+        queue = self._queue_of(descriptor)
+        found = self.mailbox.look(queue, cursor.place, most, most_bytes, peek=True)
+        if len(found):
+            cursor.place, cursor.state = found.ids[-1], CursorState.READ
+        return found
+
+    # --- what all reads do ----------------------------------------------------------------------------------
+
+    def _start(self, read: _Read, event: Get) -> None:
+        refusal = self._refusal(read)
+        if refusal is not None:
+            return self._fail(read, refusal.code)
+        queue, cursor = read.descriptor.queue, read.cursor
+        assert queue is not None
+        stood = None if cursor is None else (cursor.place, cursor.state)
+        while (answer := _look(read, event, queue)).position is not None:
+            if self._give(read, answer.position):
+                return None
+            if cursor is not None and stood is not None:  # the message was damaged: as if it had never been
+                cursor.place, cursor.state = stood
+        if answer.outcome is Outcome.WAITING:
+            return self._wait(read, queue, self.core.environment.now() + read.timeout_s)
+        return self._fail(read, _STATUS[answer.outcome])
+
+    def _refusal(self, read: _Read) -> type[MQError] | None:
+        """Why a read cannot even be tried."""
+        descriptor, cursor, transaction = read.descriptor, read.cursor, read.transaction
+        if descriptor.queue is None:
+            return QueueNotAvailableError
+        if descriptor.access_type not in (_RECEIVING if read.destructive else _PEEKING):
+            return AccessDeniedError
+        if cursor is not None and descriptor.cursors.get(cursor.handle) is not cursor:
+            return InvalidHandleError
+        if transaction is not None and not self.transactions.is_open(transaction):
+            return TransactionSequenceError
+        return None
+
+    def _fail(self, read: _Read, status: int) -> None:
+        self.core.answers.give(read.done, ReadResult(status))
+
+    def _give(self, read: _Read, position: MessagePosition) -> bool:
+        """Answer a reader, if the message is sound."""
+        with self.core.answers.held():
+            result = self._read(read, position)
+            if result is not None:
+                self.core.answers.give(read.done, result)
+        return result is not None
+
+    def _read(self, read: _Read, position: MessagePosition) -> ReadResult | None:
+        """Let a reader have a message: shown, locked, or gone from the queue. If the store refuses, nothing
+        has happened and the reader is told; None when the disk has damaged the message, which is gone now."""
+        queue, lookup_id = position
+        positions = queue.positions.find((lookup_id,))
+        try:
+            if positions.states[0] == _AVAILABLE:
+                found = self.mailbox.read(queue, positions)
+                if not len(found):
+                    return None
+                message = found.message(0)
+                if read.destructive:
+                    self._take(read, queue, found)
+            else:
+                message = self.mailbox.load(queue, lookup_id)  # somebody holds it, and it is theirs to lose
+        except MQError as error:
+            return ReadResult(error.code)
+        return ReadResult(MQ_OK, message, position)
+
+    # --- waiting --------------------------------------------------------------------------------------------
+
+    def _wait(self, read: _Read, queue: Queue, deadline: float, *, again: bool = False) -> None:
+        """Wait For New Message. A message that comes and is damaged is passed over as by all reads: the wait goes on,
+        in front of those who came later."""
+        cursor, transaction = read.cursor, read.transaction
+
+        def finish(status: int, position: MessagePosition | None) -> None:
+            if transaction is not None and reader in transaction.waiting:
+                transaction.waiting.remove(reader)
+            if position is not None:
+                stood = None if cursor is None else (cursor.place, cursor.state)
+                if cursor is not None:
+                    cursor.message_available(position)
+                if not self._give(read, position):
+                    if cursor is not None and stood is not None:
+                        cursor.place, cursor.state = stood
+                    self._wait(read, queue, deadline, again=True)
+            else:
+                if cursor is not None:
+                    cursor.wait_time_expired()
+                self._fail(read, status)
+
+        reader = WaitingRead(read.descriptor, read.destructive, read.tag, cursor, finish)
+        if read.timeout_s <= 0:
+            reader.over = True
+            finish(IoTimeoutError.code, None)
+            return
+        queue.waiting.insert(0 if again else len(queue.waiting), reader)
+        read.descriptor.waiting.append(reader)
+        if transaction is not None:
+            transaction.waiting.append(reader)
+        if read.timeout_s != INFINITE:
+            reader.timer = self.core.timers.start(deadline, lambda: finish_wait(reader, IoTimeoutError.code))
+
+    def wait(
+        self,
+        descriptor: OpenQueueDescriptor,
+        tag: int,
+        ready: Callable[[int, MessagePosition | None], None],
+        transaction: Transaction | None = None,
+        cursor: Cursor | None = None,
+    ) -> None:
+        """Wait For New Message for a reader that takes by itself what is there then: ``ready`` is called within the
+        event that makes a message available, or with the status that ends the wait."""
+        queue = self._queue_of(descriptor)
+
+        def finish(status: int, position: MessagePosition | None) -> None:
+            if transaction is not None and reader in transaction.waiting:
+                transaction.waiting.remove(reader)
+            ready(status, position)
+
+        reader = WaitingRead(descriptor, cursor is None, tag, cursor, finish)
+        queue.waiting.append(reader)
+        descriptor.waiting.append(reader)
+        if transaction is not None:
+            transaction.waiting.append(reader)
+
+    def cancel(
+        self, descriptor: OpenQueueDescriptor, tag: int, status: int = OperationCancelledError.code
+    ) -> int:
+        """Cancel Waiting Message Read Request, among the reads of one descriptor: clients choose the tags."""
+        for reader in descriptor.waiting:
+            if reader.tag is not None and reader.tag == tag:
+                finish_wait(reader, status)
+                return MQ_OK
+        return STATUS_NOT_FOUND
+
+
+def _look(read: _Read, event: Get, queue: Queue) -> CursorAnswer:
+    """What a read finds, with its cursor or from the front. Two reads cannot use one cursor at a time
+    (3.2.7.4-e): the second one is told so."""
+    cursor = read.cursor
+    if cursor is None:
+        found = next_readable(queue, START, peek=not read.destructive)
+        if found is None:
+            return CursorAnswer(Outcome.WAITING)
+        return CursorAnswer(Outcome.SUCCEEDED, queue.position(found))
+    if cursor.waits:
+        return CursorAnswer(Outcome.ILLEGAL_CURSOR_ACTION)
+    return cursor.get(event, queue, no_wait=read.timeout_s <= 0)
+
+
+def real(transaction: Transaction | None) -> Transaction | None:
+    """A transaction without identifier is none (3.1.7.1.11-c)."""
+    return transaction if transaction is not None and any(transaction.identifier) else None
+
+
+def _nobody(_: ReadResult) -> None:
+    """For reads whose result is returned."""
+
+
+class _Shown(Mapping[int, StoredMessage]):
+    """Messages that were just found, as those who have to hear of them want them; most are never asked for."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._index: dict[int, int] | None = None
+
+    def _places(self) -> dict[int, int]:
+        if self._index is None:
+            self._index = {lookup_id: index for index, lookup_id in enumerate(self._found.ids)}
+        return self._index
+
+    def __getitem__(self, lookup_id: int) -> StoredMessage:
+        return self._found.message(self._places()[lookup_id])
+
+    def __contains__(self, lookup_id: object) -> bool:
+        return lookup_id in self._places()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places())
+
+    def __len__(self) -> int:
+        return len(self._found)

@@ -1,0 +1,1 @@
+"""Queues as things that are made, named, opened, looked at, changed and deleted."""

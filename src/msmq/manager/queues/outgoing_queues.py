@@ -1,0 +1,173 @@
+"""Outgoing queues: made when somebody sends to another host, and sometimes taken away again (MS-MQDMPR 3.1.7.1.5).
+
+A queue that an application opened stays. One that this host made for its own purposes, to acknowledge what a stranger
+sent or to pass it on, is *incidental*: there may only be so many of those, and one that is empty may be taken away.
+Otherwise whoever can reach this host could fill its store with names. A limit that is reached costs acknowledgments,
+never a message that was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+from msmq.errors import (
+    InsufficientResourcesError,
+    QueueNotFoundError,
+    UnsupportedFormatnameOperationError,
+)
+from msmq.manager.core import Core
+from msmq.manager.directory import (
+    DirectoryEvents,
+    DirectoryResult,
+    Expression,
+    ObjectClass,
+    Relation,
+    by_identifier,
+)
+from msmq.manager.model import OutgoingState, QueueType
+from msmq.manager.queues.queue import OutgoingQueue, Queue
+from msmq.manager.queues.resolution import Naming
+from msmq.wire.guid import NULL_GUID
+from msmq.wire.names import DirectName, FormatName, MulticastName, PrivateName, PublicName
+from msmq.wire.names.direct import HTTP_DEFAULT_PORT
+
+MOST_INCIDENTAL: Final = 1_000
+
+
+class Purpose(Enum):
+    """What an outgoing queue is opened for."""
+
+    APPLICATION = "an application sends"
+    COURTESY = "this host has something to say, unless there are too many such queues already"
+    DUTY = "this host has something to say that it owes"
+
+
+class OutgoingQueues:
+    """Makes outgoing queues and keeps the incidental ones within bounds."""
+
+    def __init__(
+        self,
+        core: Core,
+        naming: Naming,
+        directory: DirectoryEvents,
+        take_number: Callable[[], int],
+        write: Callable[[Queue], None],
+    ) -> None:
+        self.core = core
+        self.naming = naming
+        self.directory = directory
+        self._take_number = take_number
+        self._write = write
+        self.most_incidental = MOST_INCIDENTAL
+        self.refused = 0
+        """How often there were too many incidental queues to make another one."""
+        self.make_room: Callable[[], None] = lambda: None
+        """Takes away incidental queues that are empty; given by the server, which may be using them."""
+        self.check_way: Callable[[FormatName], None] = lambda name: None
+        """Raises for names that no protocol of this host can deliver to; given by the server."""
+
+    @property
+    def incidental(self) -> list[OutgoingQueue]:
+        return [queue for queue in self.core.outgoing.values() if queue.incidental]
+
+    def for_name(self, name: FormatName, purpose: Purpose = Purpose.APPLICATION) -> OutgoingQueue:
+        """A new queue for what goes to a queue of another host."""
+        core = self.core
+        if isinstance(name, DirectName) and self.naming.is_local(name):
+            raise QueueNotFoundError(f"There is no queue {name} on this computer.")
+        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
+            raise QueueNotFoundError(f"There is no private queue {name.queue_id} on this computer.")
+        self.check_way(name)
+        base_priority, host = 0, NULL_GUID
+        if isinstance(name, PublicName):
+            base_priority, host = self._look_up(name)
+        elif isinstance(name, PrivateName):
+            host = name.computer
+        return self.make(name, host, purpose, base_priority)
+
+    def _look_up(self, name: PublicName) -> tuple[int, bytes]:
+        """BasePriority of a public queue, and whose it is."""
+        result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
+        if result is not DirectoryResult.SUCCESS or item is None:
+            raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
+        computer: str = item.attributes["pathname"].partition("\\")[0]
+        if computer.lower() == self.core.record.computer_name.lower():
+            raise QueueNotFoundError(f"{name} should be on this computer and is not.")
+        return item.attributes.get("base_priority", 0), self._host(computer)
+
+    def _host(self, computer: str) -> bytes:
+        """The queue manager of a computer; the null GUID when the directory does not say."""
+        named = (Expression("computer_name", Relation.EQUALS, computer),)
+        result, item = self.directory.read(ObjectClass.QUEUE_MANAGER, named, ("identifier",))
+        return item.identifier if result is DirectoryResult.SUCCESS and item is not None else NULL_GUID
+
+    def make(self, name: FormatName, host: bytes, purpose: Purpose, base_priority: int = 0) -> OutgoingQueue:
+        """A new queue whose host is known."""
+        core = self.core
+        if purpose is Purpose.COURTESY:
+            self._check_room()
+        queue = OutgoingQueue(self._take_number(), str(name), QueueType.SYSTEM)
+        queue.label = queue.destination_format_name = str(name)
+        queue.identifier = core.environment.random_bytes(16)
+        queue.base_priority = base_priority
+        queue.destination_queue_manager = host
+        queue.incidental = purpose is not Purpose.APPLICATION
+        queue.multicast = isinstance(name, MulticastName)
+        if core.hardened_security and not is_http(name):
+            queue.state = OutgoingState.LOCKED
+        self._write(queue)
+        core.register(queue)
+        return queue
+
+    def _check_room(self) -> None:
+        if len(self.incidental) >= self.most_incidental:
+            self.make_room()
+            if len(self.incidental) >= self.most_incidental:
+                self.refused += 1
+                raise InsufficientResourcesError(
+                    f"There are {self.most_incidental} outgoing queues that no application asked for, all of them "
+                    "with messages that wait; no more are made."
+                )
+
+    def opened(self, queue: OutgoingQueue, name: FormatName, purpose: Purpose) -> None:
+        """A queue that was there is opened again: an application makes it one that stays, and the host of a public
+        queue may be known by now."""
+        changed = False
+        if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
+            _, queue.destination_queue_manager = self._look_up(name)
+            changed = queue.destination_queue_manager != NULL_GUID
+        if queue.incidental and purpose is Purpose.APPLICATION:
+            queue.incidental = False
+            changed = True
+        if changed:
+            self._write(queue)
+
+    def discard(self, queue: OutgoingQueue) -> bool:
+        """Take away an incidental queue that nobody needs; whether that was so."""
+        if not queue.incidental or queue.active or queue.state is OutgoingState.ON_HOLD:
+            return False
+        self.core.unregister(queue)
+        self.core.ledger.drop_value(f"queue/{queue.number}")
+        return True
+
+
+def queue_manager_of(core: Core, queue: Queue) -> bytes:
+    """QueueManagerAddress of messages for a queue; direct and private names say it themselves.
+
+    Raises:
+        UnsupportedFormatnameOperationError: the queue is public, and the directory has not told yet whose it is.
+    """
+    if not isinstance(queue, OutgoingQueue):
+        return core.record.identifier
+    host = queue.destination_queue_manager
+    if host == NULL_GUID and queue.destination_format_name.upper().startswith("PUBLIC="):
+        raise UnsupportedFormatnameOperationError(
+            f"The directory does not tell where {queue.destination_format_name} is."
+        )
+    return host
+
+
+def is_http(name: FormatName) -> bool:
+    return isinstance(name, DirectName) and name.protocol in HTTP_DEFAULT_PORT

@@ -1,0 +1,235 @@
+"""A transport connection and the session on it: bytes in, events out, and the session's timer.
+
+The session is a pure machine; this is the asyncio around it. Two things are watched here that
+the machine cannot see: a peer that does not read what we send is not read beyond its window, and a peer that sends
+faster than the disk writes is read no further until the disk has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Final, cast
+
+from msmq.server.alarm import Alarm, now_ms
+from msmq.server.outbound.runs import Run
+from msmq.transfer.events import Closed, Event
+from msmq.transfer.session import Session
+from msmq.transfer.states import State
+
+_WRITE_BUFFER_BYTES: Final = 1 << 20
+_LINGER_S: Final = 5.0
+_log = logging.getLogger(__name__)
+
+
+class Backlog:
+    """Received bytes that wait for the disk, of all connections together.
+
+    Above ``limit`` whoever brings more is read no further; all go on when half of it is written.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.size = 0
+        self._waiting: set[Connection] = set()
+
+    def add(self, connection: Connection, size: int) -> None:
+        self.size += size
+        if self.size > self._limit:
+            self._waiting.add(connection)
+
+    def remove(self, size: int) -> None:
+        self.size -= size
+        if self._waiting and 2 * self.size <= self._limit:
+            waiting, self._waiting = self._waiting, set()
+            for connection in waiting:
+                connection.regulate_reading()
+
+    def holds(self, connection: Connection) -> bool:
+        return connection in self._waiting
+
+    def forget(self, connection: Connection) -> None:
+        self._waiting.discard(connection)
+
+
+TransferSession = Session[Run | None]
+TransferEvent = Event[Run | None]
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection. Events go to ``handle`` in the order in which they happen."""
+
+    def __init__(
+        self,
+        session: TransferSession,
+        handle: Callable[[Connection, list[TransferEvent]], None],
+        *,
+        max_opening_bytes: int,
+        max_unstored_bytes: int,
+        backlog: Backlog,
+        lost: Callable[[Connection], None] = lambda connection: None,
+        admit: Callable[[Connection], bool] = lambda connection: True,
+    ) -> None:
+        self.session = session
+        self.peer = ""
+        """IP address of the other side."""
+        self.promised = 0
+        """Messages on their way into the window that wait for the disk."""
+        self.was_open = False
+        self._handle = handle
+        self._lost = lost
+        self._admit = admit
+        self._max_opening_bytes = max_opening_bytes
+        self._max_unstored_bytes = max_unstored_bytes
+        self._backlog = backlog
+        self._opening_bytes = 0
+        self._unstored_bytes = 0
+        self._congested = False
+        self._reading = True
+        self._received_before = 0
+        self._over = False  # an initiator's session goes on with another connection
+        self._transport: asyncio.Transport | None = None
+        self._alarm = Alarm(self._timer_expired)
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.session.role.value} {self.peer} {self.session.state.name}>"
+
+    # What asyncio says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = str(ip_address(peer[0].partition("%")[0])) if peer else ""
+        self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
+        if not self._admit(self):
+            _log.debug("connection of %s turned away: it has too many", self.peer)
+            self._transport.abort()
+            return
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
+        session = self.session
+        opening = session.state is not State.OPEN
+        events = session.receive_data(data, now_ms())
+        if opening:
+            self._opening_bytes += len(data)
+            if self._opening_bytes > self._max_opening_bytes and session.state is not State.OPEN:
+                events += session.close(now_ms(), malformed="too many bytes before the session is open")
+        self.dispatch(events)
+        if self._congested:
+            self.regulate_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._backlog.forget(self)
+        if not self._over:
+            self.dispatch(self.session.disconnected(now_ms()))
+        self._alarm.stop()
+        self._lost(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read what we send."""
+        self._congested = True
+        self._received_before = self.session.receipts.received
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self.regulate_reading()
+        if not self._over:
+            self._handle(self, [])
+
+    # What the owner does
+
+    @property
+    def room(self) -> int:
+        """How many more messages may be put on their way now."""
+        return 0 if self._congested else max(self.session.room - self.promised, 0)
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._over and self.session.state is State.OPEN
+
+    def dispatch(self, events: list[TransferEvent]) -> None:
+        """Deal with events, then write what the session has to say; a closing comes last."""
+        closing = bool(events) and isinstance(events[-1], Closed)
+        if closing:
+            self.flush()
+            self._over = True
+            self._hang_up()
+        if events:
+            self._handle(self, events)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the session has to say."""
+        if self._over:
+            return
+        output = self.session.data_to_send()
+        transport = self._transport
+        if output and transport is not None and not transport.is_closing():
+            transport.write(output[0] if len(output) == 1 else b"".join(output))
+        self._alarm.set(self.session.next_deadline_ms)
+
+    def _hang_up(self) -> None:
+        """Close the transport when what was written has left it, or when it does not leave."""
+        self._alarm.stop()
+        transport = self._transport
+        if transport is not None:
+            transport.close()
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(_LINGER_S, transport.abort)
+
+    def close(self) -> None:
+        """End the session; whatever was received and stored is acknowledged first."""
+        if self._over:
+            return
+        if self.session.receipts.pending:
+            self.session.pause(now_ms())
+        self.dispatch(self.session.close(now_ms()))
+
+    def refuse(self, reason: str) -> None:
+        """Close without acknowledging what has come since the last write: it could not be taken."""
+        if not self._over:
+            self.session.data_to_send()
+            _log.warning("session with %s closed: %s", self.peer, reason)
+            self.dispatch(self.session.close(now_ms()))
+
+    def hold(self, size: int) -> None:
+        """Received bytes wait for the disk."""
+        self._unstored_bytes += size
+        self._backlog.add(self, size)
+        self.regulate_reading()
+
+    def let_go(self, size: int) -> None:
+        self._unstored_bytes -= size
+        self._backlog.remove(size)
+        self.regulate_reading()
+
+    @property
+    def _ignored(self) -> bool:
+        """Whether the peer goes on sending and does not read our acknowledgments, which cost memory here.
+
+        One that keeps to its window comes to rest by itself. It has to be read that far: if both sides stopped
+        reading because neither is read, neither would ever go on.
+        """
+        session = self.session
+        return self._congested and session.receipts.received - self._received_before > 2 * session.window_size
+
+    def regulate_reading(self) -> None:
+        """Read on, or no further."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        wanted = not (
+            self._ignored or self._unstored_bytes > self._max_unstored_bytes or self._backlog.holds(self)
+        )
+        if wanted != self._reading:
+            self._reading = wanted
+            transport.resume_reading() if wanted else transport.pause_reading()
+
+    def _timer_expired(self) -> None:
+        self.dispatch(self.session.handle_timer(now_ms()))

@@ -1,0 +1,1 @@
+"""Everything that leaves: the next hop, the links to it, and the outgoing queues that drain into them."""

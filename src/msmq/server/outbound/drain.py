@@ -1,0 +1,599 @@
+"""One outgoing queue on its way out: what to send next, what is on its way, what is done.
+
+A message that was chosen is locked in its queue until the peer has it: an express or recoverable one until its
+session acknowledges it, a transactional one until its OrderAck, and if its sender wants a FinalAck, until that. A
+session that closes gives express and recoverable messages back to their queue; transactional ones keep their
+places and go again in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING
+
+from msmq.errors import MessageStorageFailedError, MQError
+from msmq.manager.mailbox.contents import Found
+from msmq.manager.mailbox.positions import START, PositionState
+from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.message import SenderMessageClass
+from msmq.manager.model import ConnectionStatus, OutgoingState, OutgoingTransferInfo
+from msmq.manager.queues.queue import OutgoingQueue
+from msmq.server.inbound.connection import Connection
+from msmq.server.inbound.places import PLACE_BYTES, RECORD_BYTES, Places
+from msmq.server.outbound.deadlines import Expiries
+from msmq.server.outbound.runs import (
+    LATE,
+    ODD,
+    PASSING_TH,
+    Ending,
+    Parcel,
+    Run,
+    alike,
+    awaited,
+    journaled,
+    look,
+    run_of,
+    runs_of,
+    together,
+)
+from msmq.server.outbound.settlement import Receivers
+from msmq.transfer.final_ack import Fate, Tracked
+from msmq.transfer.order_sender import OrderSender, Place, Released, placed_run
+from msmq.wire.classes import MessageClass
+from msmq.wire.headers import INFINITE, USER_TH
+from msmq.wire.message import UserMessage
+
+if TYPE_CHECKING:
+    from msmq.server.outbound.link import Link
+    from msmq.server.outbound.outgoing import Outgoing
+
+_LOCKED = PositionState.LOCKED
+_CHOSEN_BYTES = 256 << 10
+"""How much of a queue is looked at in one go."""
+_PLACED_AHEAD = 1_024
+_AHEAD_BYTES = 1 << 20
+"""How many messages get their places ahead of the window, once less than half as many have them."""
+_SENDING = frozenset(OutgoingState) - {OutgoingState.ON_HOLD, OutgoingState.LOCKED}
+_SLACK_BYTES = 8_192
+_RECORDS = 8
+
+
+class Drain:
+    """The messages of one outgoing queue and how far each of them has come."""
+
+    def __init__(self, outgoing: Outgoing, queue: OutgoingQueue, now_ms: int) -> None:
+        self.outgoing = outgoing
+        self.queue = queue
+        self.link: Link | None = None
+        self.connection: Connection | None = None
+        """Where its messages go at present."""
+        self.receivers = Receivers(queue.receiver)
+        """Who may tell what became of its transactional messages."""
+        self.parked: set[int] = set()
+        """Messages that only wait for their FinalAck."""
+        self.numbers: dict[int, int] = {}
+        """TxSequenceNumber by lookup identifier, of what the sequence still holds."""
+        self.durable_at = 0
+        """What has to be durable before the messages that were chosen last may leave, as a number of the store."""
+        self._again: deque[Run] = deque()
+        """In the order of the numbers, what has its place and is to be sent (again). Some of it may be gone."""
+        self._odd: set[int] = set()
+        """Messages with a place that are more than their packet, or may be."""
+        self._available_at = self._appended
+        self._expiries = Expiries(queue.positions)
+        self._unwatched = array("Q")
+        """What came lately, and nobody has looked when it expires."""
+        self._changed = False
+        self._places = Places(outgoing.core.ledger, queue.number)
+        self._own_guid = outgoing.core.record.identifier
+        self._sender = self._new_sender(now_ms, (0, 0))
+
+    @property
+    def _appended(self) -> int:
+        return self.outgoing.core.ledger.store.appended
+
+    def _new_sender(self, now_ms: int, last_place: tuple[int, int]) -> OrderSender[int]:
+        outgoing = self.outgoing
+        sender = OrderSender(outgoing.sequences, outgoing.timers.resend_timer_table_s, now_ms, last_place)
+        outgoing.drain_of[sender] = self
+        return sender
+
+    def close(self) -> None:
+        """The queue is no more; it was empty."""
+        self.outgoing.sequences.release(self._sender)
+        self.outgoing.drain_of.pop(self._sender, None)
+
+    def _is_ours(self, packet: UserMessage) -> bool:
+        """Whether this host sends a message; if not it passes it on, and sequence, journal and FinalAck are those of
+        its sender."""
+        return packet.user.source_queue_manager == self._own_guid
+
+    # After a restart
+
+    def restore(self, values: list[tuple[int, int, list[int]]], now_ms: int) -> None:
+        """Find the messages again that wait here, and the places that some of them have."""
+        outgoing, positions = self.outgoing, self.queue.positions
+        behind = START
+        while len(waiting := outgoing.mailbox.look(self.queue, behind, _PLACED_AHEAD, _CHOSEN_BYTES)):
+            for lookup_id, packet in zip(waiting.ids, waiting.packets, strict=True):
+                self._watch(lookup_id, packet)
+            behind = waiting.ids[-1]
+        present = {entry.lookup_id for entry in positions} if values else set()
+        found = self._places.restore(values, present)
+        self._sender = self._new_sender(now_ms, self._places.last)
+        again = []
+        for sequence_id, number, lookup_id in found:
+            positions.set_state(lookup_id, PositionState.LOCKED)
+            tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Parcel(self, lookup_id))
+            self.numbers[lookup_id] = number
+            self._odd.add(lookup_id)
+            released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
+            if released is not None:
+                self._release(released)
+            else:
+                again.append((number, lookup_id))
+        self._again.extend(runs_of(self, again, self._appended))
+
+    # Choosing
+
+    @property
+    def may_send(self) -> bool:
+        """Whether the operator lets messages leave."""
+        return self.queue.state in _SENDING and self.outgoing.core.connection_active
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._again) or self.queue.positions.next_available(START) is not None
+
+    def load(self, lookup_id: int) -> StoredMessage:
+        return self.outgoing.mailbox.load(self.queue, lookup_id)
+
+    def take(self, most: int) -> list[Run]:
+        """Choose up to ``most`` messages to send, and no more bytes than one write should have. They may leave once
+        ``durable_at`` is durable."""
+        chosen, size = self._take_placed(most)
+        count = sum(map(len, chosen))
+        behind, whole = START, True
+        while whole and count < most and size < _CHOSEN_BYTES:
+            found = self.outgoing.mailbox.look(self.queue, behind, most - count, _CHOSEN_BYTES - size)
+            if not len(found):
+                break
+            behind = found.ids[-1]
+            fresh, whole = self._choose(found)
+            chosen += fresh
+            count += sum(map(len, fresh))
+            size += sum(map(len, found.packets))
+        if not whole:
+            self.outgoing.stalled[self] = None
+        elif chosen and chosen[-1].number:
+            self._look_ahead()
+        for run in chosen:
+            self.durable_at = max(self.durable_at, run.durable_at)
+        return chosen
+
+    def _take_placed(self, most: int) -> tuple[list[Run], int]:
+        """What has its place already, and its size."""
+        chosen: list[Run] = []
+        count = size = 0
+        while self._again and count < most and size < _CHOSEN_BYTES:
+            run = self._again.popleft()
+            sizes = map(self._size, run.lookup_ids) if run.packets is None else map(len, run.packets)
+            upto = list(accumulate(islice(sizes, most - count)))
+            fitting = min(bisect_left(upto, _CHOSEN_BYTES - size) + 1, len(upto))
+            if fitting < len(run):
+                self._again.appendleft(run.part(fitting, len(run)))
+                run = run.part(0, fitting)
+            size += upto[fitting - 1]
+            left = self.left_of(run)
+            count += sum(map(len, left))
+            chosen += left
+        return chosen, size
+
+    def _size(self, lookup_id: int) -> int:
+        entry = self.queue.positions.get(lookup_id)
+        return 0 if entry is None else entry.size
+
+    def left_of(self, run: Run) -> list[Run]:
+        """What of a run is still to be sent."""
+        if run.number:
+            wanted = self._sender.standing(run.number, run.lookup_ids)
+        else:
+            standing = set(self.queue.positions.find(run.lookup_ids).ids)
+            wanted = bytearray(lookup_id in standing for lookup_id in run.lookup_ids)
+        return list(run.parts(wanted)) if 0 in wanted else [run]
+
+    def _look_ahead(self) -> None:
+        """Give places to what follows, so that they are durable when the window has come so far, and one write serves
+        several windows."""
+        count, size = sum(map(len, self._again)), 0
+        if 2 * count > _PLACED_AHEAD:
+            return
+        whole = True
+        while whole and count < _PLACED_AHEAD and size < _AHEAD_BYTES:
+            # No more at a time than are sent at a time.
+            found = self.outgoing.mailbox.look(self.queue, START, _PLACED_AHEAD - count, _CHOSEN_BYTES)
+            if not len(found):
+                break
+            runs, whole = self._choose(found, only_placed=True)
+            self._again.extend(runs)
+            count += sum(map(len, runs))
+            size += sum(map(len, found.packets))
+        self.outgoing.commit.request()
+
+    def _choose(self, found: Found, *, only_placed: bool = False) -> tuple[list[Run], bool]:
+        """Lock messages that are to be sent, and write the places of the transactional ones; gives whether that was all
+        of them. It ends early where there is no place to give, and at a message that can neither be sent nor given up:
+        nothing behind it may overtake it; with ``only_placed`` also at one that gets no place."""
+        chosen: list[Run] = []
+        placed: list[Run] = []
+        whole = True
+        for start, stop, kind in alike(found, self._own_guid, self.outgoing.core.now_s):
+            if only_placed and kind & PASSING_TH != USER_TH:
+                whole = False
+                break
+            run = run_of(self, found, start, stop, kind)
+            run.durable_at = self._available_at
+            if kind & (LATE | ODD):
+                ready = self._prepare(run, kind)
+                if ready is None:
+                    continue
+                if not ready:
+                    whole = False
+                    break
+            if kind & PASSING_TH == USER_TH:
+                wanted = len(run)
+                run = self._place(run, kind, 0 if placed else len(found.packets))
+                placed.append(run)
+                whole = len(run) == wanted
+            if len(run):
+                self.queue.positions.set_states(run.lookup_ids, _LOCKED)
+                chosen.append(run)
+            if not whole:
+                break
+        self._write_places(placed)
+        return chosen, whole
+
+    def _prepare(self, run: Run, kind: int) -> bool | None:
+        """Whether a message that is late or not plain can be sent; None when it was given up."""
+        (lookup_id,) = run.lookup_ids
+        message = self.load(lookup_id)
+        if kind & LATE:
+            return None if self.expire(lookup_id, message) else False
+        if message.local.private:
+            if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
+                return False  # the keys come later, and nothing overtakes it
+            sealed = self._sealed(lookup_id, message)
+            if sealed is None:
+                return None if self.queue.positions.get(lookup_id) is None else False
+            run.packets = [sealed]
+        return True
+
+    def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
+        """The bytes of a message with its body encrypted; None if that fails, and then the message is given up, unless
+        it may have arrived already."""
+        try:
+            return self.outgoing.manager.credentials.seal(message.packet)
+        except MQError as error:
+            self.outgoing.note(self.queue, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE, error.code)
+            number = self.numbers.get(lookup_id)
+            if number is None or not self._sender.was_sent(number):
+                self.give_up(lookup_id, message, SenderMessageClass.NACK_COULD_NOT_ENCRYPT)
+            return None
+
+    def _room_for_places(self, most: int) -> bool:
+        """Whether places can be written, behind the name of who gets the messages; on a full disk transactional
+        messages wait."""
+        try:
+            if self.queue.receiver != self.receivers.last:
+                self.outgoing.manager.queues.change(self.queue, receiver=self.receivers.last)
+            self.outgoing.core.ledger.reserve(2 * RECORD_BYTES + PLACE_BYTES * most)
+        except MessageStorageFailedError:
+            return False
+        return True
+
+    def _place(self, run: Run, kind: int, reserved: int) -> Run:
+        """Give messages their places; gives those of them for which there were any. For ``reserved`` messages room is
+        made first."""
+        room = self._sender.room
+        if not room or (reserved and not self._room_for_places(reserved)):
+            return run.part(0, 0)
+        run = run.part(0, min(room, len(run)))
+        assert run.packets is not None
+        tracked: dict[int, Tracked[Parcel]] = {}
+        for index in awaited(run.packets):
+            parcel = Parcel(self, run.lookup_ids[index])
+            found = self.outgoing.final_acks.track(UserMessage.route(run.packets[index]), parcel)
+            if found is not None:
+                tracked[index] = found
+        run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
+        self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
+        if kind & ODD:
+            self._odd.update(run.lookup_ids)
+        return run
+
+    def _write_places(self, placed: list[Run]) -> None:
+        """Make the places durable that messages were given one after the other."""
+        lookup_ids = [lookup_id for run in placed for lookup_id in run.lookup_ids]
+        if not lookup_ids:
+            return
+        self.outgoing.write_last_sequence()
+        self._places.write(Place(self._sender.sequence_id, placed[0].number, 0), lookup_ids)
+        for run in placed:
+            run.durable_at = self._appended
+        self._changed = True
+
+    def put_back(self, run: Run) -> None:
+        """Chosen messages could not be sent after all."""
+        if run.number:
+            for left in self.left_of(run):
+                self._send_again(zip(left.numbers, left.lookup_ids, strict=True))
+        else:
+            for lookup_id in run.lookup_ids:
+                self.returned(lookup_id)
+
+    def _send_again(self, places: Iterable[tuple[int, int]]) -> None:
+        """Send messages that have their places, given as (number, lookup identifier), before all that come later."""
+        merged = dict(places)
+        for run in self._again:
+            merged.update(zip(run.numbers, run.lookup_ids, strict=True))
+        self._again = deque(runs_of(self, sorted(merged.items()), self._appended))
+
+    def with_packets(self, run: Run) -> list[Run]:
+        """The same messages with their packets, except those that could not be encrypted."""
+        if run.packets is not None:
+            return [run]
+        packets = []
+        for lookup_id in run.lookup_ids:
+            message = self.load(lookup_id)
+            private = message.local.private
+            packets.append(self._sealed(lookup_id, message) if private else message.packet.data)
+        run.packets = [packet or b"" for packet in packets]
+        return [run] if all(packets) else list(run.parts(packets))
+
+    def packets(self, run: Run) -> tuple[list[bytes], bytearray | None]:
+        """The packets of a run, and if they have places, as they are to travel now, one behind the other."""
+        assert run.packets is not None
+        if not run.number:
+            return run.packets, None
+        return run.packets, placed_run(run.packets, self._sender.place(run.number))
+
+    def sent(self, run: Run, count: int, now_ms: int) -> None:
+        """So many messages of a run were sent."""
+        if run.number and count:
+            self._sender.sent_run(run.number, count, now_ms)
+            self._changed = True
+
+    # What becomes of them
+
+    def acknowledged(self, runs: list[Run]) -> None:
+        """The next hop has these messages."""
+        done: list[int] = []
+        numbers: list[range] = []
+        for run in together(runs):
+            if run.number:
+                numbers += [left.numbers for left in self.left_of(run)]
+            elif run.simple:
+                done += run.lookup_ids
+            else:
+                for lookup_id in run.lookup_ids:
+                    self._delivered(lookup_id)
+        if numbers:
+            self._release(self._sender.received_session_acks(numbers))
+        self._forget(done)
+
+    def release(self, released: Released[int]) -> None:
+        """An OrderAck has come."""
+        self._release(released)
+        self._changed = True
+
+    def _release(self, released: Released[int]) -> None:
+        done, parked = released
+        forget = self.numbers.pop
+        for lookup_id in done:
+            forget(lookup_id, None)
+        for lookup_id in parked:
+            self.numbers.pop(lookup_id, None)
+            self.parked.add(lookup_id)
+        if done:
+            self.outgoing.deletions += 1  # one of them may be about to be sent once more
+        odd = self._odd.intersection(done) if self._odd else ()
+        self._forget([lookup_id for lookup_id in done if lookup_id not in odd] if odd else done)
+        for lookup_id in sorted(odd):
+            self._delivered(lookup_id)
+
+    def _forget(self, lookup_ids: list[int]) -> None:
+        """Messages are where they belong, and that is all."""
+        if lookup_ids:
+            self.outgoing.mailbox.remove(self.queue, lookup_ids, MessageClass.NORMAL, quiet=True)
+            self._places.done_all(lookup_ids)
+
+    def _delivered(self, lookup_id: int) -> None:
+        """The message is where it belongs; a transactional one is journaled by its FinalAck only."""
+        self._odd.discard(lookup_id)
+        if self.queue.positions.get(lookup_id) is None:
+            return
+        message = self.load(lookup_id)
+        packet = message.packet
+        wanted = packet.user.positive_journaling and not packet.transactional and self._is_ours(packet)
+        if wanted and journaled(message):
+            self._move_to_journal(lookup_id)
+        else:
+            known = {lookup_id: message}
+            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL, known=known)
+        self._places.done(lookup_id)
+
+    def _move_to_journal(self, lookup_id: int) -> None:
+        journal = self.outgoing.core.journal_queue
+        assert journal is not None
+        self.outgoing.sending.move_to_system_queue(self.queue, lookup_id, journal)
+
+    def settle(self, endings: Sequence[Ending]) -> None:
+        """FinalAcks have decided."""
+        forgotten = []
+        for lookup_id, fate, parked, message_class in endings:
+            self.parked.discard(lookup_id)
+            self._odd.discard(lookup_id)
+            number = self.numbers.pop(lookup_id, None)
+            if not parked and number is not None:
+                self._sender.remove(number)
+            if self.queue.positions.get(lookup_id) is None:
+                continue
+            self.outgoing.deletions += 1
+            if fate is Fate.FORGET:
+                forgotten.append(lookup_id)
+                continue
+            if fate is Fate.JOURNAL:
+                self._move_to_journal(lookup_id)
+            else:
+                self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
+            self._places.done(lookup_id)
+        self._forget(forgotten)
+        self._changed = True
+
+    def returned(self, lookup_id: int) -> None:
+        """A message without a transaction comes back from a session that closed."""
+        entry = self.queue.positions.get(lookup_id)
+        if entry is None:
+            return
+        if entry.state is PositionState.PURGE_PENDING:
+            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NACK_DELETED)
+        elif entry.state is PositionState.LOCKED:
+            self.queue.positions.set_state(lookup_id, PositionState.AVAILABLE)
+
+    def session_lost(self) -> None:
+        """The connection is gone: everything that has a place goes again over the next one."""
+        self.connection = None
+        released, again = self._sender.session_lost()
+        self._release(released)
+        places = [(self.numbers[lookup_id], lookup_id) for lookup_id in again]
+        self._again = deque(runs_of(self, places, self._appended))
+        self._changed = True
+
+    def gone(self, lookup_id: int, message: StoredMessage) -> None:
+        """The message was deleted by someone else."""
+        number = self.numbers.pop(lookup_id, None)
+        if number is not None:
+            self._sender.remove(number)
+        self.parked.discard(lookup_id)
+        self._odd.discard(lookup_id)
+        self._forget_final_ack(message.packet)
+        self._places.done(lookup_id)
+
+    def _forget_final_ack(self, packet: UserMessage) -> None:
+        if self._is_ours(packet):
+            self.outgoing.final_acks.forget(packet.user.message_id)
+
+    # Time
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the Transactional Ack Wait Timer goes off."""
+        return self._sender.deadline_ms
+
+    def handle_timer(self, now_ms: int) -> bool:
+        """Whether messages have to be sent again because no OrderAck came."""
+        resent = self._sender.handle_timer(now_ms)
+        if not resent:
+            return False
+        self._send_again([(self.numbers[lookup_id], lookup_id) for lookup_id in resent])
+        self._changed = True
+        return True
+
+    def arrived(self, lookup_ids: Sequence[int]) -> None:
+        """Messages are ready to be sent. Most have left before anybody need know when they expire."""
+        self._available_at = self._appended
+        self._changed = True
+        self._unwatched.extend(lookup_ids)
+
+    def watch(self, most: int) -> bool:
+        """Remember when messages expire that came lately and are still there; gives whether there are more of them."""
+        lately, self._unwatched = self._unwatched[:most], self._unwatched[most:]
+        found = self.outgoing.mailbox.read(self.queue, self.queue.positions.find(lately), ours=False)
+        for lookup_id, packet in zip(found.ids, found.packets, strict=True):
+            self._watch(lookup_id, packet)
+        return bool(self._unwatched)
+
+    def _watch(self, lookup_id: int, packet: bytes) -> None:
+        ttrq_s, source, ttbr_s, sent_time, flags = look(packet)
+        self._changed = self._changed or bool(flags & USER_TH)
+        limit_s = min(ttrq_s, ttbr_s)
+        # A transactional message that passes through is refused by its receiver, who ends it.
+        if limit_s != INFINITE and not (flags & USER_TH and source != self._own_guid):
+            self._expiries.add(sent_time + limit_s, lookup_id)
+
+    @property
+    def next_expiry_s(self) -> int | None:
+        """The second after which a message is late."""
+        return self._expiries.first
+
+    def expire_late(self, now_s: int) -> None:
+        """Give up what is late. What is on its way at this moment is left to its session, and a transactional message
+        that may have left is not given up at all: it may have arrived, and its OrderAck or FinalAck will tell."""
+        for lookup_id in self._expiries.pop_before(now_s):
+            entry = self.queue.positions.get(lookup_id)
+            if entry is None or lookup_id in self.parked:
+                continue
+            number = self.numbers.get(lookup_id)
+            if number is not None and self._sender.was_sent(number):
+                continue
+            placed_and_idle = number is not None and (
+                self.connection is None or any(number in run.numbers for run in self._again)
+            )
+            if entry.state is PositionState.AVAILABLE or placed_and_idle:
+                if not self.expire(lookup_id, self.load(lookup_id)):
+                    self._expiries.add(now_s + 1, lookup_id)
+            elif self.connection is not None:
+                self._expiries.add(now_s + 1, lookup_id)
+
+    def expire(self, lookup_id: int, message: StoredMessage) -> bool:
+        """The message did not make it in time (MS-MQQB 3.1.7.1.2)."""
+        return self.give_up(lookup_id, message, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+
+    def give_up(
+        self, lookup_id: int, message: StoredMessage, fate: MessageClass | SenderMessageClass
+    ) -> bool:
+        """The message will not be sent: who asked is told, and it may be kept. False when the disk has not even room
+        for that; then nothing has changed."""
+        packet = message.packet
+        try:
+            # One event: who is told of the end of a message is not told again.
+            event = self.outgoing.core.event(2 * message.size + _SLACK_BYTES, _RECORDS, freeing=True)
+        except MessageStorageFailedError:
+            return False
+        number = self.numbers.pop(lookup_id, None)
+        with event:
+            self.outgoing.acknowledging.acknowledge((packet,), fate)
+            if packet.user.negative_journaling and journaled(message):
+                self.outgoing.sending.dead_letter(self.queue, lookup_id, fate)
+            else:
+                self.outgoing.mailbox.remove(
+                    self.queue, (lookup_id,), MessageClass.NORMAL, known={lookup_id: message}
+                )
+        if number is not None:
+            self._sender.remove(number)
+        self._odd.discard(lookup_id)
+        self.outgoing.deletions += 1
+        self._forget_final_ack(packet)
+        self._places.done(lookup_id)
+        self._changed = True
+        return True
+
+    # What management shows
+
+    def refresh(self) -> None:
+        """Bring OutgoingTransferInfo up to date, if anything has changed. It looks at every message of the
+        sequence, so it is done now and then and not with each of them."""
+        if not self._changed:
+            return
+        self._changed = False
+        info: OutgoingTransferInfo = self.queue.transfer_info
+        statistics = self._sender.statistics(self.outgoing.epoch_ms)
+        for name in statistics._fields:
+            setattr(info, name, getattr(statistics, name))
+        info.eod_no_read_count = len(self.parked)

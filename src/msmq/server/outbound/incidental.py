@@ -1,0 +1,54 @@
+"""Outgoing queues that no application asked for: they go when they have been empty for a while.
+
+Whoever can reach this host can have it make outgoing queues, by naming administration queues of any host. So there is
+a limit to them (:mod:`msmq.manager.queues.outgoing_queues`), and this is how they disappear again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from msmq.manager.queues.queues import Queues
+from msmq.server.outbound.outgoing import Outgoing
+
+_log = logging.getLogger(__name__)
+
+
+class Incidental:
+    """Looks after them, now and then."""
+
+    def __init__(self, queues: Queues, outgoing: Outgoing, idle_s: int) -> None:
+        self._queues = queues
+        self._outgoing = outgoing
+        self._idle_s = idle_s
+        self._empty_since: dict[int, int] = {}
+        self._reported = 0
+        queues.outgoing.make_room = self.make_room
+
+    def keep_house(self, now_s: int) -> None:
+        """Take away what has been empty for long enough, and say so if there were too many."""
+        kept: dict[int, int] = {}
+        for queue in self._queues.outgoing.incidental:
+            if queue.active:
+                continue
+            since = self._empty_since.get(queue.number, now_s)
+            if now_s - since < self._idle_s or not self._outgoing.discard(queue):
+                kept[queue.number] = since
+        self._empty_since = kept
+        self._report()
+
+    def make_room(self) -> None:
+        """There are too many: take away all that are empty."""
+        for queue in self._queues.outgoing.incidental:
+            self._outgoing.discard(queue)
+
+    def _report(self) -> None:
+        refused = self._queues.outgoing.refused
+        if refused != self._reported:
+            _log.warning(
+                "%d acknowledgments or messages in transit found no outgoing queue: there are %d already that no "
+                "application asked for (max_incidental_queues)",
+                refused - self._reported,
+                len(self._queues.outgoing.incidental),
+            )
+            self._reported = refused

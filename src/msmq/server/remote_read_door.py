@@ -1,0 +1,196 @@
+"""Remote read as the daemon serves it: the table ``[rpc]``, the door that it describes, and who may come in by it.
+
+Local accounts prove themselves by NTLM. A host in a domain also takes tickets for the keys of its keytab, and asks the
+directory who their owners are. The usual port is not insisted on: a host that runs several queue managers may have none
+left, and remote read is not all that they do.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from msmq.manager.messages.coordinator import Coordinator
+from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
+from msmq.remote_read.enlistment import LocalTransactionManager
+from msmq.remote_read.policy import Policy
+from msmq.remote_read.service import Host, RemoteReadService
+from msmq.rpc.accounts import AccountFile
+from msmq.rpc.kerberos import NoKeysError, acceptor_credential
+from msmq.rpc.pdu import AuthLevel
+from msmq.rpc.ports import ENDPOINT_MAPPER_PORT, FIRST_PORT
+from msmq.rpc.security import Authentication
+from msmq.server.complaints import Complaints
+from msmq.server.directory_settings import ConfigError, DirectorySettings
+
+LEVELS: Final = {
+    "none": AuthLevel.NONE,
+    "connect": AuthLevel.CONNECT,
+    "integrity": AuthLevel.INTEGRITY,
+    "privacy": AuthLevel.PRIVACY,
+}
+_HINTS: Final = {
+    "Clock skew too great": "the clocks of the two computers differ by more than five minutes",
+    "Wrong principal in request": "the ticket is for another host than the keytab",
+    "No key table entry found": "the ticket is for another host than the keytab, or its keys were renewed since",
+    "Cannot find key": "the ticket is for another host than the keytab, or its keys were renewed since",
+}
+"""What an operator may make of the words of the Kerberos library."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RpcSettings:
+    """The table ``[rpc]``."""
+
+    port: int = 0
+    """Port of remote read, and the next free one in steps of 11. 0: nobody reads remotely. `msmq serve` has 2103 when
+    nothing is said."""
+    endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
+    """Where clients ask for that port; 0 for nowhere. Without the right to open it, they have to know."""
+    accounts: str = ""
+    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file."""
+    keytab: str = ""
+    """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it will
+    do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative as above."""
+    realm: str = ""
+    """The realm of the callers; empty for that of the account in [directory]."""
+    minimum_level: str = "privacy"
+    """How a caller must be authenticated to open a queue: none, connect, integrity or privacy."""
+    allow_nonauthenticated: bool = False
+    """Callers without authentication too (AllowNonauthenticatedRpc)."""
+    deny_workgroup: bool = False
+    """But only those that say they are in a workgroup (DenyWorkgroupClient)."""
+    allow_none_security: bool = False
+    """Callers without authentication where a queue lets anonymous ones in (AllowNoneSecurityClient)."""
+    cleanup_minutes: int = 5
+    """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
+    internal_transactions: bool = False
+    """Whether a transaction nobody enlisted us in counts as one of a single message."""
+    max_connections: int = 2_000
+    max_connections_per_address: int = 500
+
+    @property
+    def problem(self) -> str | None:
+        """What cannot be, if anything."""
+        for name in ("port", "endpoint_mapper_port"):
+            if not 0 <= getattr(self, name) <= 0xFFFF:
+                return f"rpc.{name} is {getattr(self, name)}; ports go from 0 to 65535."
+        if self.minimum_level not in LEVELS:
+            return f"rpc.minimum_level is {self.minimum_level}; it is one of {', '.join(LEVELS)}."
+        if self.cleanup_minutes < 1:
+            return "rpc.cleanup_minutes is at least 1."
+        return None
+
+    def door(self, listen: tuple[str, ...]) -> DoorSettings:
+        policy = Policy(
+            LEVELS[self.minimum_level],
+            allow_nonauthenticated=self.allow_nonauthenticated,
+            deny_workgroup=self.deny_workgroup,
+            allow_none_security=self.allow_none_security,
+        )
+        return DoorSettings(
+            listen,
+            self.port,
+            self.endpoint_mapper_port,
+            policy,
+            self.cleanup_minutes * 60.0,
+            self.internal_transactions,
+            server_config(policy, self.max_connections, self.max_connections_per_address),
+        )
+
+    def relative_to(self, directory: Path) -> RpcSettings:
+        """These settings with paths that do not depend on where the process runs."""
+        paths: dict[str, Any] = {name: getattr(self, name) for name in ("accounts", "keytab")}
+        for name, text in paths.items():
+            paths[name] = str(directory / text) if text else ""
+        return replace(self, **paths)
+
+
+SERVED: Final = RpcSettings(port=FIRST_PORT)
+"""What `msmq serve` does when nothing is said."""
+
+
+def authentication(settings: RpcSettings, directory: DirectorySettings, dns_domain: str) -> Authentication:
+    """Who may come in. It reads the keytab.
+
+    Raises:
+        ConfigError: the keytab that is configured has no keys, or nobody knows the realm.
+    """
+    accounts = AccountFile(Path(settings.accounts)) if settings.accounts else None
+    found = Authentication(accounts, tell=_Doorkeeper().hear)
+    if directory.wanted != "ldap":
+        return found
+    named = settings.keytab or directory.keytab
+    keytab = Path(named) if named else None
+    try:
+        acceptor_credential(keytab)
+    except NoKeysError as error:
+        if settings.keytab:
+            raise ConfigError(f"rpc.keytab: {error}.") from error
+        _log.warning("nobody can read remotely by Kerberos: %s; name a keytab in rpc.keytab", error)
+        return found
+    realm = settings.realm or directory.principal.partition("@")[2] or dns_domain
+    if not realm:
+        raise ConfigError('rpc.realm: the realm of the callers is not known; say realm = "CORP.EXAMPLE".')
+    # Here, because a host without a domain has no LDAP library.
+    from msmq.directory.principals import DirectoryPrincipals
+
+    principals = DirectoryPrincipals(directory.connection(), realm.upper())
+    return replace(found, principals=principals, keytab=keytab)
+
+
+class _Doorkeeper(Complaints):
+    """Says once each why somebody was not let in."""
+
+    def __init__(self) -> None:
+        super().__init__(_log, "somebody may not read remotely")
+
+    def hear(self, reason: str) -> None:
+        hint = next((hint for words, hint in _HINTS.items() if words in reason), None)
+        super().hear(f"{reason} ({hint})" if hint is not None else reason)
+
+
+def build_door(
+    settings: RpcSettings,
+    listen: tuple[str, ...],
+    host: Host,
+    coordinator: Coordinator,
+    callers: Authentication,
+) -> RemoteReadDoor:
+    """The door of a running queue manager, still closed."""
+    door = settings.door(listen)
+    service = RemoteReadService(
+        host,
+        door.policy,
+        cleanup_s=door.cleanup_s,
+        internal_transactions=door.internal_transactions,
+    )
+    service.transaction_manager = LocalTransactionManager(
+        coordinator, lambda: host.manager.core.environment.random_bytes(16), service.durable
+    )
+    return RemoteReadDoor(door, service, callers)
+
+
+async def open_door(door: RemoteReadDoor) -> bool:
+    """Open the ports; gives whether there are any.
+
+    Raises:
+        OSError: none is free, and they were chosen by somebody.
+    """
+    try:
+        await door.open()
+    except OSError as error:
+        await door.close()
+        if door.settings.port != FIRST_PORT:
+            raise
+        _log.warning(
+            "nobody can read remotely: port %d and the next ones cannot be had: %s", FIRST_PORT, error
+        )
+        return False
+    authentication = door.server.authentication
+    if not authentication.auth_types and door.settings.policy.minimum_level is not AuthLevel.NONE:
+        _log.info("nobody can read remotely yet: add somebody with `msmq user`, and say rpc.accounts")
+    return True

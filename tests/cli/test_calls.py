@@ -1,0 +1,112 @@
+"""How commands find the queue manager, what they say when they cannot, and the completion of names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from msmq.cli import app
+from msmq.cli.calls import Server, confirm, fail
+from tests.cli.support import Live
+
+
+def invoke(*arguments: str, **environment: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments), env=environment, prog_name="msmq")
+    return result.exit_code, result.stderr
+
+
+def test_nobody_is_there(tmp_path: Path) -> None:
+    code, said = invoke("--server", f"unix:{tmp_path}/none", "queue", "list")
+    assert code == 4
+    assert said.count("\n") == 1
+    assert said.startswith("msmq queue list: There is no socket")
+    assert "msmq serve" in said
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{door.getsockname()[1]}"
+        code, said = invoke("--server", address, "--connect-timeout", "0.3", "manager", "show")
+    assert (code, said.count("\n")) == (4, 1)
+    assert address in said
+
+
+def test_the_environment_names_the_server(live: Live) -> None:
+    assert invoke("manager", "show", MSMQ_SERVER=live.socket) == (0, "")
+    code, _ = invoke("manager", "show", MSMQ_SERVER="unix:/nonexistent")
+    assert code == 4
+    assert invoke("--server", live.socket, "manager", "show", MSMQ_SERVER="unix:/nonexistent") == (0, "")
+
+
+def test_a_certificate_that_is_not_there(tmp_path: Path) -> None:
+    code, said = invoke("--server", "tls:127.0.0.1:1", "--tls-ca", str(tmp_path / "none"), "manager", "show")
+    assert (code, said.count("\n")) == (1, 1)
+    assert "No such file" in said
+
+
+def test_an_interrupt_is_one_line(live: Live) -> None:
+    queue = live.queue()
+    live.good("send", queue, "--body", "x")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "msmq", "--server", live.socket, "follow", queue],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (130, b"msmq follow: interrupted\n")
+
+
+def complete(live: Live, words: str) -> list[str]:
+    environment = {**os.environ, "MSMQ_SERVER": live.socket, "_MSMQ_COMPLETE": "complete_zsh"}
+    environment["_TYPER_COMPLETE_ARGS"] = words
+    program = "from msmq.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_shell_completes_commands_and_queues(live: Live) -> None:
+    live.good("queue", "create", ".\\private$\\completed")
+    assert any("dead-letter" in line for line in complete(live, "msmq dead"))
+    assert any("completed" in line for line in complete(live, "msmq peek '.\\private$\\compl"))
+    assert not any("completed" in line for line in complete(live, "msmq peek '.\\private$\\x"))
+
+
+def test_completion_is_silent_when_nobody_answers() -> None:
+    context = typer.Context(typer.main.get_command(app))
+    context.params["server"] = "unix:/nonexistent"
+    from msmq.cli.calls import complete_queue
+
+    assert complete_queue(context, "") == []
+
+
+def test_failing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    context = typer.Context(typer.main.get_command(app), info_name="msmq")
+    with pytest.raises(typer.Exit) as ended:
+        fail(context, "two\nlines", 7)
+    assert ended.value.exit_code == 7
+    assert capsys.readouterr().err == "msmq: two lines\n"
+    confirm(context, "Really?", yes=True)
+
+
+def test_what_stands_before_the_command() -> None:
+    connection = Server("127.0.0.1:1", "secret", timeout_s=1).connection()
+    assert connection.address == "127.0.0.1:1"

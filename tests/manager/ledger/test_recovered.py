@@ -1,0 +1,139 @@
+"""Messages in columns: what is taken out of the rows of the log."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from random import Random
+
+import pytest
+
+from msmq.manager.ledger.recovered import (
+    NEVER,
+    PEEKABLE_WHEN_LOCKED,
+    ROW_SIZE,
+    Block,
+    Recovered,
+    Rows,
+    Standing,
+    packet_size,
+)
+from msmq.manager.mailbox.positions import PositionMark
+
+MESSAGE, DELETE, OTHER = 1, 2, 5
+_ROW = struct.Struct("<BBHIQIII16sQI")
+NO_TRANSACTION = bytes(16)
+
+
+def row(
+    kind: int, lookup_id: int, address: int = 0, queue: int = 16, transaction: bytes = NO_TRANSACTION
+) -> bytes:
+    return _ROW.pack(kind, 0, 0, queue, lookup_id, 7, NEVER, 0, transaction, address, 108)
+
+
+def block(*messages: tuple[int, int], queue: int = 16, expiry: int = NEVER, flags: int = 0) -> Block:
+    """Messages, given as identifier and address."""
+    count = len(messages)
+    ids, addresses = zip(*messages, strict=True)
+    numbers = ([108] * count, [queue] * count, [expiry] * count, [flags] * count)
+    return Block(array("Q", ids), array("Q", addresses), *(array("I", column) for column in numbers))
+
+
+def test_a_row_has_the_size_that_the_log_gives_it() -> None:
+    assert _ROW.size == ROW_SIZE
+
+
+@pytest.mark.parametrize("others", [0, 3, 40], ids=["none", "few", "many"])
+def test_rows_are_divided_into_messages_deletions_and_the_rest(others: int) -> None:
+    rows = [row(MESSAGE, 7 << 56 | number, 1 << 40 | number) for number in range(1, 60)]
+    rows += [row(DELETE, number) for number in range(100, 105)]
+    rows += [row(OTHER, 0) for _ in range(others)]
+    rows += [row(MESSAGE, 500, 9, transaction=bytes(15) + b"\1") for _ in range(others)]
+    Random(others).shuffle(rows)
+    found = Rows(b"".join(rows), MESSAGE, DELETE)
+    messages = found.messages()
+    assert sorted(messages.ids) == [7 << 56 | number for number in range(1, 60)]
+    pairs = zip(messages.ids, messages.addresses, strict=True)
+    assert all(address == 1 << 40 | lookup_id & 0xFF for lookup_id, address in pairs)
+    assert set(messages.sizes) == {108}
+    assert sorted(found.deleted()) == list(range(100, 105))
+    assert len(found.unusual) == 2 * others
+    assert all(rows[number][0] == OTHER or any(rows[number][28:44]) for number in found.unusual)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_what_is_dead_is_released(early: bool) -> None:
+    found, released = Recovered(), list[tuple[int, int]]()
+    found.add(block((1, 10), (2, 20), (3, 30)))
+    found.committed[4] = Standing(16, 40, 108, NEVER, 0)
+    found.moved[2] = 17
+    found.dead |= {2, 4, 99}
+    if early:
+        found.bury(lambda *record: released.append(record))
+    found.add(block((5, 50)))
+    found.settle(lambda *record: released.append(record))
+    assert sorted(released) == [(20, 108), (40, 108)]
+    assert list(found.lanes()[16, 0].ids) == [1, 3, 5]
+    assert found.moved == {}
+
+
+def test_of_a_message_and_its_copies_the_last_one_counts() -> None:
+    found, released = Recovered(), list[tuple[int, int]]()
+    found.add(block((1, 10), (2, 20), (7, 70)))
+    found.committed[8] = Standing(16, 80, 108, NEVER, 0)
+    found.highest = 8
+    found.add(block((9, 90), (1, 100)))
+    found.add(block((1, 110), (8, 120), queue=17))
+    found.settle(lambda *record: released.append(record))
+    assert sorted(released) == [(10, 108), (80, 108), (100, 108)]
+    lanes = found.lanes()
+    assert {queue: list(lane.ids) for (queue, _), lane in lanes.items()} == {16: [2, 7, 9], 17: [1, 8]}
+    assert list(lanes[17, 0].addresses) == [110, 120]
+
+
+def test_a_copy_comes_back_to_its_place() -> None:
+    found = Recovered()
+    found.add(block((2, 20), (3, 30)))
+    found.add(block((1, 40)))
+    found.settle(lambda *record: None)
+    lane = found.lanes()[16, 0]
+    assert (list(lane.ids), list(lane.addresses)) == ([1, 2, 3], [40, 20, 30])
+    assert list(lane.sizes) == [packet_size(108, 0)] * 3
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+def test_lanes_are_those_of_queues_and_priorities(queues: int) -> None:
+    found, expected, number = Recovered(), dict[tuple[int, int], list[int]](), 0
+    random = Random(queues)
+    for _ in range(4):
+        rows = list[bytes]()
+        for _ in range(50):
+            number += 1
+            queue, top = 16 + random.randrange(queues), random.randrange(8)
+            rows.append(row(MESSAGE, top << 56 | number, number, queue))
+            expected.setdefault((queue, top), []).append(top << 56 | number)
+        found.add(Rows(b"".join(rows), MESSAGE, DELETE).messages())
+    found.settle(lambda *record: None)
+    assert {key: list(lane.ids) for key, lane in found.lanes().items()} == expected
+
+
+def test_messages_stand_where_they_were_moved() -> None:
+    found = Recovered()
+    found.add(block((1, 10), (2, 20), (3, 30)))
+    found.committed[4] = Standing(16, 40, 108, NEVER, 0)
+    found.moved = {2: 17, 4: 17, 3: 16, 99: 17}
+    found.settle(lambda *record: None)
+    assert {queue: list(lane.ids) for (queue, _), lane in found.lanes().items()} == {16: [1, 3], 17: [2, 4]}
+    assert found.moved == {2: 17, 4: 17}, "only those whose record says another queue"
+
+
+def test_details_are_given_for_those_that_have_any() -> None:
+    found = Recovered()
+    found.add(block((1, 10)))
+    found.add(block((2, 20), expiry=1000))
+    found.add(block((3, 30), flags=PEEKABLE_WHEN_LOCKED))
+    found.add(block((4, 40), flags=2 | 5 << 8))
+    assert list(found.details()) == [(16, 2, 1000, 0), (16, 3, NEVER, PEEKABLE_WHEN_LOCKED)]
+    lane = found.lanes()[16, 0]
+    assert list(lane.marks) == [0, 0, 0, PositionMark.FIRST | PositionMark.HAS_LOCAL]
+    assert list(lane.sizes) == [100, 100, 100, 95]

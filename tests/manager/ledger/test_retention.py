@@ -1,0 +1,81 @@
+"""Giving space back under a living queue manager."""
+
+from __future__ import annotations
+
+from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.messages.coordinator import ResourceManager
+from tests.manager.support import Host
+
+IDENTIFIER = bytes(range(16))
+
+
+def clean(host: Host) -> None:
+    """Copy everything that matters to the end of the log and drop the rest."""
+    host.store.compact(host.manager.cleaning)  # type: ignore[arg-type]
+    host.store.commit()
+
+
+def test_what_stands_in_queues_survives_cleaning_and_a_restart() -> None:
+    host = Host()
+    queue = host.queue()
+    host.fill(queue, *(b"%d" % n for n in range(50)), recoverable=True)
+    reader = host.reader(queue)
+    for _ in range(40):
+        reader.receive()
+    clean(host)
+    assert host.contents(queue) == [b"%d" % n for n in range(40, 50)]
+    host.kill()
+    assert host.contents(host.find()) == [b"%d" % n for n in range(40, 50)]
+
+
+def test_a_moved_message_stays_where_it_was_moved_to() -> None:
+    host = Host()
+    queue = host.queue()
+    (place,) = host.fill(queue, b"parked", recoverable=True)
+    host.manager.move_message(place, host.manager.queues.subqueue(queue, "sub"))
+    clean(host)
+    host.kill()
+    queue = host.find()
+    assert host.contents(queue) == []
+    assert host.contents(queue.subqueue_collection["sub"]) == [b"parked"]
+
+
+def test_a_committed_message_is_not_undone_by_its_copy() -> None:
+    host = Host()
+    queue = host.queue("tx", transactional=True)
+    transaction = host.transactions.create()
+    host.send(queue, b"sent", transaction)
+    host.transactions.commit(transaction.identifier)
+    clean(host)
+    host.kill()
+    assert host.contents(host.find("tx")) == [b"sent"]
+
+
+def test_a_promise_survives_cleaning() -> None:
+    host = Host()
+    queue = host.queue("tx", transactional=True)
+    host.fill(queue, b"in")
+    manager = ResourceManager(host.transactions)
+    transaction = manager.enlist(IDENTIFIER)
+    host.reader(queue).receive(transaction=transaction)
+    host.send(queue, b"out", transaction)
+    manager.prepare(IDENTIFIER)
+    clean(host)
+    host.kill()
+    manager = ResourceManager(host.transactions)
+    assert manager.in_doubt == [IDENTIFIER]
+    assert {entry.state for entry in host.find("tx").positions} == {PositionState.LOCKED}
+    manager.commit(IDENTIFIER)
+    assert host.contents(host.find("tx")) == [b"out"]
+
+
+def test_settings_and_queues_survive_cleaning() -> None:
+    host = Host()
+    host.queue("kept", label="a label")
+    host.manager.queues.delete(host.queue("gone"))
+    identifier = host.manager.core.record.identifier
+    clean(host)
+    host.kill()
+    assert host.find("kept").label == "a label"
+    assert "host\\private$\\gone" not in host.manager.core.by_path
+    assert host.manager.core.record.identifier == identifier

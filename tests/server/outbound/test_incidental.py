@@ -1,0 +1,111 @@
+"""Outgoing queues that strangers cause are bounded and do not stay."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from msmq.manager.model import QueueAccessType
+from msmq.wire.classes import MessageClass
+from tests.server.support import ALICE, CAROL, DORA, Node, Peer, eventually, name_of, neighbourhood, run
+
+PA = 0x1
+
+
+def incidental(node: Node) -> list[str]:
+    return [queue.label for queue in node.manager.queues.outgoing.incidental]
+
+
+async def stranger(here_port: int) -> Peer:
+    peer = Peer()
+    await peer.connect(ALICE, here_port, source=DORA)
+    return peer
+
+
+def test_no_more_than_so_many(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path, max_incidental_queues=3) as here:
+            alice = await here.node(ALICE)
+            orders = alice.queue()
+            peer = await stranger(here.port)
+            for number in range(10):
+                admin = f"TCP:127.0.1.{number}\\private$\\admin"
+                peer.send(peer.message(b"x", admin=admin, acknowledge=PA, recoverable=True))
+            await eventually(lambda: len(orders.positions) == 10)
+            assert len(incidental(alice)) == 3
+            assert len(alice.core.outgoing) == 3
+            await eventually(lambda: "max_incidental_queues" in caplog.text)
+            assert caplog.text.count("max_incidental_queues") <= 3, "not a line for each"
+            descriptor = alice.manager.queues.open(name_of(CAROL), QueueAccessType.SEND)
+            assert descriptor.queue is not None, "applications are not concerned"
+            alice.manager.queues.open("DIRECT=TCP:127.0.1.0\\private$\\admin", QueueAccessType.SEND)
+            assert len(incidental(alice)) == 2, "what an application opens is its own from then on"
+            await alice.restart()
+            assert len(incidental(alice)) == 2
+            assert len(alice.core.outgoing) == 4
+            waiting = [len(queue.positions) for queue in alice.core.outgoing.values()]
+            assert sorted(waiting) == [0, 1, 1, 1], "acknowledgments that were taken are kept"
+            await peer.close()
+
+    with caplog.at_level(logging.WARNING, "msmq.server.outbound.incidental"):
+        run(test)
+
+
+def test_empty_ones_go(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path, incidental_queue_idle_s=0) as here:
+            alice, carol = await here.node(ALICE), await here.node(CAROL)
+            alice.queue()
+            admin = carol.queue("admin")
+            peer = await stranger(here.port)
+            for _ in range(2):
+                before = len(admin.positions)
+                name = f"TCP:{CAROL}\\private$\\admin"
+                peer.send(peer.message(b"x", admin=name, acknowledge=PA, recoverable=True))
+                await eventually(lambda before=before: len(admin.positions) == before + 1)  # type: ignore[misc]
+                await eventually(lambda: alice.core.outgoing == {})
+                assert alice.daemon.outgoing.drains == {}
+            classes = [packet.properties.message_class for packet in carol.packets(admin)]
+            assert classes == [MessageClass.ACK_REACH_QUEUE] * 2, "each got its acknowledgment all the same"
+            await alice.restart()
+            assert alice.core.outgoing == {}
+            await peer.close()
+
+    run(test)
+
+
+def test_room_is_made_when_it_is_needed(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path, max_incidental_queues=1) as here:
+            alice, carol = await here.node(ALICE), await here.node(CAROL)
+            alice.queue()
+            first, second = carol.queue("first"), carol.queue("second")
+            peer = await stranger(here.port)
+            for name, queue in (("first", first), ("second", second)):
+                admin = f"TCP:{CAROL}\\private$\\{name}"
+                peer.send(peer.message(b"x", admin=admin, acknowledge=PA, recoverable=True))
+                await eventually(lambda queue=queue: len(queue.positions) == 1)  # type: ignore[misc]
+                await eventually(
+                    lambda: not any(len(queue.positions) for queue in alice.core.outgoing.values())
+                )
+            assert incidental(alice) == [name_of(CAROL, "second").replace("private", "PRIVATE")]
+            assert alice.manager.queues.outgoing.refused == 0
+            await peer.close()
+
+    run(test)
+
+
+def test_what_an_application_opened_stays(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path, incidental_queue_idle_s=0) as here:
+            alice, carol = await here.node(ALICE), await here.node(CAROL)
+            orders = carol.queue()
+            alice.send(name_of(CAROL), b"x")
+            await eventually(lambda: len(orders.positions) == 1)
+            alice.daemon.incidental.make_room()
+            alice.daemon.incidental.keep_house(alice.core.now_s + 1_000)
+            assert len(alice.core.outgoing) == 1
+
+    run(test)

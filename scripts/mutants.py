@@ -260,28 +260,31 @@ def candidates(
     executed: Counter[tuple[str, int]],
     options: argparse.Namespace,
 ) -> list[Mutant]:
-    """The mutants of a row: of its own lines, the rarest first, and of one declaration that its title names."""
+    """The mutants of a row, the most telling first: one of a declaration that its title names, then those of
+    executed lines, in functions that speak of the same things as the title before others, and the rarest first."""
     draw = random.Random(f"{options.seed}:{row.id}")
     titled = {_plain(row.title), *(_plain(word) for word in re.split(r"\W+", row.title) if "_" in word)}
-    ranked: list[tuple[int, float, Mutation, str]] = []
+    subjects = _stems(row.title)
+    ranked: list[tuple[int, int, float, Mutation, str]] = []
     declared: list[tuple[Mutation, str]] = []
     for file, lines in tests.lines.items():
         if file.startswith(EXEMPT):
             continue
         for mutation in _mutations(bench.text(file)):
-            if mutation.function:
-                if mutation.line in lines:
-                    ranked.append((executed[file, mutation.line], draw.random(), mutation, file))
-            elif titled & {_plain(word) for word in re.findall(r"\w+", mutation.entry)}:
-                declared.append((mutation, file))
-    ranked.sort(key=lambda entry: entry[:2])
+            if not mutation.function:
+                if titled & {_plain(word) for word in re.findall(r"\w+", mutation.entry)}:
+                    declared.append((mutation, file))
+            elif mutation.line in lines:
+                common = len(subjects & _stems(f"{mutation.function} {mutation.entry[:200]}"))
+                ranked.append((-common, executed[file, mutation.line], draw.random(), mutation, file))
+    ranked.sort(key=lambda entry: entry[:3])
     # One of each function first: mutants of one place tell much the same.
     rounds: Counter[tuple[str, str]] = Counter()
     ordered = []
-    for rank, chance, mutation, file in ranked:
-        ordered.append((rounds[file, mutation.function], rank, chance, mutation, file))
+    for *rank, mutation, file in ranked:
+        ordered.append((rounds[file, mutation.function], rank, mutation, file))
         rounds[file, mutation.function] += 1
-    ordered.sort(key=lambda entry: entry[:3])
+    ordered.sort(key=lambda entry: entry[:2])
     chosen = [draw.choice(declared)] if declared else []
     chosen += [(mutation, file) for *_, mutation, file in ordered]
     return [
@@ -297,6 +300,12 @@ _mutations = cache(mutations)
 def _plain(name: str) -> str:
     """A name as specification and source may each spell it."""
     return re.sub(r"[\W_]", "", name).lower()
+
+
+def _stems(text: str) -> set[str]:
+    """The longer words of a text or of names in code, as far as inflection leaves them alone."""
+    words = re.findall(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}", text)
+    return {word.lower()[:5] for word in words if len(word) > 3}
 
 
 @dataclass(frozen=True)
@@ -384,6 +393,9 @@ class Campaign:
         for number, (row, tests) in enumerate(marked.items(), 1):
             if not self.bench.trace(tests, self.options.limit):
                 self.report.failing.append(row)
+                _progress(
+                    (self.bench.work / "output.txt").read_text(encoding="utf-8", errors="replace")[-1500:]
+                )
             executed.update((file, line) for file, lines in tests.lines.items() for line in lines)
             _progress(f"traced {number} of {len(marked)} rows: {row} in {tests.seconds:.1f} s")
         return executed

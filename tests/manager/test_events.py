@@ -117,7 +117,7 @@ class Listening(Subscriber):
         self.calls.append(("flow", (throttled,)))
 
 
-@pytest.mark.spec("DMPR-3.1.7.2-a")
+@pytest.mark.spec("DMPR-3.1.7.2-a", "DMPR-3.1.7.2.2-a")
 def test_each_subscriber_hears_of_each_event_once() -> None:
     host = Host()
     listeners = [Listening(), Listening()]

@@ -432,7 +432,9 @@ class Arrivals(Subscriber):
                 continue  # nothing but a name, and nothing to prove it
             if queue.transactional != bool(flags & USER_TH):
                 continue
-            local = batch.local.get(place, NO_ATTRIBUTES).changed()  # what is found out is about this message alone
+            local = batch.local.get(
+                place, NO_ATTRIBUTES
+            ).changed()  # what is found out is about this message alone
             stored = StoredMessage(messages.message(index), local)
             try:
                 senders[place] = credentials.examine(stored)

@@ -354,7 +354,6 @@ def build_order_message(
     destination: bytes | IPv4Address | IPv6Address,
     message_id: int,
     sent_time: int,
-    time_to_reach_queue_s: int = INFINITE,
 ) -> UserMessage:
     """An OrderAck or FinalAck on its way to the original sender (MS-MQQB 2.2.4, 2.2.5).
 
@@ -376,7 +375,7 @@ def build_order_message(
         user.destination_reference = QueueReference.DIRECT
     user.delivery_mode = int(final)
     return UserMessage.build(
-        base=BaseHeader(flags=0, time_to_reach_queue_s=time_to_reach_queue_s),
+        base=BaseHeader(flags=0, time_to_reach_queue_s=INFINITE),
         user=user,
         properties=MessagePropertiesHeader(message_class=message_class),
         label=ORDER_ACK_LABEL,

@@ -438,6 +438,20 @@ def test_an_order_ack_reaches_a_sender_whose_session_has_closed(tmp_path: Path) 
             assert peer.order_acks == []
             waiting = f"direct=tcp:{CAROL}\\private$\\order_queue$"
             await eventually(lambda: waiting in bob.core.outgoing)
+            queue, day_s = bob.core.outgoing[waiting], 86_400
+            (first,) = [entry.lookup_id for entry in queue.positions]
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            peer.send(peer.message(b"2", transaction=place(2)))
+            await peer.close()
+            await eventually(lambda: first not in [entry.lookup_id for entry in queue.positions])
+            assert len(queue.positions) == 1, "the newer one takes the place of the one that waits"
+            bob.daemon.arrivals.keep_house(bob.core.now_s + day_s)
+            assert len(queue.positions) == 0, "its sender has asked again by now"
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            peer.send(peer.message(b"2", transaction=place(2)))
+            await peer.close()
             with closing(Acceptor(CAROL, here.port, Peer.GUID)) as acceptor:
 
                 def heard() -> dict[str, Any]:

@@ -186,8 +186,8 @@ class Arrivals(Subscriber):
         self._asked_again_s = timers.resend_timeouts_final_s
         """A sender that has heard nothing for so long has sent its message again, and gets another OrderAck."""
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
-        self._routed: dict[Stream, MessagePosition] = {}
-        """OrderAcks that wait for their way back, the last one of each stream."""
+        self._routed: dict[Stream, tuple[MessagePosition, int]] = {}
+        """OrderAcks that wait for their way back, the last one of each stream, and since when."""
         self._alarm = Alarm(self._timer_expired)
 
     def stop(self) -> None:
@@ -520,7 +520,6 @@ class Arrivals(Subscriber):
             destination=ip_address(due.link.peer) if direct else source,
             message_id=self._core.next_message_ordinal(),
             sent_time=self._core.now_s,
-            time_to_reach_queue_s=self._asked_again_s,
         )
         has_way = self._addressing.knows_way(source)
         if due.link.is_open and (session.remote_guid == source or not has_way):
@@ -531,13 +530,22 @@ class Arrivals(Subscriber):
     def _route_order_ack(self, stream: Stream, packet: UserMessage) -> None:
         """The message came by way of others, or its session is closed: the OrderAck finds its own way to the sender.
         One that still waits is out of date."""
-        old = self._routed.pop(stream, None)
-        if old is not None and old.state is PositionState.AVAILABLE:
-            self._manager.mailbox.remove(old.queue, (old.lookup_id,), MessageClass.NORMAL)
+        self._drop_routed(stream)
         position = self._post((packet,), Purpose.COURTESY)
         if position is not None:
-            self._routed[stream] = position
+            self._routed[stream] = position, self._core.now_s
         self._commit.request()
+
+    def _drop_routed(self, stream: Stream) -> None:
+        position, _ = self._routed.pop(stream, (None, 0))
+        if position is not None and position.state is PositionState.AVAILABLE:
+            self._manager.mailbox.remove(position.queue, (position.lookup_id,), MessageClass.NORMAL)
+
+    def keep_house(self, now_s: int) -> None:
+        """Give up OrderAcks that have waited for so long that their senders have asked for others."""
+        for stream, (_, since_s) in list(self._routed.items()):
+            if now_s - since_s >= self._asked_again_s:
+                self._drop_routed(stream)
 
     def _ship_order_ack(self, due: OrderAckDue[Connection], packet: bytes) -> None:
         if not due.link.is_open:

@@ -85,7 +85,7 @@ class QueueManager:
         self.mailbox = Mailbox(core)
         self.transactions = Transactions(core, self.mailbox)
         self.reading = Reading(core, self.mailbox, self.transactions)
-        self.guard = Guard(core)
+        self.guard = Guard(core, self.directory)
         self.cleaning = Cleaning(core, self.mailbox, self.transactions)
         self.queues = Queues(
             core,

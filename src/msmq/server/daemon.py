@@ -400,6 +400,7 @@ class Daemon:
         self.outgoing.follow_clock()
         self.outgoing.try_again()
         self.outgoing.refresh()
+        self.arrivals.keep_house(self.manager.core.now_s)
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         self._clean()

@@ -71,9 +71,11 @@ class Acknowledging(Subscriber):
         due: dict[str, list[Acknowledgment]] = {}
         for packet in packets:
             found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
-            for destination in () if found is None else found.destinations:
-                assert found is not None
+            if found is None:
+                continue
+            for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
+            self.unsent += not found.destinations
         for destination, acknowledgments in due.items():
             try:
                 self._send(destination, acknowledgments)

@@ -303,6 +303,7 @@ def messages_of(
             batch.local.get(index, NO_ATTRIBUTES),
             lookup_ids[index],
             arrival_time,
+            source=batch.sources[index],
         )
         for index in indices
     ]

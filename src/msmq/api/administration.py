@@ -282,6 +282,7 @@ class AdministrationCalls:
             caller=str(caller.user),
             caller_groups=sorted(map(str, caller.groups)),
             losses=[str(lost) for lost in core.lost_records],
+            resources=pb.Resources(**self._desk.host.resources()._asdict()),
         )
 
     def _system_name(self, queue: Queue | None) -> str:

@@ -47,8 +47,8 @@ def _print(info: ManagerInfo, as_json: bool) -> None:
             ("dead letters", info.dead_letter_queue),
             ("of transactions", info.transactional_dead_letter_queue),
             ("journal", info.journal_queue),
-            ("connections", several(info.resources.connections, "connection")),
-            ("file descriptors", _descriptors(info.resources)),
+            ("connections", info.resources.connections),
+            ("descriptors", _descriptors(info.resources)),
             ("knows you as", info.caller),
         ]
     )

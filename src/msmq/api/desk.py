@@ -65,6 +65,9 @@ class Host(Protocol):
     def resources(self) -> Resources:
         """What the process uses."""
 
+    def troubles(self) -> list[str]:
+        """What the disk damaged or had no room for, in plain words."""
+
     @property
     def recovered(self) -> Mapping[str, Any]:
         """The named values that were in the ledger at the start."""

@@ -53,7 +53,7 @@ def _print(info: ManagerInfo, as_json: bool) -> None:
         ]
     )
     for loss in info.losses:
-        print(f"lost: {loss}")
+        print(f"trouble: {loss}")
 
 
 def _descriptors(resources: Resources) -> str:

@@ -48,6 +48,7 @@ from msmq.server.outbound.next_hop import Addressing, Resolve, check_way, resolv
 from msmq.server.outbound.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_read_door import authentication, build_door, open_door
+from msmq.server.troubles import Troubles
 from msmq.store import Disk, RealDisk, Store, StoreError, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder
@@ -193,6 +194,7 @@ class Daemon:
             key: value for key, value in found.values.items() if key.startswith(("user/", "row/"))
         }
         self.store.commit()  # who we are, before anybody is told
+        self._troubles = Troubles(self.manager.core, self.store, found.values)
         self.commit = GroupCommit(self.store, self._store_failed)
         self.manager.core.events.failed = self._internal_error
         own_guid = self.manager.core.record.identifier
@@ -291,6 +293,10 @@ class Daemon:
             threading.active_count(),
             len(asyncio.all_tasks()),
         )
+
+    def troubles(self) -> list[str]:
+        self._troubles.look()
+        return self._troubles.told
 
     def _shut_doors(self) -> None:
         if hasattr(self, "listener"):
@@ -415,6 +421,7 @@ class Daemon:
         time whatever happens in between."""
         self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.manager.run_timers()
+        self._troubles.look()
         self.outgoing.follow_clock()
         self.outgoing.try_again()
         self.outgoing.refresh()

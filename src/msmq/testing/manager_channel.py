@@ -120,6 +120,9 @@ class Channel:
     def sessions(self) -> list[Session]:
         return []
 
+    def troubles(self) -> list[str]:
+        return []
+
     def resources(self) -> Resources:
         return Resources(0, 0, 0, 0, 0)
 

@@ -11,6 +11,7 @@ from msmq.client.info import (
     QueueInfo,
     QueueKind,
     QueueStatistics,
+    Resources,
     Security,
     Statistics,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "Resources",
     "RowError",
     "Security",
     "Seek",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from msmq.admission.gate import Gate
 from msmq.manager.messages.coordinator import Coordinator
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.enlistment import LocalTransactionManager
@@ -69,8 +70,6 @@ class RpcSettings:
     """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
     internal_transactions: bool = False
     """Whether a transaction nobody enlisted us in counts as one of a single message."""
-    max_connections: int = 2_000
-    max_connections_per_address: int = 500
 
     @property
     def problem(self) -> str | None:
@@ -98,7 +97,7 @@ class RpcSettings:
             policy,
             self.cleanup_minutes * 60.0,
             self.internal_transactions,
-            server_config(policy, self.max_connections, self.max_connections_per_address),
+            server_config(policy),
         )
 
     def relative_to(self, directory: Path) -> RpcSettings:
@@ -159,6 +158,7 @@ def build_door(
     host: Host,
     coordinator: Coordinator,
     callers: Authentication,
+    gate: Gate,
 ) -> RemoteReadDoor:
     """The door of a running queue manager, still closed."""
     door = settings.door(listen)
@@ -171,7 +171,7 @@ def build_door(
     service.transaction_manager = LocalTransactionManager(
         coordinator, lambda: host.manager.core.environment.random_bytes(16), service.durable
     )
-    return RemoteReadDoor(door, service, callers)
+    return RemoteReadDoor(door, service, callers, gate)
 
 
 async def open_door(door: RemoteReadDoor) -> bool:

@@ -201,11 +201,12 @@ class Arrivals(Subscriber):
         size = event.messages.size
         try:
             messages, ways = self._acknowledgments(reading, event.messages)
-            try:
-                self._take(reading, messages, ways)
-            except MessageStorageFailedError:
-                for index in range(reading.taken, len(messages)):
-                    self._take(reading, messages.only((index,)), ways[index : index + 1])
+            with self._manager.queues.outgoing.on_behalf_of(connection.peer):
+                try:
+                    self._take(reading, messages, ways)
+                except MessageStorageFailedError:
+                    for index in range(reading.taken, len(messages)):
+                        self._take(reading, messages.only((index,)), ways[index : index + 1])
         except DecodeError as error:
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:

@@ -122,15 +122,15 @@ def _without_taken_socket(config: Config) -> Config:
     """The usual socket belongs to the first queue manager of this user; another one runs without."""
     from dataclasses import replace
 
-    from msmq.api.addresses import own_socket, usual_address
+    from msmq.api.addresses import usual_address, usual_socket
     from msmq.api.relay import is_served
 
     if not config.api.enabled or config.api.listen != (usual_address(),):
         return config
-    if not usual_address().startswith("unix:") or not is_served(own_socket()):
+    if not usual_address().startswith("unix:") or not is_served(usual_socket()):
         return config
     print(
-        f"msmq serve: another queue manager serves {own_socket()}; applications cannot reach this one. Give it a "
+        f"msmq serve: another queue manager serves {usual_socket()}; applications cannot reach this one. Give it a "
         "socket of its own with --api unix:PATH.",
         file=sys.stderr,
     )

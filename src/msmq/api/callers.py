@@ -5,7 +5,7 @@
   writes both. Root and the user that runs the queue manager are administrators.
 * Somebody with a bearer token is the SID that the token's SHA-256 is mapped to.
 * Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
-* Everybody else is anonymous.
+* Everybody else is turned away, unless the operator lets anonymous callers in.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class Rules:
     """SHA-256 of bearer tokens, in hexadecimal, to SIDs."""
     certificates: Mapping[str, str] = field(default_factory=dict)
     """Names in verified client certificates to SIDs."""
+    allow_anonymous: bool = False
+    """Whether callers on TCP may come without a token and without a certificate that is known."""
 
 
 class Context(Protocol):
@@ -58,9 +60,13 @@ class Callers:
     """Finds the caller of each call."""
 
     def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
-        self.rules = rules
         self.own_uid = processes.own_uid() if own_uid is None else own_uid
         self._connections: dict[str, Token] = {}
+        self.follow(rules)
+
+    def follow(self, rules: Rules) -> None:
+        """Go by these rules from now on; a process that is connected already stays who it was."""
+        self.rules = rules
         self._tokens = {digest.lower(): sid for digest, sid in rules.tokens.items()}
 
     # --- connections of the relay -------------------------------------------------------------------------------
@@ -85,7 +91,14 @@ class Callers:
         for key, value in context.invocation_metadata() or ():
             if key == "authorization" and isinstance(value, str):
                 return self._of_bearer(value)
-        return self._of_certificate(context.auth_context()) or Token.anonymous()
+        return self._of_certificate(context.auth_context()) or self._anonymous()
+
+    def _anonymous(self) -> Token:
+        if not self.rules.allow_anonymous:
+            raise AccessDeniedError(
+                "Nobody comes in here without a token or a client certificate that the queue manager knows."
+            )
+        return Token.anonymous()
 
     def _of_bearer(self, value: str) -> Token:
         digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""

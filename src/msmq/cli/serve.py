@@ -49,6 +49,9 @@ def serve(
         int | None,
         typer.Option(help="TCP port of remote read, 2103, or the next free one in steps of 11; 0 for none."),
     ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Let callers on TCP in without a token or certificate.")
+    ] = False,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
 ) -> None:
     import asyncio
@@ -56,7 +59,7 @@ def serve(
     from msmq.errors import MsmqError
 
     def settings() -> Config:
-        return _settings(config, data, name, listen, port, ping_port, api, rpc_port)
+        return _settings(config, data, name, listen, port, ping_port, api, rpc_port, allow_anonymous)
 
     try:
         with asyncio.Runner(loop_factory=_quick_loop()) as runner:
@@ -85,6 +88,7 @@ def _settings(
     ping_port: int | None,
     api: list[str] | None,
     rpc_port: int | None,
+    allow_anonymous: bool,
 ) -> Config:
     """The file, and on top of it what the command line says."""
     from dataclasses import replace
@@ -100,6 +104,8 @@ def _settings(
     }
     base = load(file) if file is not None else served()
     base = replace(base, api=_channel(base.api, api))
+    if allow_anonymous:
+        base = replace(base, api=replace(base.api, allow_anonymous=True))
     if rpc_port is not None:
         base = replace(base, rpc=replace(base.rpc, port=rpc_port))
     return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]

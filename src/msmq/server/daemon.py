@@ -312,10 +312,13 @@ class Daemon:
         """Take over what can change while running; gives the options that need a restart.
 
         Raises:
-            MsmqError: the directory of the workgroup cannot be used; nothing has changed.
+            MsmqError: the directory of the workgroup or a certificate cannot be used; nothing has changed.
         """
         fresh = self._read_workgroup()
-        self.config, left = self.config.reloaded(wanted)
+        config, left = self.config.reloaded(wanted)
+        if self.door is not None:
+            self.door.follow(config.api.plate)
+        self.config = config
         self.listener.config = self._surroundings.config = self.config
         self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
         if fresh is not None and self._directory is not None:

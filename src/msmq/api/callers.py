@@ -3,7 +3,8 @@
 * A process on the unix socket is known by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its user
   is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way Samba
   writes both. Root and the user that runs the queue manager are administrators.
-* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to.
+* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to, by the configuration or by
+  ``msmq token``.
 * Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
 * Everybody else is turned away, unless the operator lets anonymous callers in.
 """
@@ -62,6 +63,8 @@ class Callers:
     def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
         self.own_uid = processes.own_uid() if own_uid is None else own_uid
         self._connections: dict[str, Token] = {}
+        self.own_tokens: dict[str, str] = {}
+        """Digests of the tokens that the queue manager has made (:mod:`msmq.api.tokens`), to SIDs."""
         self.follow(rules)
 
     def follow(self, rules: Rules) -> None:
@@ -96,15 +99,16 @@ class Callers:
     def _anonymous(self) -> Token:
         if not self.rules.allow_anonymous:
             raise AccessDeniedError(
-                "Nobody comes in here without a token or a client certificate that the queue manager knows."
+                "Nobody comes in here without a token or a client certificate that the queue manager knows; "
+                "`msmq token create` on its computer makes a token."
             )
         return Token.anonymous()
 
     def _of_bearer(self, value: str) -> Token:
         digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""
-        sid = self._tokens.get(digest)
+        sid = self._tokens.get(digest) or self.own_tokens.get(digest)
         if sid is None:
-            raise AccessDeniedError("The bearer token is not known here.")
+            raise AccessDeniedError("The bearer token is not known here; `msmq token create` makes one.")
         return self._with_rights(Sid.parse(sid), ())
 
     def _of_certificate(self, properties: Mapping[str, Iterable[bytes]]) -> Token | None:

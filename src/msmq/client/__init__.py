@@ -13,6 +13,7 @@ from msmq.client.info import (
     QueueStatistics,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.message import Acknowledge, Delivery, Message, Privacy, Receipt, ReceivedMessage
 from msmq.client.problems import (
@@ -59,6 +60,7 @@ __all__ = [
     "Statistics",
     "SyncConnection",
     "Tls",
+    "TokenInfo",
     "Transaction",
     "connect",
     "connect_sync",

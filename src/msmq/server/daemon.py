@@ -183,7 +183,7 @@ class Daemon:
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
         self.recovered = {
-            key: value for key, value in found.values.items() if key.startswith(("user/", "row/"))
+            key: value for key, value in found.values.items() if key.startswith(("user/", "row/", "token/"))
         }
         self.store.commit()  # who we are, before anybody is told
         self.commit = GroupCommit(self.store, self._store_failed)
@@ -252,8 +252,9 @@ class Daemon:
         config = self.config
         if not config.rpc.port:
             return
-        callers = await asyncio.to_thread(authentication, config.rpc, config.directory, config.dns_domain)
-        door = build_door(config.rpc, config.listen, self, self.coordinator, callers)
+        rpc = config.rpc.with_accounts_in(config.data)
+        callers = await asyncio.to_thread(authentication, rpc, config.directory, config.dns_domain)
+        door = build_door(rpc, config.listen, self, self.coordinator, callers)
         if await open_door(door):
             self.remote_read = door
 

@@ -194,12 +194,8 @@ class Daemon:
             key: value for key, value in found.values.items() if key.startswith(("user/", "row/", "token/"))
         }
         self.store.commit()  # who we are, before anybody is told
-<<<<<<< HEAD
-        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
-=======
         self._troubles = Troubles(self.manager.core, self.store, found.values)
-        self.commit = GroupCommit(self.store, self._store_failed)
->>>>>>> main
+        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
         self.manager.core.events.failed = self._internal_error
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(

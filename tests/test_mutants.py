@@ -140,6 +140,6 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
     )
     assert "AA-1-b (Weak) src/msmq/rules.py:11 explained: Nobody asks." in done.stdout
     assert "AA-1-b (Weak) src/msmq/rules.py:11\n-    return number > 3\n+    return number > 4" in done.stdout
-    told = "rows=4 mutants=11 killed=7 explained=2 survived=2 rows_with_survivors=1"
+    told = "rows=4 mutants=11 killed=7 elsewhere=1 explained=1 survived=2 rows_with_survivors=1"
     assert told in done.stdout
     assert (tmp_path / "src/msmq/rules.py").read_text(encoding="utf-8") == RULES

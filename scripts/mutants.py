@@ -74,9 +74,9 @@ class Mutant:
         return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, str]:
         """What identifies it while other parts of the file change."""
-        return self.file, re.sub(r"(?m)^([-+])\s+", r"\1", self.diff()).replace("\n", " ")
+        return self.row, self.file, re.sub(r"(?m)^([-+])\s+", r"\1", self.diff()).replace("\n", " ")
 
 
 @dataclass
@@ -322,13 +322,13 @@ class Table:
     """conformance/mutants.toml: mutants written by hand, and survivors that are explained."""
 
     by_hand: Sequence[Mapping[str, str]]
-    explained: Mapping[tuple[str, str], str]
+    explained: Mapping[tuple[str, str, str], str]
 
     @classmethod
     def load(cls, path: Path) -> Table:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
         explained = {
-            (entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
+            (entry["row"], entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
             for entry in read.get("explained", [])
         }
         return cls(read.get("by_hand", []), explained)

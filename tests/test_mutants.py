@@ -113,7 +113,8 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
         f"AA-1-{letter}\tMS-AA\t1\trule\t{title}\n"
         for letter, title in (("a", "Strong"), ("b", "Weak"), ("c", "SPECIAL_KIND"), ("d", "Elsewhere"))
     )
-    explained = '[[explained]]\nrow = "AA-1-b"\nfile = "msmq/rules.py"\nold = "return number > 3"\nnew = "return number >= 3"\n'
+    explained = '[[explained]]\nrow = "AA-1-b"\nfile = "msmq/rules.py"\n'
+    explained += 'old = "return number > 3"\nnew = "return number >= 3"\n'
     by_hand = '[[by_hand]]\nrow = "AA-1-d"\nfile = "msmq/rules.py"\n'
     by_hand += (
         'old = "strong(number):\\n    return number > 3"\nnew = "strong(number):\\n    return number > 5"\n'

@@ -50,6 +50,16 @@ def is_served(path: Path) -> bool:
     return True
 
 
+def _make_directory(directory: Path, mode: int) -> None:
+    """Make the directory of a socket, if it is not there, so that whoever may connect to the socket can reach it."""
+    try:
+        directory.mkdir(parents=True)
+    except FileExistsError:
+        return
+    connect = mode & 0o022
+    directory.chmod(0o700 | connect << 1 | connect >> 1)
+
+
 class _Half(asyncio.Protocol):
     """One side of a connection: what it receives goes out on the other."""
 
@@ -111,7 +121,7 @@ class Relay:
 
     async def start(self) -> None:
         """Listen; a socket that a dead process left behind is replaced."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_directory(self.path.parent, self._mode)
         listening = processes.unix_socket()
         try:
             self._remove_dead()

@@ -14,6 +14,7 @@ from msmq.client.info import (
     Resources,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.message import Acknowledge, Delivery, Message, Privacy, Receipt, ReceivedMessage
 from msmq.client.problems import (
@@ -61,6 +62,7 @@ __all__ = [
     "Statistics",
     "SyncConnection",
     "Tls",
+    "TokenInfo",
     "Transaction",
     "connect",
     "connect_sync",

@@ -247,6 +247,19 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token that lets its owner in by TCP."""
+
+    name: str
+    sid: str
+    created_time: datetime
+
+    @classmethod
+    def of(cls, given: pb.Token) -> TokenInfo:
+        return cls(given.name, given.sid, _time(given.created_time))
+
+
+@dataclass(frozen=True, slots=True)
 class QueueStatistics:
     """Figures of one queue."""
 

@@ -55,6 +55,8 @@ RELOADABLE: Final = frozenset(
     }
 )
 """What a reload (SIGHUP) changes; connections that are there keep the limits they began with."""
+API_NEEDS_RESTART: Final = ("enabled", "listen", "socket_mode")
+"""What a reload does not change of the channel of applications."""
 
 
 def _computer_name() -> str:
@@ -74,6 +76,9 @@ class ApiConfig:
     socket_mode: Annotated[str, "Who may connect to unix sockets, as an octal mode."] = "0666"
     certificate: Annotated[str, "PEM file with the certificates of this server, for tls:."] = ""
     private_key: Annotated[str, "PEM file with its private key."] = ""
+    allow_anonymous: Annotated[
+        bool, "Whether callers on TCP may come without a token or a certificate of their own."
+    ] = False
     client_authorities: Annotated[
         str, "PEM file with the authorities of client certificates; clients need one then."
     ] = ""
@@ -117,8 +122,16 @@ class ApiConfig:
             path(self.certificate),
             path(self.private_key),
             path(self.client_authorities),
-            Rules(self.users, self.administrators, self.tokens, self.certificates),
+            Rules(self.users, self.administrators, self.tokens, self.certificates, self.allow_anonymous),
         )
+
+    def reloaded(self, wanted: ApiConfig) -> tuple[ApiConfig, list[str]]:
+        """Like :meth:`Config.reloaded`. Clients that must have a certificate need a restart to be let in without."""
+        fixed = {name: getattr(self, name) for name in API_NEEDS_RESTART}
+        if bool(self.client_authorities) != bool(wanted.client_authorities):
+            fixed["client_authorities"] = self.client_authorities
+        left = [f"api.{name}" for name, value in fixed.items() if value != getattr(wanted, name)]
+        return replace(wanted, **fixed), left
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +271,9 @@ class Config:
             each.name for each in fields(self) if getattr(self, each.name) != getattr(wanted, each.name)
         ]
         taken = {name: getattr(wanted, name) for name in differing if name in RELOADABLE}
-        return replace(self, **taken), [name for name in differing if name not in RELOADABLE]
+        api, left = self.api.reloaded(wanted.api)
+        left += [name for name in differing if name not in RELOADABLE and name != "api"]
+        return replace(self, api=api, **taken), left
 
     @property
     def crowding(self) -> Crowding:

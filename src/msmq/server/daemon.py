@@ -191,7 +191,7 @@ class Daemon:
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
         self.recovered = {
-            key: value for key, value in found.values.items() if key.startswith(("user/", "row/"))
+            key: value for key, value in found.values.items() if key.startswith(("user/", "row/", "token/"))
         }
         self.store.commit()  # who we are, before anybody is told
         self._troubles = Troubles(self.manager.core, self.store, found.values)
@@ -261,8 +261,9 @@ class Daemon:
         config = self.config
         if not config.rpc.port:
             return
-        callers = await asyncio.to_thread(authentication, config.rpc, config.directory, config.dns_domain)
-        door = build_door(config.rpc, config.listen, self, self.coordinator, callers, self.gate)
+        rpc = config.rpc.with_accounts_in(config.data)
+        callers = await asyncio.to_thread(authentication, rpc, config.directory, config.dns_domain)
+        door = build_door(rpc, config.listen, self, self.coordinator, callers, self.gate)
         if await open_door(door):
             self.remote_read = door
 
@@ -335,10 +336,13 @@ class Daemon:
         """Take over what can change while running; gives the options that need a restart.
 
         Raises:
-            MsmqError: the directory of the workgroup cannot be used; nothing has changed.
+            MsmqError: the directory of the workgroup or a certificate cannot be used; nothing has changed.
         """
         fresh = self._read_workgroup()
-        self.config, left = self.config.reloaded(wanted)
+        config, left = self.config.reloaded(wanted)
+        if self.door is not None:
+            self.door.follow(config.api.plate)
+        self.config = config
         self.listener.config = self._surroundings.config = self.config
         self.gate.crowding = self.config.crowding
         self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
@@ -425,6 +429,7 @@ class Daemon:
         self.outgoing.follow_clock()
         self.outgoing.try_again()
         self.outgoing.refresh()
+        self.arrivals.keep_house(self.manager.core.now_s)
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         self._clean()

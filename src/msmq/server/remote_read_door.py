@@ -32,6 +32,8 @@ LEVELS: Final = {
     "integrity": AuthLevel.INTEGRITY,
     "privacy": AuthLevel.PRIVACY,
 }
+ACCOUNTS: Final = "accounts"
+"""The usual name of the file of accounts, in the directory of the queue manager."""
 _HINTS: Final = {
     "Clock skew too great": "the clocks of the two computers differ by more than five minutes",
     "Wrong principal in request": "the ticket is for another host than the keytab",
@@ -52,7 +54,8 @@ class RpcSettings:
     endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
     """Where clients ask for that port; 0 for nowhere. Without the right to open it, they have to know."""
     accounts: str = ""
-    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file."""
+    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file. Empty: the file
+    ``accounts`` in the directory of the queue manager, as soon as there is one."""
     keytab: str = ""
     """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it will
     do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative as above."""
@@ -99,6 +102,10 @@ class RpcSettings:
             self.internal_transactions,
             server_config(policy),
         )
+
+    def with_accounts_in(self, data: Path) -> RpcSettings:
+        """These settings with the usual file of accounts, if they name none."""
+        return self if self.accounts else replace(self, accounts=str(data / ACCOUNTS))
 
     def relative_to(self, directory: Path) -> RpcSettings:
         """These settings with paths that do not depend on where the process runs."""
@@ -190,7 +197,11 @@ async def open_door(door: RemoteReadDoor) -> bool:
             "nobody can read remotely: port %d and the next ones cannot be had: %s", FIRST_PORT, error
         )
         return False
-    authentication = door.server.authentication
-    if not authentication.auth_types and door.settings.policy.minimum_level is not AuthLevel.NONE:
-        _log.info("nobody can read remotely yet: add somebody with `msmq user`, and say rpc.accounts")
+    found = door.server.authentication
+    accounts = found.accounts.path if isinstance(found.accounts, AccountFile) else None
+    nobody = found.principals is None and (accounts is None or not accounts.exists())
+    if nobody and door.settings.policy.minimum_level is not AuthLevel.NONE:
+        _log.info(
+            "nobody can read remotely yet: add somebody with `msmq user add %s NAME`", accounts or "FILE"
+        )
     return True

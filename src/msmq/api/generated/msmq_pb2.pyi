@@ -961,6 +961,48 @@ class InternalCertificate(_message.Message):
     private_key: bytes
     def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ..., private_key: _Optional[bytes] = ...) -> None: ...
 
+class Token(_message.Message):
+    __slots__ = ("name", "sid", "created_time")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sid: str
+    created_time: int
+    def __init__(self, name: _Optional[str] = ..., sid: _Optional[str] = ..., created_time: _Optional[int] = ...) -> None: ...
+
+class CreateTokenRequest(_message.Message):
+    __slots__ = ("name", "sid")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sid: str
+    def __init__(self, name: _Optional[str] = ..., sid: _Optional[str] = ...) -> None: ...
+
+class NewToken(_message.Message):
+    __slots__ = ("token", "secret")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    secret: str
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., secret: _Optional[str] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTokensReply(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[Token]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ...) -> None: ...
+
+class RemoveTokenRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
 class WatchStatisticsRequest(_message.Message):
     __slots__ = ("interval_ms", "count")
     INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]

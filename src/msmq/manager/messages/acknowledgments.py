@@ -31,6 +31,7 @@ from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
+from msmq.wire.trailers import host_in
 
 _MOST_TEMPLATES: Final = 256
 
@@ -77,9 +78,11 @@ class Acknowledging(Subscriber):
         due: dict[str, list[Acknowledgment]] = {}
         for packet in packets:
             found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
-            for destination in () if found is None else found.destinations:
-                assert found is not None
+            if found is None:
+                continue
+            for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
+            self.unsent += not found.destinations
         for destination, acknowledgments in due.items():
             try:
                 self._send(destination, acknowledgments)
@@ -142,4 +145,6 @@ class Acknowledging(Subscriber):
 
 def _sender(message: StoredMessage) -> str:
     """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
-    return message.local.source_address or guid_text(message.packet.user.source_queue_manager)
+    if message.source:
+        return str(host_in(message.source))
+    return guid_text(message.packet.user.source_queue_manager)

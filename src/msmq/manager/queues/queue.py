@@ -61,7 +61,7 @@ class Queue(DirectoryElement):
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
     positions: PositionList = field(default_factory=PositionList)
-    volatile: dict[int, tuple[int, bytes, LocalAttributes]] = field(default_factory=dict)
+    volatile: dict[int, tuple[int, bytes, bytes, LocalAttributes]] = field(default_factory=dict)
     """Express messages: second of arrival, packet, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)

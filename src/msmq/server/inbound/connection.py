@@ -19,6 +19,7 @@ from msmq.server.outbound.runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
+from msmq.wire.trailers import host_address
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
@@ -75,7 +76,8 @@ class Connection(asyncio.Protocol):
     ) -> None:
         self.session = session
         self.peer = ""
-        """IP address of the other side."""
+        self.source = b""
+        """IP address of the other side, and the same as messages keep it that come from there."""
         self.promised = 0
         """Messages on their way into the window that wait for the disk."""
         self.was_open = False
@@ -103,7 +105,10 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer = str(ip_address(peer[0].partition("%")[0])) if peer else ""
+        if peer:
+            host, scope = ip_address(peer[0].partition("%")[0]), peer[3] if len(peer) > 3 else 0
+            self.peer = str(host)
+            self.source = host_address(ip_address(f"{host}%{scope}") if scope else host)
         self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
         if self._gate is not None:
             handle = transport.get_extra_info("socket")

@@ -234,6 +234,66 @@ async def body_unread() -> None:
             assert {answer.length for answer in await asyncio.gather(*answers)} == {size}
 
 
+SIZE = 1 << 20
+
+
+async def asking_and_not_reading(running: Running, calls: int) -> RpcClient:
+    """A client that asks for much, all at once, and reads nothing."""
+    client = await connect(running)
+    assert client._transport is not None
+    client._transport.pause_reading()
+    asked = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(calls)]
+    for each in asked:
+        each.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return client
+
+
+def large_answers(running: Running) -> list[int]:
+    """Have ECHO answer with a megabyte; gives how often it did."""
+    made: list[int] = []
+
+    def answer(call: Call, request: Data) -> Data:
+        made.append(1)
+        return Data(SIZE, bytes(SIZE))
+
+    running.server.register(ECHOES, {0: answer})
+    return made
+
+
+async def body_unread_bytes() -> None:
+    """One read brings many calls: their answers are not made before there is room, and all come in the end."""
+    async with serving(ServerConfig(max_unread=SIZE)) as running:
+        made = large_answers(running)
+        client = await connect(running)
+        assert client._transport is not None
+        client._transport.pause_reading()
+        answers = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(100)]
+        await eventually(lambda: running.server.unread.total)
+        async with await connect(running) as other:
+            assert (await other.call(ECHO, Data(1, b"x"))).length == SIZE
+        assert len(made) < 30, "what the buffers of two sockets hold, and some more"
+        client._transport.resume_reading()
+        assert {answer.length for answer in await asyncio.gather(*answers)} == {SIZE}
+        await eventually(lambda: not running.server.unread.total)
+        await client.close()
+
+
+async def body_unread_of_many() -> None:
+    """Whoever does so on many connections loses those that owe most; others are served."""
+    config = ServerConfig(max_unread=SIZE, max_unread_per_address=5 * SIZE)
+    async with serving(config) as running:
+        large_answers(running)
+        greedy = [await asking_and_not_reading(running, 30) for _ in range(10)]
+        await eventually(lambda: running.server.connections < 7)
+        assert running.server.unread.total <= 5 * SIZE
+        async with await connect(running) as client:
+            assert (await client.call(ECHO, Data(1, b"x"))).length == SIZE
+        for each in greedy:
+            each.abort()
+        await eventually(lambda: not running.server.connections)
+        assert running.server.unread.total == 0
+
+
 async def body_stop() -> None:
     running_server: RpcServer
     async with serving() as running:
@@ -392,6 +452,8 @@ BODIES = {
     "half-open and idle connections are closed": body_half_open,
     "stubs and calls are bounded": body_limits,
     "answers that nobody reads": body_unread,
+    "answers are not made before there is room": body_unread_bytes,
+    "answers that nobody reads on many connections": body_unread_of_many,
     "a stop ends everything": body_stop,
     "versions": body_versions,
 }

@@ -20,6 +20,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
+from msmq.wire.names import ConnectorName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -65,6 +66,14 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
+        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        if request.path.upper().startswith("CONNECTOR="):
+            name = parse_format_name(request.path)
+            assert isinstance(name, ConnectorName)
+            create = partial(self._manager.queues.create_connector, name.guid, caller)
+            queue, _ = await self._desk.host.change(create)
+            await self._desk.durable()
+            return self._info(queue)
         settings = request.settings
         wanted = QueueRequest(
             pathname=request.path,

@@ -121,7 +121,12 @@ def kilobytes(ctx: typer.Context, text: str) -> int:
 def create(
     ctx: typer.Context,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Such as '.\\private$\\orders'.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Such as '.\\private$\\orders', or CONNECTOR= and the GUID of a foreign system.",
+            show_default=False,
+        ),
     ],
     transactional: Annotated[bool, typer.Option("--transactional", help="For transactions only.")] = False,
     label: _Label = None,

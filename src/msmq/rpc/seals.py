@@ -48,7 +48,7 @@ class _NtlmDirection:
 
     def __init__(self, context: NTLMProxy, direction: str) -> None:
         self.cipher = getattr(context, f"_handle_{direction}").update
-        self._keyed = HMAC(getattr(context, f"_sign_key_{direction}"), MD5())  # noqa: S303  # what NTLM has
+        self._keyed = HMAC(getattr(context, f"_sign_key_{direction}"), MD5())  # what NTLM has
         # SPNEGO may have signed its list of mechanisms already. Asking for the number counts it.
         self._number = int(getattr(context, f"_seq_num_{direction}"))
         self._exchanged = bool(context._context_attr & NegotiateFlags.key_exch)

@@ -27,7 +27,7 @@ from spnego._ntlm import NTLMProxy
 from msmq.errors import MsmqError
 from msmq.rpc.kerberos import KerberosAcceptor
 from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
-from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.rpc.pdu import AuthLevel, AuthType, SecTrailer
 from msmq.rpc.seals import GssSeal, NtlmSeal, Seal
 from msmq.security.access import Token
 
@@ -73,6 +73,10 @@ class SecurityContext:
         self.signs = level >= AuthLevel.CALL
         """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
         self.context_id = context_id
+        self.trailers = tuple(
+            SecTrailer(auth_type, level, padding, 0, context_id).encode() for padding in range(16)
+        )
+        """What precedes a signature, for each size of the padding before it."""
         self.header_signing = False
         self.established = False
         self.failed = False

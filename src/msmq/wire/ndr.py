@@ -16,8 +16,8 @@ Every count is held against the bytes that remain before anything is read for it
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from msmq.errors import DecodeError, EncodeError
 
@@ -53,21 +53,18 @@ class NdrReader:
         max_depth: int = MAX_DEPTH,
         max_elements: int = MAX_ELEMENTS,
     ) -> None:
-        self._data = memoryview(data)
+        self._data = bytes(data)
         self._offset = 0
-        self._ndr64 = ndr64
+        self.ndr64 = ndr64
+        self._count = _U64 if ndr64 else _U32
         self._depth_left = max_depth
         self._elements_left = max_elements
         self._deferred: list[Callable[[], None]] = []
 
     @property
-    def ndr64(self) -> bool:
-        return self._ndr64
-
-    @property
     def pointer_size(self) -> int:
         """The size, and so the alignment, of a referent id."""
-        return 8 if self._ndr64 else 4
+        return 8 if self.ndr64 else 4
 
     @property
     def offset(self) -> int:
@@ -83,7 +80,7 @@ class NdrReader:
 
     def end_structure(self, alignment: int) -> None:
         """Skip the padding that NDR64 puts after a structure; NDR puts none."""
-        if self._ndr64:
+        if self.ndr64:
             self.align(alignment)
 
     def end(self) -> None:
@@ -117,7 +114,16 @@ class NdrReader:
 
     def raw(self, size: int) -> bytes:
         """Bytes without alignment."""
-        return bytes(self._take(size))
+        return self._take(size)
+
+    def values(self, forms: Sequence[struct.Struct]) -> tuple[Any, ...]:
+        """What one of eight forms reads: the one for the offset, modulo 8, where its padding begins."""
+        offset = self._offset
+        form = forms[offset & 7]
+        self._offset = end = offset + form.size
+        if end > len(self._data):
+            raise DecodeError(f"{form.size} bytes expected, {len(self._data) - offset} left", offset)
+        return form.unpack_from(self._data, offset)
 
     def guid(self) -> bytes:
         """A GUID as its 16 bytes in MS-DTYP order."""
@@ -126,7 +132,7 @@ class NdrReader:
 
     def count(self) -> int:
         """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
-        return self.u64() if self._ndr64 else self.u32()
+        return self._integer(self._count)
 
     def conformant_count(self, element_size: int, expected: int | None = None) -> int:
         """The count before a conformant array whose elements take at least ``element_size`` bytes each.
@@ -160,7 +166,7 @@ class NdrReader:
         if offset or not 1 <= actual <= maximum:
             raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self._offset)
         start = self._offset
-        text = bytes(self._take(2 * actual)).decode("utf-16-le", "surrogatepass")
+        text = self._take(2 * actual).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
             raise DecodeError("string does not end with its only null", start)
         return text[:-1]
@@ -200,16 +206,21 @@ class NdrReader:
         return lambda: pointee[0]
 
     def _integer(self, form: struct.Struct) -> int:
-        self.align(form.size)
-        value: int = form.unpack(self._take(form.size))[0]
+        offset = self._offset
+        start = offset + (-offset & form.size - 1)
+        self._offset = end = start + form.size
+        if end > len(self._data):
+            raise DecodeError(f"{end - offset} bytes expected, {len(self._data) - offset} left", offset)
+        value: int = form.unpack_from(self._data, start)[0]
         return value
 
-    def _take(self, size: int) -> memoryview:
-        if size > self.remaining:
-            raise DecodeError(f"{size} bytes expected, {self.remaining} left", self._offset)
-        part = self._data[self._offset : self._offset + size]
-        self._offset += size
-        return part
+    def _take(self, size: int) -> bytes:
+        offset = self._offset
+        end = offset + size
+        if end > len(self._data):
+            raise DecodeError(f"{size} bytes expected, {self.remaining} left", offset)
+        self._offset = end
+        return self._data[offset:end]
 
 
 class NdrWriter:
@@ -217,18 +228,15 @@ class NdrWriter:
 
     def __init__(self, ndr64: bool = False) -> None:
         self._data = bytearray()
-        self._ndr64 = ndr64
+        self.ndr64 = ndr64
+        self._count = _U64 if ndr64 else _U32
         self._next_referent = _FIRST_REFERENT
         self._deferred: list[Callable[[], None]] = []
 
     @property
-    def ndr64(self) -> bool:
-        return self._ndr64
-
-    @property
     def pointer_size(self) -> int:
         """The size, and so the alignment, of a referent id."""
-        return 8 if self._ndr64 else 4
+        return 8 if self.ndr64 else 4
 
     def getvalue(self) -> bytes:
         """What was written. Nothing may be left deferred."""
@@ -240,7 +248,7 @@ class NdrWriter:
 
     def end_structure(self, alignment: int) -> None:
         """The padding that NDR64 puts after a structure; NDR puts none."""
-        if self._ndr64:
+        if self.ndr64:
             self.align(alignment)
 
     def u8(self, value: int) -> None:
@@ -271,6 +279,13 @@ class NdrWriter:
         """Bytes without alignment."""
         self._data += value
 
+    def values(self, forms: Sequence[struct.Struct], values: Sequence[Any]) -> None:
+        """Write what `NdrReader.values` reads."""
+        try:
+            self._data += forms[len(self._data) & 7].pack(*values)
+        except struct.error as error:
+            raise EncodeError(f"{values!r} cannot be written: {error}") from error
+
     def guid(self, value: bytes) -> None:
         """A GUID from its 16 bytes in MS-DTYP order."""
         if len(value) != GUID_SIZE:
@@ -280,10 +295,7 @@ class NdrWriter:
 
     def count(self, value: int) -> None:
         """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
-        if self._ndr64:
-            self.u64(value)
-        else:
-            self.u32(value)
+        self._integer(self._count, value)
 
     def conformant_bytes(self, value: bytes) -> None:
         """A conformant array of bytes."""
@@ -301,23 +313,29 @@ class NdrWriter:
 
     def pointer(self, write: Callable[[], None] | None) -> None:
         """A pointer; None is null. What ``write`` writes follows when ``resolve`` is called."""
-        if write is None:
-            self.count(0)
-            return
-        self.count(self._next_referent)
-        self._next_referent += _REFERENT_STEP
+        self.count(0 if write is None else self.refer(write))
+
+    def refer(self, write: Callable[[], None]) -> int:
+        """The referent id of a pointer that stands among other values."""
+        referent = self._next_referent
+        self._next_referent = referent + _REFERENT_STEP
         self._deferred.append(write)
+        return referent
 
     def resolve(self) -> None:
         """Write all pointees deferred so far, each followed by those it defers itself."""
+        if not self._deferred:
+            return
         pending, self._deferred = self._deferred, []
         for write in pending:
             write()
             self.resolve()
 
     def _integer(self, form: struct.Struct, value: int) -> None:
-        self.align(form.size)
+        data = self._data
+        if padding := -len(data) & form.size - 1:
+            data += bytes(padding)
         try:
-            self._data += form.pack(value)
+            data += form.pack(value)
         except struct.error as error:
             raise EncodeError(f"{value} does not fit {form.size} bytes") from error

@@ -44,6 +44,8 @@ from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationErr
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR64, answer_context, is_feature_offer
 
+_FIRST, _LAST = int(PduFlags.FIRST_FRAG), int(PduFlags.LAST_FRAG)
+
 
 class State(Enum):
     """Where a connection is, seen from the server."""
@@ -415,23 +417,20 @@ class ServerConnection(Channel):
             context_id = head.p_cont_id if first else self._begun_under(call_id)
             self._fault(call_id, context_id, FaultStatus.ACCESS_DENIED)
             raise
-        if fragment.flags & PduFlags.FIRST_FRAG:
-            if call_id in self._incoming or call_id in self._executing:
+        incoming = self._incoming.get(call_id)
+        if fragment.flags & _FIRST:
+            if incoming is not None or call_id in self._executing:
                 self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
-            incoming = _Incoming(head, security)
             status = self._objection(head.p_cont_id, security)
-            self._incoming[call_id] = incoming
+            incoming = self._incoming[call_id] = _Incoming(head, security)
             if status is not None:
                 self._refuse(call_id, incoming, status)
-        else:
-            found = self._incoming.get(call_id)
-            if found is None or found.head.opnum != head.opnum or found.security is not security:
-                self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
-                raise _BrokenError(f"a fragment that belongs to no call {call_id}")
-            incoming = found
+        elif incoming is None or incoming.head.opnum != head.opnum or incoming.security is not security:
+            self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
+            raise _BrokenError(f"a fragment that belongs to no call {call_id}")
         self._gather(call_id, incoming, stub)
-        if fragment.flags & PduFlags.LAST_FRAG:
+        if fragment.flags & _LAST:
             self._complete(call_id)
 
     def _begun_under(self, call_id: int) -> int:

@@ -519,15 +519,18 @@ class Parameters:
         value = object.__new__(cls)
         for step in cls.STEPS:
             step.read(reader, value)
-            reader.resolve()
-        reader.finish()
+            if reader.deferred:
+                reader.resolve()
+        for check in reader.checks:
+            check()
         return value, reader.offset
 
     def encode(self, ndr64: bool = False) -> bytes:
         writer = NdrWriter(ndr64)
         for step in self.STEPS:
             step.write(writer, self)
-            writer.resolve()
+            if writer.deferred:
+                writer.resolve()
         return writer.getvalue()
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from msmq.errors import DecodeError, EncodeError
-from msmq.wire.ndr import MAX_DEPTH, MAX_ELEMENTS, NdrReader, NdrWriter
+from msmq.wire.ndr import NdrReader, NdrWriter
 
 Assign = Callable[[Any], None]
 CONTEXT_HANDLE_SIZE: Final = 20
@@ -22,23 +22,10 @@ NULL_HANDLE: Final = bytes(CONTEXT_HANDLE_SIZE)
 class Decoder(NdrReader):
     """A reader that remembers full pointers and what is to be compared at the end."""
 
-    def __init__(
-        self,
-        data: bytes,
-        ndr64: bool = False,
-        *,
-        max_depth: int = MAX_DEPTH,
-        max_elements: int = MAX_ELEMENTS,
-    ) -> None:
-        super().__init__(data, ndr64, max_depth=max_depth, max_elements=max_elements)
+    def __init__(self, data: bytes, ndr64: bool = False) -> None:
+        super().__init__(data, ndr64)
         self.checks: list[Callable[[], None]] = []
         self.full: dict[int, Referent] = {}
-
-    def finish(self) -> None:
-        """Read what is deferred and make the comparisons."""
-        self.resolve()
-        for check in self.checks:
-            check()
 
 
 class Referent:

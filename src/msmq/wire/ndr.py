@@ -54,12 +54,12 @@ class NdrReader:
         max_elements: int = MAX_ELEMENTS,
     ) -> None:
         self._data = bytes(data)
-        self._offset = 0
+        self.offset = 0
         self.ndr64 = ndr64
         self._count = _U64 if ndr64 else _U32
         self._depth_left = max_depth
         self._elements_left = max_elements
-        self._deferred: list[Callable[[], None]] = []
+        self.deferred: list[Callable[[], None]] = []
 
     @property
     def pointer_size(self) -> int:
@@ -67,16 +67,12 @@ class NdrReader:
         return 8 if self.ndr64 else 4
 
     @property
-    def offset(self) -> int:
-        return self._offset
-
-    @property
     def remaining(self) -> int:
-        return len(self._data) - self._offset
+        return len(self._data) - self.offset
 
     def align(self, alignment: int) -> None:
         """Skip padding, whatever it holds."""
-        self._take(-self._offset % alignment)
+        self._take(-self.offset % alignment)
 
     def end_structure(self, alignment: int) -> None:
         """Skip the padding that NDR64 puts after a structure; NDR puts none."""
@@ -86,7 +82,7 @@ class NdrReader:
     def end(self) -> None:
         """Insist that nothing follows."""
         if self.remaining:
-            raise DecodeError(f"{self.remaining} bytes follow the value", self._offset)
+            raise DecodeError(f"{self.remaining} bytes follow the value", self.offset)
 
     def u8(self) -> int:
         return self._integer(_U8)
@@ -118,9 +114,9 @@ class NdrReader:
 
     def values(self, forms: Sequence[struct.Struct]) -> tuple[Any, ...]:
         """What one of eight forms reads: the one for the offset, modulo 8, where its padding begins."""
-        offset = self._offset
+        offset = self.offset
         form = forms[offset & 7]
-        self._offset = end = offset + form.size
+        self.offset = end = offset + form.size
         if end > len(self._data):
             raise DecodeError(f"{form.size} bytes expected, {len(self._data) - offset} left", offset)
         return form.unpack_from(self._data, offset)
@@ -141,31 +137,31 @@ class NdrReader:
         """
         count = self.count()
         if expected is not None and count != expected:
-            raise DecodeError(f"array holds {count} elements where {expected} are declared", self._offset)
+            raise DecodeError(f"array holds {count} elements where {expected} are declared", self.offset)
         self.claim(count, element_size)
         return count
 
     def claim(self, count: int, element_size: int) -> None:
         """Hold a count against the bytes that are left and against ``max_elements``."""
         if count * element_size > self.remaining:
-            raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self._offset)
+            raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self.offset)
         if count > self._elements_left:
-            raise DecodeError("too many array elements", self._offset)
+            raise DecodeError("too many array elements", self.offset)
         self._elements_left -= count
 
     def conformant_bytes(self, expected: int | None = None) -> bytes:
         """A conformant array of bytes."""
         count = self.count()
         if expected is not None and count != expected:
-            raise DecodeError(f"array holds {count} bytes where {expected} are declared", self._offset)
+            raise DecodeError(f"array holds {count} bytes where {expected} are declared", self.offset)
         return self.raw(count)
 
     def wide_string(self) -> str:
         """A conformant varying string of WCHARs with its terminating null, which is not returned."""
         maximum, offset, actual = self.count(), self.count(), self.count()
         if offset or not 1 <= actual <= maximum:
-            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self._offset)
-        start = self._offset
+            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self.offset)
+        start = self.offset
         text = self._take(2 * actual).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
             raise DecodeError("string does not end with its only null", start)
@@ -180,21 +176,21 @@ class NdrReader:
     def ref_pointer(self, read: Callable[[], T]) -> Callable[[], T]:
         """A pointer that may not be null."""
         if not self.count():
-            raise DecodeError("null where a pointer is required", self._offset)
+            raise DecodeError("null where a pointer is required", self.offset)
         return self._defer(read)
 
     def defer(self, read: Callable[[], None]) -> None:
         """Have ``read`` called when its turn comes among the pointees."""
-        self._deferred.append(read)
+        self.deferred.append(read)
 
     def resolve(self) -> None:
         """Read all pointees deferred so far, each followed by those it defers itself."""
-        if not self._deferred:
+        if not self.deferred:
             return
         if not self._depth_left:
-            raise DecodeError("pointers nest too deeply", self._offset)
+            raise DecodeError("pointers nest too deeply", self.offset)
         self._depth_left -= 1
-        pending, self._deferred = self._deferred, []
+        pending, self.deferred = self.deferred, []
         for read in pending:
             read()
             self.resolve()
@@ -202,24 +198,24 @@ class NdrReader:
 
     def _defer(self, read: Callable[[], T]) -> Callable[[], T]:
         pointee: list[T] = []
-        self._deferred.append(lambda: pointee.append(read()))
+        self.deferred.append(lambda: pointee.append(read()))
         return lambda: pointee[0]
 
     def _integer(self, form: struct.Struct) -> int:
-        offset = self._offset
+        offset = self.offset
         start = offset + (-offset & form.size - 1)
-        self._offset = end = start + form.size
+        self.offset = end = start + form.size
         if end > len(self._data):
             raise DecodeError(f"{end - offset} bytes expected, {len(self._data) - offset} left", offset)
         value: int = form.unpack_from(self._data, start)[0]
         return value
 
     def _take(self, size: int) -> bytes:
-        offset = self._offset
+        offset = self.offset
         end = offset + size
         if end > len(self._data):
             raise DecodeError(f"{size} bytes expected, {self.remaining} left", offset)
-        self._offset = end
+        self.offset = end
         return self._data[offset:end]
 
 
@@ -231,7 +227,7 @@ class NdrWriter:
         self.ndr64 = ndr64
         self._count = _U64 if ndr64 else _U32
         self._next_referent = _FIRST_REFERENT
-        self._deferred: list[Callable[[], None]] = []
+        self.deferred: list[Callable[[], None]] = []
 
     @property
     def pointer_size(self) -> int:
@@ -240,7 +236,7 @@ class NdrWriter:
 
     def getvalue(self) -> bytes:
         """What was written. Nothing may be left deferred."""
-        assert not self._deferred, "resolve() was not called"
+        assert not self.deferred, "resolve() was not called"
         return bytes(self._data)
 
     def align(self, alignment: int) -> None:
@@ -319,14 +315,14 @@ class NdrWriter:
         """The referent id of a pointer that stands among other values."""
         referent = self._next_referent
         self._next_referent = referent + _REFERENT_STEP
-        self._deferred.append(write)
+        self.deferred.append(write)
         return referent
 
     def resolve(self) -> None:
         """Write all pointees deferred so far, each followed by those it defers itself."""
-        if not self._deferred:
+        if not self.deferred:
             return
-        pending, self._deferred = self._deferred, []
+        pending, self.deferred = self.deferred, []
         for write in pending:
             write()
             self.resolve()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from msmq.manager.mailbox.positions import PositionState
@@ -12,6 +11,7 @@ from msmq.manager.messages.transactions import TransactionalOperation, Transacti
 from msmq.manager.queues.queue import Queue
 from msmq.wire.sections import Section, SectionType, split_sections
 from msmq.wire.trailers import (
+    HOST_ADDRESS_SIZE,
     DeadLetterHeader,
     ExtendedAddressHeader,
     ExtensionHeader,
@@ -37,12 +37,7 @@ def sections_of(
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
     trailers = _trailers(queue, message, transactions)
-    return remotely_read(message.packet, _address(message.local.source_address)) + trailers
-
-
-@lru_cache(maxsize=256)
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    return ip_address(text) if text else None
+    return remotely_read(message.packet, message.source) + trailers
 
 
 def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
@@ -63,7 +58,7 @@ def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) 
         target,
         acknowledgement_class,
         local.application_deadletter_queue,
-        local.source_address,
+        message.source,
     )
 
 
@@ -102,7 +97,7 @@ def _encoded(
     target: str,
     acknowledgement_class: int,
     dead_letter_queue: str,
-    source_address: str,
+    source: bytes,
 ) -> bytes:
     """All trailers; nearly all messages of one sender have the same."""
     header = SubqueueHeader(abort_counter=aborts, move_counter=moves, last_move_time=moved)
@@ -113,6 +108,9 @@ def _encoded(
     extension = ExtensionHeader()
     extension.has_subqueue_header = extension.has_extended_address_header = 1
     extension.has_dead_letter_header = int(bool(dead_letter))
-    behind = header.encode() + dead_letter + ExtendedAddressHeader.of(_address(source_address)).encode()
+    address = ExtendedAddressHeader().encode()
+    if source:
+        address = address[:-HOST_ADDRESS_SIZE] + source
+    behind = header.encode() + dead_letter + address
     extension.remaining_headers_size = len(behind)
     return extension.encode() + behind

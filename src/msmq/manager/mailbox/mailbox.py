@@ -24,8 +24,8 @@ from msmq.manager.mailbox.contents import HAS_LOCAL, Contents, Known
 from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.stored import (
-    ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
+    LARGEST_FRONT,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
@@ -124,7 +124,7 @@ class Mailbox(Contents):
         if is_destination(queue) and min(batch.expiries) != NEVER:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
-        size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
+        size = sum(sizes) - express_bytes + (LARGEST_FRONT + LARGEST_ENVELOPE * bool(batch.local)) * written
         if overdue:
             late = batch.only(overdue)
             size += self.letters_bytes(late.sizes, bytes(late.marks))
@@ -143,9 +143,8 @@ class Mailbox(Contents):
                 if local.allow_peek_when_locked:
                     queue.peekable_when_locked.add(ids[index])
             if watched:
-                for index, expiry in enumerate(batch.expiries):
-                    if now_s < expiry != NEVER:
-                        self.expiries.watch(queue, ids[index], expiry)
+                later = [now_s < expiry != NEVER for expiry in batch.expiries]
+                self.expiries.watch(queue, compress(ids, later), compress(batch.expiries, later))
                 queue.overdue.update(ids[index] for index in overdue)
             if transaction is NO_TRANSACTION:
                 self._announce(queue, ids)
@@ -175,27 +174,15 @@ class Mailbox(Contents):
         """Write what has to survive; gives the addresses, 0 for what stays in memory."""
         put, now_s = self.core.ledger.put_messages, self.core.now_s
         if all(on_disk):
-            return put(
-                queue.number, ids, now_s, batch.packets, batch.expiries, marks, batch.local, transaction
-            )
+            return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
         for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
             local = batch.local.get(index, NO_ATTRIBUTES)
-            queue.volatile[ids[index]] = (now_s, batch.packets[index], local)
+            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
         chosen = list(compress(range(len(batch)), on_disk))
         if chosen:
-            part = batch.only(chosen)
             part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
-            written = put(
-                queue.number,
-                part_ids,
-                now_s,
-                part.packets,
-                part.expiries,
-                part_marks,
-                part.local,
-                transaction,
-            )
+            written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
         return addresses
@@ -458,7 +445,8 @@ class Mailbox(Contents):
         if message is None:
             return False
         core = self.core
-        changed = StoredMessage(message.packet, change(message.local), 0, message.arrival_time)
+        changed = message.same_place(0)
+        changed.local = change(message.local)
         batch = Batch.of([changed], core.record.identifier)
         with core.event(message.size + LARGEST_ENVELOPE + NUMBERS_BYTES, 4):
             self.put(target, batch)
@@ -498,20 +486,19 @@ class Mailbox(Contents):
         """Messages that were moved to a subqueue expire there."""
         now_s = self.core.now_s
         found = self.read(target, positions, ours=False)
-        for message in found.messages:
-            if (expiry := message.expiry) is None:
-                continue
-            if expiry <= now_s:
-                target.overdue.add(message.lookup_id)
-            else:
-                self.expiries.watch(target, message.lookup_id, expiry)
+        expiries = {
+            message.lookup_id: expiry for message in found.messages if (expiry := message.expiry) is not None
+        }
+        target.overdue.update(one for one, expiry in expiries.items() if expiry <= now_s)
+        later = {one: expiry for one, expiry in expiries.items() if expiry > now_s}
+        self.expiries.watch(target, later.keys(), later.values())
 
     # --- time -----------------------------------------------------------------------------------------------
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
         if is_destination(queue):
-            self.expiries.watch(queue, lookup_id, expiry)
+            self.expiries.watch(queue, (lookup_id,), (expiry,))
 
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
         """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that

@@ -24,7 +24,7 @@ from msmq.manager.ledger.recovered import NUMBER_MASK
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, Batch
 from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
-from msmq.manager.mailbox.stored import ENVELOPE_SIZE, LARGEST_ENVELOPE, StoredMessage
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LARGEST_FRONT, StoredMessage
 from msmq.manager.model import OperationType
 from msmq.manager.queues.queue import Queue, WaitingRead
 from msmq.wire.classes import MessageClass
@@ -81,8 +81,8 @@ class Transactions:
         self.core = core
         self.mailbox = mailbox
         self.collection: dict[bytes, Transaction] = {}
-        self.journal: Callable[[StoredMessage], None] = lambda message: None
-        """Keeps a copy of a message that was sent (positive source journaling)."""
+        self.journal: Callable[[Batch], None] = lambda batch: None
+        """Keeps copies of messages that were sent (positive source journaling)."""
         self._number = 0
 
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
@@ -190,9 +190,9 @@ class Transactions:
             if messages:
                 for tell in self.core.told_arrived:
                     tell(queue, messages, MessageClass.ACK_REACH_QUEUE)
-                for message in messages:
-                    if message.packet.user.positive_journaling:
-                        self.journal(message)
+                journaled = [message for message in messages if message.packet.user.positive_journaling]
+                if journaled:
+                    self.journal(Batch.of(journaled, self.core.record.identifier))
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
@@ -272,7 +272,7 @@ class Transactions:
         ids = self.mailbox.put(queue, batch, transaction.identifier)
         positions = queue.positions.find(ids)
         local = any(map(PositionMark.HAS_LOCAL.__and__, positions.marks))
-        sizes = [ENVELOPE_SIZE + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
+        sizes = [LARGEST_FRONT + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
         operation = TransactionalOperation(
             OperationType.ENQUEUE, queue, positions.ids, positions.addresses, sizes
         )

@@ -61,7 +61,7 @@ class Queue(DirectoryElement):
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
     positions: PositionList = field(default_factory=PositionList)
-    volatile: dict[int, tuple[int, bytes, LocalAttributes]] = field(default_factory=dict)
+    volatile: dict[int, tuple[int, bytes, bytes, LocalAttributes]] = field(default_factory=dict)
     """Express messages: second of arrival, packet, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
@@ -116,6 +116,8 @@ class OutgoingQueue(Queue):
     hop."""
     incidental: bool = False
     """Whether no application asked for it (see :mod:`msmq.manager.queues.outgoing_queues`)."""
+    cause: str = ""
+    """Whose messages an incidental one is there for."""
     state: OutgoingState = OutgoingState.INACTIVE
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)

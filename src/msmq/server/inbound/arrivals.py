@@ -348,13 +348,18 @@ class Arrivals(Subscriber):
         address, source = messages.addresses[index], messages.sources[index]
         if self.forwarding.concerns(address):
             return None
-        key = (messages.user_flags[index] & _DESTINATION, messages.names[index], address, source)
+        destination = messages.user_flags[index] & _DESTINATION
+        key: tuple[object, ...] = (destination, messages.names[index], address, source)
         way = reading.ways.get(key)
         if way is None:
             message, connection = messages.message(index), reading.connection
             direct = connection.session.direct and connection.session.remote_guid == source
             queue, name = self._destination(message)
-            way = Way(queue, name, is_for_order_queue(message), source, connection.source, direct)
+            # The names of other queues may differ, and most of those messages still go the same way.
+            way = reading.ways.setdefault(
+                (destination, name, address, source),
+                Way(queue, name, is_for_order_queue(message), source, connection.source, direct),
+            )
             reading.ways[key] = way
         return way
 

@@ -44,6 +44,8 @@ class Request:
     """None with ``transactional``: an internal transaction, which ends with the acknowledgment."""
     lookup_id: int = 0
     """The message that is locked for the client; 0 while it waits for one."""
+    rejected: bool = False
+    """The client rejects the message, if it acknowledges it at all."""
     message: StoredMessage | None = None
     """That message, if it is small enough to be kept until its end."""
 

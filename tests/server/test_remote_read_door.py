@@ -223,6 +223,22 @@ def test_accounts_and_levels(tmp_path: Path) -> None:
     run(test)
 
 
+def test_accounts_in_the_directory_of_the_queue_manager_need_no_configuration(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with node(tmp_path, minimum_level="privacy") as alice:
+            alice.queue(security=EVERYBODY)
+            alice.send(NAME, b"secret")
+            who = Credentials("alice", "Secret-1", AuthType.NTLM)
+            with pytest.raises(AccessDeniedError):
+                async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who):
+                    pass
+            AccountFile(tmp_path / "data" / "accounts").add("alice", "Secret-1")
+            async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who) as queue:
+                assert (await queue.receive()).body == b"secret"
+
+    run(test)
+
+
 def test_the_usual_port_is_not_insisted_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another one that is free will do; and a host on which none is does the rest of its work."""
 

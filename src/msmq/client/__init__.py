@@ -11,8 +11,10 @@ from msmq.client.info import (
     QueueInfo,
     QueueKind,
     QueueStatistics,
+    Resources,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.message import Acknowledge, Delivery, Message, Privacy, Receipt, ReceivedMessage
 from msmq.client.problems import (
@@ -51,6 +53,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "Resources",
     "RowError",
     "Security",
     "Seek",
@@ -59,6 +62,7 @@ __all__ = [
     "Statistics",
     "SyncConnection",
     "Tls",
+    "TokenInfo",
     "Transaction",
     "connect",
     "connect_sync",

@@ -116,6 +116,8 @@ class OutgoingQueue(Queue):
     hop."""
     incidental: bool = False
     """Whether no application asked for it (see :mod:`msmq.manager.queues.outgoing_queues`)."""
+    cause: str = ""
+    """Whose messages an incidental one is there for."""
     state: OutgoingState = OutgoingState.INACTIVE
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)

@@ -201,11 +201,12 @@ class Arrivals(Subscriber):
         size = event.messages.size
         try:
             messages, ways = self._acknowledgments(reading, event.messages)
-            try:
-                self._take(reading, messages, ways)
-            except MessageStorageFailedError:
-                for index in range(reading.taken, len(messages)):
-                    self._take(reading, messages.only((index,)), ways[index : index + 1])
+            with self._manager.queues.outgoing.on_behalf_of(connection.peer):
+                try:
+                    self._take(reading, messages, ways)
+                except MessageStorageFailedError:
+                    for index in range(reading.taken, len(messages)):
+                        self._take(reading, messages.only((index,)), ways[index : index + 1])
         except DecodeError as error:
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
@@ -285,10 +286,7 @@ class Arrivals(Subscriber):
     def _take_plain(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
         """Messages without a transaction: those that came before are dropped."""
         history, now_s = self._history, reading.now_s
-        numbers = messages.message_ids[indices.start : indices.stop]
-        fresh: Sequence[int] = indices
-        if not history.all_new(way.source, numbers):
-            fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
+        fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
         if not fresh:
             return
         taken = self._deliver(way, messages, fresh)

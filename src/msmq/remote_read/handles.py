@@ -27,6 +27,7 @@ from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.status import FaultStatus, RpcFault
 
 MAX_REQUESTS: Final = 4_096
+MAX_CURSORS: Final = 1_024
 """Requests of one handle that may be under way."""
 _TIME_STAMP_MASK: Final = 0xFFFFFFFF
 

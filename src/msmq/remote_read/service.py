@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar
 
 from msmq.errors import (
     AccessDeniedError,
+    InsufficientResourcesError,
     InvalidHandleError,
     InvalidParameterError,
     MessageLockedUnderTransactionError,
@@ -35,7 +36,7 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.remote_read import interface as idl
 from msmq.remote_read.enlistment import TransactionManager
-from msmq.remote_read.handles import Handles, OpenHandle, Request
+from msmq.remote_read.handles import MAX_CURSORS, Handles, OpenHandle, Request
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.quick import QuickReads
 from msmq.remote_read.receive import MQ_OK, STATUS_INVALID_HANDLE, Receiving
@@ -247,6 +248,8 @@ class RemoteReadService:
     def create_cursor(self, call: Call, request: idl.OnHandle) -> idl.CreateCursorReply:
         """R_CreateCursor (3.1.4.4)."""
         handle = self.handles.find(call, request.ph_context)
+        if len(handle.descriptor.cursors) >= MAX_CURSORS:
+            raise InsufficientResourcesError(f"A handle has at most {MAX_CURSORS} cursors.")
         cursor = self.host.manager.reading.open_cursor(handle.descriptor)
         assert cursor is not None  # the handle has a queue
         return idl.CreateCursorReply(cursor.handle, MQ_OK)

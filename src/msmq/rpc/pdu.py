@@ -201,7 +201,8 @@ class Fragment:
 def check_header(header: CommonHeader) -> None:
     """Refuse what is not ours: another version, another byte order, impossible lengths."""
     if header.rpc_vers != VERSION or header.rpc_vers_minor > 1:
-        raise DecodeError(f"RPC version {header.rpc_vers}.{header.rpc_vers_minor} is not spoken here", 0)
+        spoken = f"RPC version {header.rpc_vers}.{header.rpc_vers_minor} is not spoken here"
+        raise BadFragmentError(header, spoken)
     if header.packed_drep[0] != LITTLE_ENDIAN[0]:
         raise DecodeError("only little-endian ASCII is spoken here", 4)
     if header.frag_length < CommonHeader.SIZE:

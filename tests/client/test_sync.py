@@ -56,7 +56,7 @@ def public(kind: type) -> set[str]:
             Connection,
             {"call", "stream", "server_stream", "sender", "patience"},
         ),
-        (sync.SyncQueue, Queue, {"hold", "hold_by_id"}),
+        (sync.SyncQueue, Queue, {"hold", "hold_by_id", "consumer"}),
         (sync.SyncCursor, Cursor, {"hold", "hold_by_id", "keep", "release", "leave"}),
         (sync.SyncReceiver, Receiver, {"close", "left_over", "take_back", "leave"}),
     ],

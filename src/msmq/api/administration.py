@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -87,7 +88,7 @@ class AdministrationCalls:
             authentication=settings.authenticated_only,
             privacy_level=_privacy_level(settings),
             transactional=request.transactional,
-            multicast_address=settings.multicast_address or None,
+            multicast_address=_multicast(settings.multicast_address) or None,
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
@@ -136,7 +137,9 @@ class AdministrationCalls:
         for name, propid in _PROPIDS.items():
             if request.settings.HasField(name):
                 propids.append(propid)
-                values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
+                value = getattr(request.settings, name)
+                value = _multicast(value) if name == "multicast_address" else value
+                values.append(_variant(ObjectType.QUEUE, propid, value))
         administration = self._manager.administration
         await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
         await self._desk.durable()
@@ -350,6 +353,18 @@ def _ace(entry: pb.AccessEntry) -> Ace:
 
 def _guid(text: str) -> bytes:
     return guid_from_text(text) if text else NULL_GUID
+
+
+def _multicast(text: str) -> str:
+    """The address of a group and its port, or nothing."""
+    host, _, port = text.rpartition(":")
+    try:
+        good = not text or (ip_address(host).is_multicast and 0 <= int(port) <= 0xFFFF)
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidParameterError(f"{text!r} is no multicast address, which looks like 234.1.1.1:8001.")
+    return text
 
 
 def _privacy_level(settings: pb.QueueSettings) -> QueuePrivacyLevel:

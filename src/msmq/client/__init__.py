@@ -2,6 +2,7 @@
 
 from msmq.client.bodies import Body
 from msmq.client.connection import Connection, Tls, connect
+from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
 from msmq.client.info import (
     AccessEntry,
@@ -27,7 +28,7 @@ from msmq.client.problems import (
 )
 from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
-from msmq.client.sync import SyncConnection, connect_sync
+from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "ClientError",
     "Connection",
     "ConnectionLostError",
+    "Consumer",
     "Cursor",
     "Delivery",
     "ManagerInfo",
@@ -61,6 +63,7 @@ __all__ = [
     "ServerNotAvailableError",
     "Statistics",
     "SyncConnection",
+    "SyncMessage",
     "Tls",
     "TokenInfo",
     "Transaction",

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from msmq.cli.output import time_text
 from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
-from msmq.client.bodies import encode_body
 from msmq.client.message import id_text
 from msmq.errors import MsmqError
+from msmq.wire.bodies import write_body
 from msmq.wire.guid import guid_from_text
 from msmq.wire.headers import INFINITE
 
@@ -57,6 +57,7 @@ def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any
         "correlation_id": id_text(message.correlation_id) if message.correlation_id != _NO_ID else "",
         "application_tag": message.application_tag,
         "extension": base64.b64encode(message.extension).decode(),
+        "headers": message.headers,
         "time_to_reach_queue": _seconds(properties.time_to_reach_queue_s),
         "time_to_be_received": _seconds(properties.time_to_be_received_s),
         "journal": message.journal,
@@ -74,7 +75,7 @@ def _seconds(limit_s: int) -> int | None:
 
 def _body(message: ReceivedMessage, exact: bool) -> dict[str, str]:
     text = text_of(message)
-    if text is not None and exact and encode_body(text, message.body_type)[0] != message.body:
+    if text is not None and exact and write_body(text, body_type=message.body_type)[0] != message.body:
         text = None
     if text is not None:
         return {"body": text}

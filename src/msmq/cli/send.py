@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from msmq.cli.calls import MISUSED, STATUSES, Json, QueueName, fail, guarded, perform
+from msmq.wire.bodies import Formatter
 
 if TYPE_CHECKING:
     import msmq
@@ -94,6 +95,10 @@ _Tag = Annotated[int, typer.Option(min=0, max=0xFFFFFFFF, help="A number for the
 _BodyType = Annotated[
     int | None,
     typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False),
+]
+_BodyAs = Annotated[
+    Formatter,
+    typer.Option(help="The formatter that writes the body; those of System.Messaging write text as text."),
 ]
 
 
@@ -179,6 +184,7 @@ def send(
     dead_letter: _DeadLetter = True,
     application_tag: _Tag = 0,
     body_type: _BodyType = None,
+    body_as: _BodyAs = Formatter.NATIVE,
     as_json: Json = False,
 ) -> None:
     delivery = _delivery(ctx, express, recoverable, transactional)
@@ -192,7 +198,7 @@ def send(
             ctx, delivery, correlation_id, acknowledge, label=label, priority=priority, body_type=body_type,
             response_queue=response_queue, admin_queue=admin_queue, journal=journal, dead_letter=dead_letter,
             time_to_reach_queue=time_to_reach_queue, time_to_be_received=time_to_be_received,
-            application_tag=application_tag,
+            application_tag=application_tag, formatter=body_as,
         )  # fmt: skip
         made = _messages(_bodies(ctx, source, body, file, lines), properties)
     sent = perform(ctx, lambda mq: _send(mq, queue, made, count, as_json))

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor, HeldAtCursor
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import RowError, SendError
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
 from msmq.errors import MQError
+from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
-from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor as AsyncCursor
 from msmq.client.cursor import HeldAtCursor
 from msmq.client.info import (
@@ -36,6 +35,7 @@ from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.errors import MQError, MsmqError
+from msmq.wire.bodies import Body
 
 
 def connect_sync(

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
 from msmq.client.receiver import Receiver
 from msmq.client.stream import Stream
 from msmq.errors import MsmqError, OperationCancelledError, TransactionSequenceError
+from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection

@@ -143,9 +143,8 @@ class Mailbox(Contents):
                 if local.allow_peek_when_locked:
                     queue.peekable_when_locked.add(ids[index])
             if watched:
-                for index, expiry in enumerate(batch.expiries):
-                    if now_s < expiry != NEVER:
-                        self.expiries.watch(queue, ids[index], expiry)
+                later = [now_s < expiry != NEVER for expiry in batch.expiries]
+                self.expiries.watch(queue, compress(ids, later), compress(batch.expiries, later))
                 queue.overdue.update(ids[index] for index in overdue)
             if transaction is NO_TRANSACTION:
                 self._announce(queue, ids)
@@ -498,20 +497,19 @@ class Mailbox(Contents):
         """Messages that were moved to a subqueue expire there."""
         now_s = self.core.now_s
         found = self.read(target, positions, ours=False)
-        for message in found.messages:
-            if (expiry := message.expiry) is None:
-                continue
-            if expiry <= now_s:
-                target.overdue.add(message.lookup_id)
-            else:
-                self.expiries.watch(target, message.lookup_id, expiry)
+        expiries = {
+            message.lookup_id: expiry for message in found.messages if (expiry := message.expiry) is not None
+        }
+        target.overdue.update(one for one, expiry in expiries.items() if expiry <= now_s)
+        later = {one: expiry for one, expiry in expiries.items() if expiry > now_s}
+        self.expiries.watch(target, later.keys(), later.values())
 
     # --- time -----------------------------------------------------------------------------------------------
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
         if is_destination(queue):
-            self.expiries.watch(queue, lookup_id, expiry)
+            self.expiries.watch(queue, (lookup_id,), (expiry,))
 
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
         """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that

@@ -271,19 +271,22 @@ class Sending:
         else:
             self.mailbox.remove(queue, (lookup_id,), MessageClass.NORMAL)
 
-    def journal_sent(self, message: StoredMessage, *, freeing: bool = False) -> None:
-        """Positive source journaling: keep a copy of a delivered message, unless the journal or the host is
-        full. ``freeing`` says that its room is reserved."""
-        core = self.core
-        journal = core.journal_queue
+    def journal_sent(self, batch: Batch, *, freeing: bool = False) -> None:
+        """Positive source journaling: keep copies of delivered messages, as many as the journal and the host have room
+        for. ``freeing`` says that their room is reserved."""
+        core, journal = self.core, self.core.journal_queue
         assert journal is not None
-        if self.mailbox.fits_system_queue(journal, message.size) and within_quota(
-            core.record.queue_manager_quota_kb, core.total_bytes, message.size
-        ):
-            copy = Batch.of((message.same_place(0),), core.record.identifier)
-            # The message itself is delivered, whatever becomes of its copy.
+        chosen, used = [], 0
+        for index, size in enumerate(batch.sizes):
+            if self.mailbox.fits_system_queue(journal, used + size) and within_quota(
+                core.record.queue_manager_quota_kb, core.total_bytes, used + size
+            ):
+                chosen.append(index)
+                used += size
+        if chosen:
+            # The messages themselves are delivered, whatever becomes of their copies.
             with suppress(MessageStorageFailedError, InsufficientResourcesError):
-                self.mailbox.put(journal, copy, freeing=freeing)
+                self.mailbox.put(journal, batch.only(chosen), freeing=freeing)
 
 
 def messages_of(

@@ -81,8 +81,8 @@ class Transactions:
         self.core = core
         self.mailbox = mailbox
         self.collection: dict[bytes, Transaction] = {}
-        self.journal: Callable[[StoredMessage], None] = lambda message: None
-        """Keeps a copy of a message that was sent (positive source journaling)."""
+        self.journal: Callable[[Batch], None] = lambda batch: None
+        """Keeps copies of messages that were sent (positive source journaling)."""
         self._number = 0
 
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
@@ -190,9 +190,9 @@ class Transactions:
             if messages:
                 for tell in self.core.told_arrived:
                     tell(queue, messages, MessageClass.ACK_REACH_QUEUE)
-                for message in messages:
-                    if message.packet.user.positive_journaling:
-                        self.journal(message)
+                journaled = [message for message in messages if message.packet.user.positive_journaling]
+                if journaled:
+                    self.journal(Batch.of(journaled, self.core.record.identifier))
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:

@@ -338,14 +338,20 @@ class Arrivals(Subscriber):
         address, source = messages.addresses[index], messages.sources[index]
         if self.forwarding.concerns(address):
             return None
-        key = (messages.user_flags[index] & _DESTINATION, messages.names[index], address, source)
+        destination = messages.user_flags[index] & _DESTINATION
+        key: tuple[object, ...] = (destination, messages.names[index], address, source)
         way = reading.ways.get(key)
         if way is None:
             session, message = reading.connection.session, messages.message(index)
             own = session.remote_guid == source  # else it came by way of others
             from_where = reading.connection.peer if session.direct and own else ""
             queue, name = self._destination(message)
-            way = reading.ways[key] = Way(queue, name, is_for_order_queue(message), source, from_where)
+            # The names of other queues may differ, and most of those messages still go the same way.
+            way = reading.ways.setdefault(
+                (destination, name, address, source),
+                Way(queue, name, is_for_order_queue(message), source, from_where),
+            )
+            reading.ways[key] = way
         return way
 
     def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:

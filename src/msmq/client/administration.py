@@ -37,7 +37,8 @@ class Administration:
         self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
     ) -> Queue:
         """Make a queue. ``settings`` are fields of QueueSettings: label, journaling, quota_kb, journal_quota_kb,
-        authenticated_only, privacy_level, base_priority, multicast_address, type."""
+        authenticated_only, privacy_level, base_priority, multicast_address, type, and what becomes of rejected
+        messages: retry_delay_ms, max_deliveries, poison_subqueue."""
         await self.call(
             "CreateQueue",
             pb.CreateQueueRequest(

@@ -155,9 +155,30 @@ class Queue:
 
     # --- receiving ----------------------------------------------------------------------------------------------
 
-    def receiver(self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False) -> Receiver:
-        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead."""
-        return Receiver(self._connection, self.name, mode=mode, prefetch=prefetch, exclusive=exclusive)
+    def receiver(
+        self,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
+    ) -> Receiver:
+        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead.
+
+        A message that is rejected comes back after ``retry_delay_ms``. After ``max_deliveries`` rejections it goes to
+        the ``poison_subqueue`` instead, or to the dead-letter queue if that is empty. None leaves it to the queue."""
+        return Receiver(
+            self._connection,
+            self.name,
+            mode=mode,
+            prefetch=prefetch,
+            exclusive=exclusive,
+            retry_delay_ms=retry_delay_ms,
+            max_deliveries=max_deliveries,
+            poison_subqueue=poison_subqueue,
+        )
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to

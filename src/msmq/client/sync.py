@@ -220,10 +220,25 @@ class SyncQueue:
         self._loop.run(self.inner.forget_row(row))
 
     def receiver(
-        self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
+        self,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
     ) -> SyncReceiver:
         return SyncReceiver(
-            self._loop, lambda: self.inner.receiver(mode=mode, prefetch=prefetch, exclusive=exclusive)
+            self._loop,
+            lambda: self.inner.receiver(
+                mode=mode,
+                prefetch=prefetch,
+                exclusive=exclusive,
+                retry_delay_ms=retry_delay_ms,
+                max_deliveries=max_deliveries,
+                poison_subqueue=poison_subqueue,
+            ),
         )
 
     def __iter__(self) -> Iterator[SyncMessage]:

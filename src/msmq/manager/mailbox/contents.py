@@ -202,11 +202,11 @@ class Contents:
                 for address, size, mark in zip(positions.addresses, positions.sizes, marks, strict=True):
                     if address:
                         store.release(address, None if mark & HAS_LOCAL else ENVELOPE_SIZE + size)
-        for table in (core.moved, queue.aborts, queue.moves):
+        for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
                 for lookup_id in ids:
                     table.pop(lookup_id, None)
-        for members in (queue.peekable_when_locked, queue.overdue):
+        for members in (queue.peekable_when_locked, queue.overdue, queue.paused):
             if members:
                 members.difference_update(ids)
 

@@ -241,7 +241,7 @@ class Receiver:
         """Held messages stay, in their places or in a subqueue."""
         reading, descriptor = self._reading, self.descriptor
         if not subqueue:
-            self._settle(lookup_ids, lambda ids: reading.give_back(descriptor, ids))
+            self._settle(lookup_ids, lambda ids: reading.reject(descriptor, ids))
             return
         target = self._desk.manager.queues.subqueue(self._queue().root, subqueue)
         self._settle(lookup_ids, lambda ids: reading.hand_over(descriptor, ids, target))

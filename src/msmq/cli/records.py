@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from msmq.cli.output import time_text
 from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
-from msmq.client.message import id_text
+from msmq.client.message import id_bytes, id_text
 from msmq.errors import MsmqError
 from msmq.wire.bodies import write_body
-from msmq.wire.guid import guid_from_text
 from msmq.wire.headers import INFINITE
 
 _NO_ID: Final = bytes(20)
@@ -111,21 +110,13 @@ def _message(record: dict[str, Any]) -> Message:
         body_type=int(body_type) if body_type is not None else None,
         delivery=Delivery[str(record.get("delivery", "default")).upper()],
         acknowledgements=Acknowledge(int(record.get("acknowledgements", 0))),
-        correlation_id=to_id(record["correlation_id"]) if record.get("correlation_id") else b"",
+        correlation_id=id_bytes(record["correlation_id"]) if record.get("correlation_id") else b"",
         extension=base64.b64decode(record.get("extension", ""), validate=True),
         message_class=int(record.get("class_number", 0)),
         **given,
     )
     message.to_proto()  # what cannot be sent is told now, with its line
     return message
-
-
-def to_id(text: str) -> bytes:
-    """The twenty bytes of a message identifier that is written as GUID, backslash, number."""
-    guid, separator, number = text.partition("\\")
-    if not separator or not number.isdecimal():
-        raise ValueError(f"{text!r} is no message identifier, which looks like GUID\\number.")
-    return guid_from_text(guid) + int(number).to_bytes(4, "little")
 
 
 def again(message: ReceivedMessage, transactional: bool | None = None) -> Message:

@@ -146,13 +146,13 @@ def _properties(
     acknowledge: AcknowledgeType,
     **given: Any,
 ) -> dict[str, Any]:
-    from msmq.cli.records import to_id
     from msmq.client import Acknowledge, Delivery
+    from msmq.client.message import id_bytes
 
     return {
         **{name: value for name, value in given.items() if value is not None},
         "delivery": Delivery[delivery.upper()],
-        "correlation_id": guarded(ctx, lambda: to_id(correlation)) if correlation else b"",
+        "correlation_id": guarded(ctx, lambda: id_bytes(correlation)) if correlation else b"",
         "acknowledgements": Acknowledge(ACKNOWLEDGE[acknowledge]),
     }
 

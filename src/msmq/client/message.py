@@ -18,7 +18,7 @@ from msmq.manager.messages.serialize import deserialize
 from msmq.security.sid import Sid
 from msmq.wire.bodies import Body, Formatter, read_as, read_headers, read_value, text_of, write_body
 from msmq.wire.classes import MessageClass
-from msmq.wire.guid import guid_text
+from msmq.wire.guid import guid_from_text, guid_text
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
@@ -64,6 +64,18 @@ class Privacy(IntEnum):
 def id_text(message_id: bytes) -> str:
     """A message identifier the way MSMQ shows it: GUID, backslash, number."""
     return f"{guid_text(message_id[:16])}\\{int.from_bytes(message_id[16:20], 'little')}"
+
+
+def id_bytes(given: bytes | str) -> bytes:
+    """The twenty bytes of a message identifier, which may be written as :func:`id_text` does."""
+    if isinstance(given, bytes):
+        if len(given) != 20:
+            raise ValueError("A message identifier has twenty bytes.")
+        return given
+    guid, separator, number = given.partition("\\")
+    if not separator or not number.isdecimal() or int(number) >> 32:
+        raise ValueError(f"{given!r} is no message identifier, which looks like GUID\\number.")
+    return guid_from_text(guid) + int(number).to_bytes(4, "little")
 
 
 class Receipt(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Any, Self
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
 from msmq.client.cursor import Cursor as AsyncCursor
-from msmq.client.cursor import HeldAtCursor
+from msmq.client.cursor import HeldAtCursor, Wanted
 from msmq.client.info import (
     AccessEntry,
     Certificate,
@@ -27,7 +27,7 @@ from msmq.client.info import (
     Statistics,
 )
 from msmq.client.loop import Loop
-from msmq.client.message import Message, Receipt, ReceivedMessage
+from msmq.client.message import Message, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
 from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
@@ -287,6 +287,41 @@ class SyncQueue:
         held = loop.run(self.inner.hold_by_id(lookup_id, seek), HeldAtCursor.give_back)
         loop.tell(held.keep)
         return held.message
+
+    def receive_by_id(
+        self,
+        message_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(id_bytes(message_id)), timeout, transaction)
+
+    def receive_by_correlation_id(
+        self,
+        correlation_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(b"", id_bytes(correlation_id)), timeout, transaction)
+
+    def _receive_wanted(
+        self, wanted: Wanted, timeout: float | None, transaction: SyncTransaction | None
+    ) -> ReceivedMessage:
+        if transaction is not None:
+            return transaction.taking(self.inner.receive_wanted(wanted, timeout, transaction.inner))
+        held = self._loop.run(self.inner.hold_wanted(wanted, timeout), HeldAtCursor.give_back)
+        self._loop.tell(held.keep)
+        return held.message
+
+    def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_id(message_id, timeout))
+
+    def peek_by_correlation_id(
+        self, correlation_id: bytes | str, timeout: float | None = 0
+    ) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_correlation_id(correlation_id, timeout))
 
     def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0

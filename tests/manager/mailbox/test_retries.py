@@ -24,7 +24,7 @@ def reject(reader: Reader) -> bytes | None:
     """Read the next message and reject it."""
     result = reader.begin()
     if body_of(result) is not None:
-        reader.end(position_of(result), keep=False)
+        reader.host.reading.reject(reader.descriptor, (position_of(result).lookup_id,))
     return body_of(result)
 
 
@@ -133,6 +133,7 @@ def test_a_reader_that_leaves_has_rejected_nothing() -> None:
     host = Host()
     queue, reader = retrying(host, Retry(1_000, 1, "poison"))
     host.fill(queue, b"one", b"two")
+    reader.end(position_of(reader.begin()), keep=False)
     reader.begin()
     reader.begin()
     host.close(reader.descriptor)

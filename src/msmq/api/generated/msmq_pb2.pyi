@@ -474,7 +474,7 @@ class OpenToBrowse(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., receive: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek")
+    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek", "message_id", "correlation_id")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CURRENT: _ClassVar[Step.Action]
@@ -483,25 +483,33 @@ class Step(_message.Message):
         RESTART: _ClassVar[Step.Action]
         HOLD_CURRENT: _ClassVar[Step.Action]
         HOLD: _ClassVar[Step.Action]
+        LOOK: _ClassVar[Step.Action]
+        TAKE: _ClassVar[Step.Action]
     CURRENT: Step.Action
     NEXT: Step.Action
     TAKE_CURRENT: Step.Action
     RESTART: Step.Action
     HOLD_CURRENT: Step.Action
     HOLD: Step.Action
+    LOOK: Step.Action
+    TAKE: Step.Action
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
     SEEK_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     action: Step.Action
     timeout_ms: int
     count: int
     transaction: bytes
     lookup_id: int
     seek: Seek
-    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ...) -> None: ...
+    message_id: bytes
+    correlation_id: bytes
+    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ..., message_id: _Optional[bytes] = ..., correlation_id: _Optional[bytes] = ...) -> None: ...
 
 class BrowseReply(_message.Message):
     __slots__ = ("opened", "deliveries", "error")

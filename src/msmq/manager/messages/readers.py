@@ -106,7 +106,7 @@ class Reading:
             queue = descriptor.queue
             if queue is not None and descriptor.begun:
                 begun = queue.positions.find(sorted(descriptor.begun)).ids
-                self._give_back(descriptor, queue, begun, rejected=False)
+                self._give_back(descriptor, queue, begun)
 
     # --- receive --------------------------------------------------------------------------------------------
 
@@ -224,8 +224,12 @@ class Reading:
     def give_back(
         self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
     ) -> int:
-        """Dequeue Message End for messages that the reader rejects, as :meth:`keep` for the others."""
+        """Dequeue Message End for messages that did not reach the reader, as :meth:`keep` for the others."""
         return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
+
+    def reject(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> int:
+        """Dequeue Message End for messages that the reader has seen and does not want: a policy may put them aside."""
+        return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, rejected=True)
 
     def _give_back(
         self,
@@ -234,7 +238,7 @@ class Reading:
         lookup_ids: Sequence[int],
         known: Known | None = None,
         *,
-        rejected: bool = True,
+        rejected: bool = False,
     ) -> int:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.answers.held():

@@ -17,6 +17,8 @@ def test_the_socket_of_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert addresses.usual_address() == f"unix:{tmp_path}/.msmq/api.sock"
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    assert addresses.usual_address() == f"unix:{tmp_path}/api.sock"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert addresses.own_socket() == addresses.SYSTEM_SOCKET
 

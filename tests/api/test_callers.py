@@ -81,11 +81,14 @@ def test_certificates() -> None:
     named = Call(properties={"x509_common_name": [b"alice.example"]})
     assert str(callers.caller(named).user) == ALICE
     other = Call(properties={"x509_common_name": [b"mallory.example"]})
-    assert callers.caller(other).user == ANONYMOUS
+    with pytest.raises(AccessDeniedError):
+        callers.caller(other)
 
 
-def test_everybody_else_is_anonymous() -> None:
-    token = Callers(Rules()).caller(Call())
+def test_everybody_else_is_anonymous_where_that_is_allowed() -> None:
+    with pytest.raises(AccessDeniedError, match="token"):
+        Callers(Rules()).caller(Call())
+    token = Callers(Rules(allow_anonymous=True)).caller(Call())
     assert token.user == ANONYMOUS
     assert token.groups == {EVERYONE}
 

@@ -61,7 +61,10 @@ def test_register_restart_and_remove(tmp_path: Path) -> None:
                 await call("RemoveCertificate", pb.RemoveCertificateRequest(digest=before[0].digest))
             with pytest.raises(InvalidCertificateError):
                 await call("RegisterCertificate", pb.RegisterCertificateRequest(certificate=b"no"))
-        async with daemon(tmp_path) as running, calling(address(running, "127")) as stranger:
+        async with (
+            daemon(tmp_path, allow_anonymous=True) as running,
+            calling(address(running, "127")) as stranger,
+        ):
             with pytest.raises(AccessDeniedError):
                 await stranger("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
 

@@ -43,10 +43,30 @@ def test_health_and_reflection(tmp_path: Path) -> None:
     run(test)
 
 
-def test_loopback_is_anonymous_without_a_token(tmp_path: Path) -> None:
+def test_nobody_comes_in_by_tcp_without_a_token(tmp_path: Path) -> None:
+    """Whatever the call: what there is, who may do what, figures, and messages for others."""
+
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running, "127")) as call:
+            requests: list[tuple[str, Any]] = [
+                ("ListQueues", pb.ListQueuesRequest()),
+                ("GetSecurity", pb.QueueName()),
+                ("GetManager", pb.GetManagerRequest()),
+                ("Send", pb.SendRequest(queue="DIRECT=TCP:192.0.2.1\\private$\\q", messages=[pb.Message()])),
+            ]
+            for name, request in requests:
+                with pytest.raises(AccessDeniedError, match="token or a client certificate"):
+                    await call(name, request)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await call.stream("WatchStatistics", pb.WatchStatisticsRequest(count=1)).read()
+
+    run(test)
+
+
+def test_anonymous_callers_only_if_they_are_allowed(tmp_path: Path) -> None:
     async def test() -> None:
         tokens = {token_digest("sesame"): ALICE}
-        async with daemon(tmp_path, tokens=tokens) as running:
+        async with daemon(tmp_path, tokens=tokens, allow_anonymous=True) as running:
             target = address(running, "127")
             async with calling(target) as call:
                 assert (await call("GetManager", pb.GetManagerRequest())).caller == "S-1-5-7"
@@ -83,6 +103,7 @@ class Authority:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        directory.mkdir(exist_ok=True)
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
         self.file = directory / "authority.pem"
@@ -135,6 +156,50 @@ def test_tls_with_tokens_and_with_certificates(tmp_path: Path) -> None:
             async with calling(target, "", grpc.ssl_channel_credentials(roots)) as call:
                 with pytest.raises(grpc.aio.AioRpcError):  # no certificate, no conversation
                     await call("GetManager", pb.GetManagerRequest())
+
+    run(test)
+
+
+def test_rules_and_certificates_follow_the_files(tmp_path: Path) -> None:
+    """A reload takes tokens away, gives others, and shows the certificate that is in the file now."""
+
+    async def test() -> None:
+        first, second = Authority(tmp_path), Authority(tmp_path / "second")
+        certificate, key = first.issue("localhost")
+        api: dict[str, Any] = {
+            "listen": ("tls:localhost:0",),
+            "certificate": str(certificate),
+            "private_key": str(key),
+            "tokens": {token_digest("old"): ALICE},
+        }
+        async with daemon(tmp_path / "a", **api) as running:
+            target = address(running, "tls").removeprefix("tls:")
+
+            async def caller(token: str, authority: Authority) -> str:
+                roots = grpc.ssl_channel_credentials(authority.file.read_bytes())
+                async with calling(target, token, roots) as call:
+                    found: str = (await call("GetManager", pb.GetManagerRequest())).caller
+                    return found
+
+            assert await caller("old", first) == ALICE
+            for source, file in zip(second.issue("localhost"), (certificate, key), strict=True):
+                source.rename(file)
+            wanted = config(tmp_path / "a", **{**api, "tokens": {token_digest("new"): ALICE}})
+            assert running.reload(wanted) == []
+            assert await caller("new", second) == ALICE
+            with pytest.raises(AccessDeniedError):
+                await caller("old", second)
+            with pytest.raises(grpc.aio.AioRpcError):
+                await caller("new", first)
+            certificate.write_text("no certificate")
+            with pytest.raises(DoorError):
+                running.reload(config(tmp_path / "a", **{**api, "tokens": {}}))
+            assert await caller("new", second) == ALICE  # nothing has changed
+            for source, file in zip(first.issue("localhost"), (certificate, key), strict=True):
+                assert source == file
+            moved = config(tmp_path / "a", **{**api, "listen": (), "client_authorities": str(first.file)})
+            assert running.reload(moved) == ["api.listen", "api.client_authorities"]
+            assert await caller("old", first) == ALICE
 
     run(test)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import MessageNotFoundError, TransactionSequenceError
 from msmq.server.daemon import Daemon
@@ -93,10 +94,13 @@ def test_a_stream_that_ends_aborts(how: str, tmp_path: Path) -> None:
 
 def test_a_connection_that_breaks_aborts(tmp_path: Path) -> None:
     async def test() -> None:
-        async with daemon(tmp_path) as running, calling(address(running)) as call:
+        async with (
+            daemon(tmp_path, tokens={token_digest("stranger"): "S-1-5-21-1-2-3-4"}) as running,
+            calling(address(running)) as call,
+        ):
             await queues(call)
             await fill(call, 1)
-            async with calling(address(running, "127")) as stranger:
+            async with calling(address(running, "127"), "stranger") as stranger:
                 _, foreign = await begin(stranger)
                 with pytest.raises(TransactionSequenceError):  # it is not ours
                     await call(

@@ -17,8 +17,12 @@ import kombu
 import pytest
 
 from msmq.api.addresses import server_address
+from msmq.api.callers import token_digest
 from msmq.celery.transport import address_of
+from msmq.errors import AccessDeniedError
+from tests.api.test_door import Authority
 from tests.cli.support import Live, serving
+from tests.server.support import free_port
 
 WAIT_S = 60
 
@@ -51,6 +55,33 @@ def until(condition: Callable[[], object]) -> None:
 )
 def test_addresses(parts: tuple[str | None, int | None, str], expected: str) -> None:
     assert address_of(*parts) == expected
+
+
+def test_an_address_with_a_token_and_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("localhost")
+    port = free_port()
+    api = f"""
+        [api]
+        listen = ["tls:localhost:{port}"]
+        certificate = "{certificate}"
+        private_key = "{key}"
+        tokens = {{"{token_digest("s/same")}" = "S-1-5-32-544"}}
+    """
+    with serving(tmp_path / "host", api=api):
+        address = f"msmqs://:s%2Fsame@localhost:{port}?ssl_ca_certs={authority.file}"
+        with kombu.Connection(address) as connection:
+            queue = connection.SimpleQueue("simple")
+            queue.put({"number": 1})
+            message = queue.get(timeout=WAIT_S)
+            assert message.payload == {"number": 1}
+            message.ack()
+            queue.close()
+        with (
+            kombu.Connection(address.replace("s%2F", "")) as wrong,
+            pytest.raises(AccessDeniedError, match="token"),
+        ):
+            wrong.SimpleQueue("simple")
 
 
 def test_messages_are_put_got_acknowledged_and_given_back(live: Live) -> None:

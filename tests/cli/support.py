@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,14 +80,17 @@ class Live:
 
 
 @contextmanager
-def serving(directory: Path, address: str = ALICE, name: str = "HOST", port: int = 0) -> Iterator[Live]:
-    """A queue manager, until the end of the block."""
+def serving(
+    directory: Path, address: str = ALICE, name: str = "HOST", port: int = 0, api: str = ""
+) -> Iterator[Live]:
+    """A queue manager, until the end of the block; ``api`` is the table of its channel, instead of the socket."""
     directory.mkdir(parents=True, exist_ok=True)
     live = Live(directory, address, port or free_port())
     config = directory / "quick.toml"
-    config.write_text(QUICK)
+    config.write_text(QUICK + textwrap.dedent(api))
     command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", name]
-    command += ["--listen", address, "--port", str(live.port), "--ping-port", "0", "--api", live.socket]
+    command += ["--listen", address, "--port", str(live.port), "--ping-port", "0"]
+    command += [] if api else ["--api", live.socket]
     command += ["--config", str(config)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)

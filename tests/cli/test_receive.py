@@ -26,7 +26,8 @@ CONTRACT = {
 MORE = {
     "lookup_id_text": str, "body_type": int, "class_number": int, "dead_letter_reason": str, "destination": str,
     "response_queue": str, "headers": dict,
-    "admin_queue": str, "acknowledgements": int, "correlation_id": str, "application_tag": int, "extension": str,
+    "admin_queue": str, "acknowledgements": int, "correlation_id": str, "application_tag": int, "connector_type": str,
+    "extension": str,
     "time_to_reach_queue": (int, type(None)), "time_to_be_received": (int, type(None)), "journal": bool,
     "dead_letter": bool, "returned_count": int, "sender": str, "authenticated": bool,
 }  # fmt: skip

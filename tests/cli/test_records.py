@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -24,10 +25,12 @@ def test_properties(label: str, delivery: Delivery, priority: int, extension: by
     record = {
         "body": "x", "label": label, "delivery": delivery.name.lower(), "priority": priority,
         "extension": base64.b64encode(extension).decode(), "acknowledgements": 14,
+        "connector_type": "11d1a201-0bf6-4c5a-a1f9-0123456789ab",
     }  # fmt: skip
     message = to_message(record)
     assert (message.label, message.delivery, message.priority) == (label, delivery, priority)
     assert (message.extension, message.acknowledgements) == (extension, Acknowledge.FULL_RECEIVE)
+    assert message.connector_type == UUID("11d1a201-0bf6-4c5a-a1f9-0123456789ab").bytes_le
 
 
 @pytest.mark.parametrize("body", ["text", 17, {"a": 1}, [1, 2], True], ids=repr)

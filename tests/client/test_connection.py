@@ -60,6 +60,29 @@ def test_tokens_and_tls(tmp_path: Path) -> None:
     run(test)
 
 
+def test_certificates_that_are_not_trusted_are_said_at_once_and_in_one_line(tmp_path: Path) -> None:
+    async def test() -> None:
+        authority, other = Authority(tmp_path), Authority(tmp_path / "other")
+        certificate, key = authority.issue("localhost")
+        options = {
+            "listen": ("tls:localhost:0",),
+            "certificate": str(certificate),
+            "private_key": str(key),
+            "client_authorities": str(authority.file),
+        }
+        async with daemon(tmp_path, **options) as running:
+            for tls, told in (
+                (msmq.Tls(authorities=other.file), "is not trusted: .*--tls-ca"),
+                (msmq.Tls(authorities=authority.file), "asks for a client certificate.*--tls-certificate"),
+                (msmq.Tls(authorities=authority.file, server_name="elsewhere"), "not valid for 'elsewhere'"),
+            ):
+                with pytest.raises(msmq.ServerNotAvailableError, match=told) as caught:
+                    await msmq.connect(address(running, "tls"), tls=tls, timeout=600).open()
+                assert "\n" not in str(caught.value)
+
+    run(test)
+
+
 def test_system_queues(tmp_path: Path) -> None:
     async def test() -> None:
         async with connected(tmp_path) as mq:

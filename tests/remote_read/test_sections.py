@@ -167,7 +167,7 @@ async def test_times(ttrq_s: int) -> None:
 async def test_where_a_message_came_from(source: str) -> None:
     async with serving() as served:
         served.queue("orders")
-        put(served, message(b"one", source_address=source))
+        put(served, message(b"one", source=source))
         async with await served.connect() as peer:
             read = await trailers(peer, await peer.open())
             assert read.extended_address.source == (ip_address(source) if source else None)

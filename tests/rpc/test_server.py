@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from msmq.admission.gate import Crowding
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
@@ -157,28 +158,45 @@ async def body_who() -> None:
 
 
 async def body_crowds() -> None:
-    config = ServerConfig(max_connections_per_address=3, max_opening_connections=2)
-    async with serving(config) as running:
-        half_open = [await asyncio.open_connection(HOST, running.port) for _ in range(2)]
+    """Silent connections give way to newcomers, then idle ones of the same address; calls that wait do not."""
+    async with serving(crowding=Crowding(per_address=3, opening=2)) as running:
+        silent = [await asyncio.open_connection(HOST, running.port) for _ in range(2)]
         await eventually(lambda: running.server.connections == 2)
+        first = await connect(running, None)
+        assert (await first.call(ECHO, Data(1, b"x"))).data == b"x"
+        assert await silent[0][0].read() == b""
+        second = await connect(running, None)
+        wait = asyncio.create_task(second.call(WAIT, Number(1)))
+        await eventually(lambda: 1 in running.echoes.waiting)
+        third = await connect(running, None)
+        assert await silent[1][0].read() == b""
+        waits = [wait, asyncio.create_task(third.call(WAIT, Number(2)))]
+        await eventually(lambda: 2 in running.echoes.waiting)
+        fourth = await connect(running, None)
+        await first.closed
+        waits.append(asyncio.create_task(fourth.call(WAIT, Number(3))))
+        await eventually(lambda: 3 in running.echoes.waiting)
         with pytest.raises(RpcConnectionError):
             await connect(running, None)
-        for _, writer in half_open:
-            writer.close()
-        await eventually(lambda: running.server.connections == 0)
-        clients = [await connect(running, None) for _ in range(3)]
-        with pytest.raises(RpcConnectionError):
-            await connect(running, None)
-        for client in clients:
+        for number, each in enumerate(waits, 1):
+            running.echoes.gate(number).set()
+            await each
+        for client in (second, third, fourth):
             await client.close()
+        for _, writer in silent:
+            writer.close()
 
 
 async def body_half_open() -> None:
-    async with serving(ServerConfig(opening_timeout_s=0.05, idle_timeout_s=0.05)) as running:
+    config = ServerConfig(idle_timeout_s=0.05)
+    async with serving(config, crowding=Crowding(opening_s=0.05)) as running:
         reader, writer = await asyncio.open_connection(HOST, running.port)
         assert await reader.read() == b""
         writer.close()
+        silent = await connect(running)
+        await silent.closed
         idle = await connect(running)
+        assert (await idle.call(ECHO, Data(1, b"x"))).data == b"x"
         busy = await connect(running)
         await busy.call(OPEN, Number(1))
         await idle.closed

@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +18,11 @@ import msmq
 from msmq import direct
 from msmq.directory.join import Joining
 from msmq.errors import AccessDeniedError, RemoteMachineNotAvailableError
+from msmq.remote_read.actions import Action
+from msmq.remote_read.interface import REMOTE_READ
 from msmq.remote_read.session import RemoteHost
 from msmq.rpc.accounts import AccountFile
+from msmq.rpc.client import RpcClient
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.ports import FIRST_PORT, candidates
 from msmq.rpc.security import Credentials
@@ -27,8 +30,12 @@ from msmq.security.sddl import parse_sddl
 from msmq.server.config import Config, ConfigError, from_table, load, served, show
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.remote_read_door import RpcSettings, authentication
+from msmq.wire.sections import join_sections
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain, domain_of
+from tests.peers.mqqb import Initiator
+from tests.peers.packets import write_message
+from tests.remote_read.support import Peer
 from tests.server.members import run as run_patiently
 from tests.server.support import ALICE, BOB, QUICK, Node, eventually, free_port, run
 
@@ -81,6 +88,63 @@ def test_sent_by_one_protocol_and_read_by_the_other(tmp_path: Path) -> None:
             async with direct.sending(ALICE, alice.config.port) as sender:
                 told = sender._session.remote_guid  # what the other protocol says of itself
             assert told == daemon.remote_read.service.host.manager.core.record.identifier
+
+    run(test)
+
+
+@pytest.mark.spec(
+    "MQRR-2.2.5.1-e", "MQRR-2.2.5.1-h", "MQRR-2.2.5.1-i", "MQRR-2.2.5.1-j", "MQRR-2.2.5.5-a", "MQRR-2.2.5.5-c"
+)
+@pytest.mark.parametrize(
+    ("listening", "sender", "whole"),
+    [
+        (ALICE, BOB, "0400 0100 00000000 7f000003 000000000000000000000000"),
+        ("::1", "::1", "1000 0600 00000000 00000000000000000000000000000001"),
+    ],
+)
+def test_a_reader_is_told_which_host_every_message_came_from(
+    tmp_path: Path, listening: str, sender: str, whole: str
+) -> None:
+    """Express and recoverable messages, to direct names and to others, before and after a restart."""
+    address = bytes.fromhex(whole)
+
+    async def test() -> None:
+        async with node(tmp_path, listening) as alice:
+            queue = alice.queue(security=EVERYBODY)
+            own, number = alice.core.record.identifier, queue.private_queue_number
+            forms = [(("direct", NAME.partition("=")[2]), bytes(16)), (("destination", number), own)]
+
+            def send() -> None:
+                with closing(Initiator(listening, alice.config.port, b"S" * 16, sender)) as session:
+                    for place, (name, guid) in enumerate(forms * 2, 1):
+                        said = {
+                            "source": b"S" * 16,
+                            "sent_time": 1,
+                            "number": place,
+                            "recoverable": place > 2,
+                        }
+                        session.send(write_message(said | {"destination": name, "address": guid}))
+                    session.settle()
+
+            await asyncio.to_thread(send)
+            alice.send("DIRECT=OS:ALICE\\private$\\orders", recoverable=True)
+
+            async def told() -> list[tuple[bytes, bytes]]:
+                client = await RpcClient.connect(listening, alice.config.rpc.port, REMOTE_READ)
+                async with Peer(client) as peer:
+                    handle, found = await peer.open("DIRECT=OS:ALICE\\private$\\orders"), []
+                    for entry in alice.find().positions:
+                        reply = await peer.start(
+                            handle, Action.LOOKUP_PEEK_CURRENT, lookup_id=entry.lookup_id
+                        )
+                        packet = join_sections(reply.pp_packet_sections or [])
+                        found.append((packet[32:48], packet[-24:]))
+                    return found
+
+            known = [(address[:16], address), (own, address)]
+            assert await told() == [*known, *known, (bytes(16), bytes(24))]
+            await alice.restart()
+            assert await told() == [*known, (bytes(16), bytes(24))]
 
     run(test)
 
@@ -155,6 +219,22 @@ def test_accounts_and_levels(tmp_path: Path) -> None:
                 with pytest.raises(AccessDeniedError):
                     async with direct.reading(NAME, port=port, credentials=weak):
                         pass
+
+    run(test)
+
+
+def test_accounts_in_the_directory_of_the_queue_manager_need_no_configuration(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with node(tmp_path, minimum_level="privacy") as alice:
+            alice.queue(security=EVERYBODY)
+            alice.send(NAME, b"secret")
+            who = Credentials("alice", "Secret-1", AuthType.NTLM)
+            with pytest.raises(AccessDeniedError):
+                async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who):
+                    pass
+            AccountFile(tmp_path / "data" / "accounts").add("alice", "Secret-1")
+            async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who) as queue:
+                assert (await queue.receive()).body == b"secret"
 
     run(test)
 

@@ -23,11 +23,17 @@ def own_socket() -> Path:
     return Path(runtime) / "msmq" / "api.sock" if runtime else Path.home() / ".msmq" / "api.sock"
 
 
+def usual_socket() -> Path:
+    """The socket of a server that was told nothing. A service of systemd has no home, but a runtime directory."""
+    runtime = os.environ.get("RUNTIME_DIRECTORY")
+    return Path(runtime) / SYSTEM_SOCKET.name if runtime else own_socket()
+
+
 def usual_address() -> str:
     """Where a server listens that was told nothing."""
     if sys.platform == "win32":
         return LOOPBACK
-    return f"unix:{own_socket()}"
+    return f"unix:{usual_socket()}"
 
 
 def server_address(given: str | None = None) -> str:

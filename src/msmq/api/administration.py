@@ -303,7 +303,8 @@ class AdministrationCalls:
             journal_queue=self._system_name(core.journal_queue),
             caller=str(caller.user),
             caller_groups=sorted(map(str, caller.groups)),
-            losses=[str(lost) for lost in core.lost_records],
+            losses=self._desk.host.troubles(),
+            resources=pb.Resources(**self._desk.host.resources()._asdict()),
         )
 
     def _system_name(self, queue: Queue | None) -> str:

@@ -3,9 +3,10 @@
 * A process on the unix socket is known by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its user
   is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way Samba
   writes both. Root and the user that runs the queue manager are administrators.
-* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to.
+* Somebody with a bearer token is the SID that the token's SHA-256 is mapped to, by the configuration or by
+  ``msmq token``.
 * Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
-* Everybody else is anonymous.
+* Everybody else is turned away, unless the operator lets anonymous callers in.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Rules:
     """SHA-256 of bearer tokens, in hexadecimal, to SIDs."""
     certificates: Mapping[str, str] = field(default_factory=dict)
     """Names in verified client certificates to SIDs."""
+    allow_anonymous: bool = False
+    """Whether callers on TCP may come without a token and without a certificate that is known."""
 
 
 class Context(Protocol):
@@ -58,9 +61,15 @@ class Callers:
     """Finds the caller of each call."""
 
     def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
-        self.rules = rules
         self.own_uid = processes.own_uid() if own_uid is None else own_uid
         self._connections: dict[str, Token] = {}
+        self.own_tokens: dict[str, str] = {}
+        """Digests of the tokens that the queue manager has made (:mod:`msmq.api.tokens`), to SIDs."""
+        self.follow(rules)
+
+    def follow(self, rules: Rules) -> None:
+        """Go by these rules from now on; a process that is connected already stays who it was."""
+        self.rules = rules
         self._tokens = {digest.lower(): sid for digest, sid in rules.tokens.items()}
 
     # --- connections of the relay -------------------------------------------------------------------------------
@@ -85,13 +94,21 @@ class Callers:
         for key, value in context.invocation_metadata() or ():
             if key == "authorization" and isinstance(value, str):
                 return self._of_bearer(value)
-        return self._of_certificate(context.auth_context()) or Token.anonymous()
+        return self._of_certificate(context.auth_context()) or self._anonymous()
+
+    def _anonymous(self) -> Token:
+        if not self.rules.allow_anonymous:
+            raise AccessDeniedError(
+                "Nobody comes in here without a token or a client certificate that the queue manager knows; "
+                "`msmq token create` on its computer makes a token."
+            )
+        return Token.anonymous()
 
     def _of_bearer(self, value: str) -> Token:
         digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""
-        sid = self._tokens.get(digest)
+        sid = self._tokens.get(digest) or self.own_tokens.get(digest)
         if sid is None:
-            raise AccessDeniedError("The bearer token is not known here.")
+            raise AccessDeniedError("The bearer token is not known here; `msmq token create` makes one.")
         return self._with_rights(Sid.parse(sid), ())
 
     def _of_certificate(self, properties: Mapping[str, Iterable[bytes]]) -> Token | None:

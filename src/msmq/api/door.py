@@ -1,8 +1,10 @@
 """The door: where the channel listens, and how it opens and closes.
 
 One gRPC server serves all addresses. Unix sockets go through a :class:`~msmq.api.relay.Relay`, which says who is
-there. TCP without TLS is for this computer only; beyond it a certificate is needed, and callers bring a token or a
+there. TCP without TLS is for this computer only; beyond it a certificate is needed. Callers on TCP bring a token or a
 certificate of their own.
+
+Rules and certificates may change while the door is open: gRPC asks for the certificates at each handshake.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import shutil
+import ssl
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +23,7 @@ from google.protobuf.descriptor_pool import Default
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from msmq.admission.gate import Gate
 from msmq.api import rpc
 from msmq.api.callers import Callers, Rules
 from msmq.api.desk import Host
@@ -52,17 +56,20 @@ class Doorplate:
 class Door:
     """The gRPC server and its sockets."""
 
-    def __init__(self, plate: Doorplate, host: Host) -> None:
+    def __init__(self, plate: Doorplate, host: Host, gate: Gate) -> None:
         self.plate = plate
+        self._gate = gate
         self._host = host
         self._relays: list[Relay] = []
         self._inner: Path | None = None
         self._server: grpc.aio.Server | None = None
+        self._callers = Callers(plate.rules)
+        self._certificates: grpc.ServerCertificateConfiguration | None = None
         self.addresses: list[str] = []
         """Where it listens, with the ports it was given."""
 
     async def open(self) -> None:
-        callers = Callers(self.plate.rules)
+        callers = self._callers
         service = Service(self._host, callers)
         self._server = server = grpc.aio.server(
             options=[
@@ -95,7 +102,7 @@ class Door:
                 self._inner = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
                 _bind(server.add_insecure_port, f"unix:{self._inner / 'grpc'}")
             inner, mode = self._inner / "grpc", self.plate.socket_mode
-            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode))
+            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode, self._gate))
             self.addresses.append(address)
         elif kind == "tls":
             port = _bind(lambda name: server.add_secure_port(name, self._credentials()), rest)
@@ -111,15 +118,27 @@ class Door:
             self.addresses.append(f"{host}:{port}")
 
     def _credentials(self) -> grpc.ServerCredentials:
-        plate = self.plate
-        if plate.certificate is None or plate.private_key is None:
-            raise DoorError("api: tls: needs a certificate and a private_key.")
-        try:
-            pair = plate.private_key.read_bytes(), plate.certificate.read_bytes()
-            authorities = plate.client_authorities.read_bytes() if plate.client_authorities else None
-        except OSError as error:
-            raise DoorError(f"api: {error}.") from error
-        return grpc.ssl_server_credentials([pair], authorities, require_client_auth=authorities is not None)
+        self._certificates = first = _certificates(self.plate)
+        return grpc.dynamic_ssl_server_credentials(
+            first,
+            self._shown_certificates,
+            require_client_authentication=self.plate.client_authorities is not None,
+        )
+
+    def _shown_certificates(self) -> grpc.ServerCertificateConfiguration:
+        assert self._certificates is not None
+        return self._certificates
+
+    def follow(self, plate: Doorplate) -> None:
+        """Go by other rules and certificates from now on; the files are read again.
+
+        Raises:
+            DoorError: the certificates cannot be used; nothing has changed.
+        """
+        if self._certificates is not None:
+            self._certificates = _certificates(plate)
+        self._callers.follow(plate.rules)
+        self.plate = plate
 
     def stop_accepting(self) -> None:
         for relay in self._relays:
@@ -136,6 +155,19 @@ class Door:
         if self._inner is not None:
             shutil.rmtree(self._inner, ignore_errors=True)
             self._inner = None
+
+
+def _certificates(plate: Doorplate) -> grpc.ServerCertificateConfiguration:
+    """What the server shows and whom it believes, as the files say now."""
+    if plate.certificate is None or plate.private_key is None:
+        raise DoorError("api: tls: needs a certificate and a private_key.")
+    try:
+        pair = plate.private_key.read_bytes(), plate.certificate.read_bytes()
+        authorities = plate.client_authorities.read_bytes() if plate.client_authorities else None
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(plate.certificate, plate.private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise DoorError(f"api: {plate.certificate} with {plate.private_key}: {error}.") from error
+    return grpc.ssl_server_certificate_configuration([pair], authorities)
 
 
 def _bind(add: object, address: str) -> int:

@@ -16,6 +16,8 @@ PING      Is anybody there? The other side answers with PONG, whatever its calls
 PONG      The answer.
 ========  ======================================================================================================
 
+END for call 0 is the server's last word: there is no room for this connection, and the ``Error`` says why.
+
 The calls of a connection do not wait for each other: each side of a call may have :data:`WINDOW_BYTES` under way, and
 the last message that begins within them may go beyond. What a message counts for is :func:`cost`.
 

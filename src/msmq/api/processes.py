@@ -45,6 +45,9 @@ if sys.platform == "win32":
     def uid_of(name: str) -> int:
         raise KeyError(name)
 
+    def gid_of(name: str) -> int:
+        raise KeyError(name)
+
     def groups_of(name: str, gid: int) -> list[int]:
         return [gid]
 
@@ -80,6 +83,10 @@ else:
     def uid_of(name: str) -> int:
         """The number of a user, or KeyError."""
         return pwd.getpwnam(name).pw_uid
+
+    def gid_of(name: str) -> int:
+        """The number of a group, or KeyError."""
+        return grp.getgrnam(name).gr_gid
 
     def credentials(own: socket.socket) -> tuple[int, int]:
         """User and group of the process at the other end."""

@@ -24,6 +24,7 @@ from msmq.api.send import SendCalls
 from msmq.api.spans import SpanCalls
 from msmq.api.statistics import StatisticsCalls
 from msmq.api.status import grpc_code, to_mq_error, trailing_metadata
+from msmq.api.tokens import TokenCalls
 from msmq.api.transact import TransactCalls
 from msmq.errors import InvalidParameterError, MQError, MsmqError
 from msmq.security.access import Token
@@ -49,6 +50,7 @@ class Service:
             ExchangeCalls(desk),
             AdministrationCalls(desk),
             CertificateCalls(desk, host.recovered),
+            TokenCalls(desk, callers, host.recovered),
             StatisticsCalls(desk),
         )
 

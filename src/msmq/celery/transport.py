@@ -1,10 +1,11 @@
 """A transport for kombu, and so for Celery: ``import msmq.celery`` makes ``msmq://`` an address of a broker.
 
-``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket and ``msmq://host:port``
-one elsewhere. A queue ``tasks`` of kombu is the private queue ``.\\private$\\tasks``. A message is held by the queue
-manager until it is acknowledged: a worker that dies gives it back. One that is rejected for good goes to the subqueue
-``rejected``, because Celery rejects a task whose next try it could not send, and that must not be the end of it. Direct
-and topic exchanges are kombu's own, kept in the memory of each process; there is no fanout.
+``msmq://`` is the usual queue manager, ``msmq:///run/msmq/api.sock`` the one at a unix socket, ``msmq://host:port``
+one elsewhere and ``msmqs://:token@host:port`` one that is reached by TLS with a token. A queue ``tasks`` of kombu is
+the private queue ``.\\private$\\tasks``. A message is held by the queue manager until it is acknowledged: a worker
+that dies gives it back. One that is rejected for good goes to the subqueue ``rejected``, because Celery rejects a
+task whose next try it could not send, and that must not be the end of it. Direct and topic exchanges are kombu's own,
+kept in the memory of each process; there is no fanout.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any, Final
 from kombu.transport import TRANSPORT_ALIASES, virtual
 
 from msmq.api.addresses import server_address
+from msmq.client.connection import Tls
 from msmq.client.sync import SyncConnection, SyncMessage, SyncReceiver, connect_sync
 from msmq.errors import IoTimeoutError, MsmqError, QueueExistsError, QueueNotFoundError
 
 _HIGHEST_PRIORITY: Final = 7
 _REJECTED: Final = "rejected"
+_SECURE: Final = "msmqs"
 
 
 def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
@@ -31,6 +34,18 @@ def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
     if path and path != "/":
         return f"unix:/{path.lstrip('/')}"
     return server_address()
+
+
+def tls_of(given: dict[str, Any] | bool | None, *, wanted: bool) -> Tls | None:
+    """What kombu's option ``ssl``, from ``broker_use_ssl`` or the query of an address, says about TLS."""
+    if not given and not wanted:
+        return None
+    options = given if isinstance(given, dict) else {}
+    named = {name.removeprefix("ssl_"): value for name, value in options.items()}
+    unknown = sorted(named.keys() - {"ca_certs", "certfile", "keyfile", "cert_reqs"})
+    if unknown:
+        raise ValueError(f"TLS takes ssl_ca_certs, ssl_certfile and ssl_keyfile, not ssl_{unknown[0]}.")
+    return Tls(named.get("ca_certs"), named.get("certfile"), named.get("keyfile"))
 
 
 class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
@@ -43,7 +58,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
         super().__init__(*arguments, **options)
         client = self.connection.client
         address = address_of(client.hostname, client.port, client.virtual_host)
-        self._mq: SyncConnection = connect_sync(address)
+        tls = tls_of(client.ssl, wanted=client.transport_cls == _SECURE)
+        self._mq: SyncConnection = connect_sync(address, token=client.password or None, tls=tls)
         self._mq.open()
         self._receivers: dict[str, SyncReceiver] = {}
         self._held: dict[str, SyncMessage] = {}
@@ -164,4 +180,5 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         return version("msmq")
 
 
-TRANSPORT_ALIASES["msmq"] = "msmq.celery.transport:Transport"
+for _scheme in ("msmq", _SECURE):
+    TRANSPORT_ALIASES[_scheme] = "msmq.celery.transport:Transport"

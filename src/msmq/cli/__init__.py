@@ -28,6 +28,7 @@ from msmq.cli import (
     queue,
     serve,
     store,
+    token,
     top,
     user,
 )
@@ -103,6 +104,7 @@ app.add_typer(queue.app, name="queue", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(outgoing.app, name="outgoing", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(manager.app, name="manager", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(token.app, name="token", rich_help_panel=_LOOKING_AFTER)
 app.command("top", help=top.HELP, short_help="Watch queues live.", rich_help_panel=_LOOKING_AFTER)(top.top)
 app.command("ping", help=ping.HELP, short_help="Is a queue manager there?", rich_help_panel=_LOOKING_AFTER)(
     ping.ping

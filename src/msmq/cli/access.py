@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -21,9 +22,10 @@ _QUEUE_SHORT: Final = {
 _MANAGER_SHORT: Final = {"full": "MACHINE_GENERIC_ALL"}
 
 RIGHTS_HELP: Final = (
-    "WHO is a SID, a well-known name such as EVERYONE or AUTHENTICATED_USERS, or user:NAME for a user of this "
-    "computer. RIGHTS are names of MS-MQMQ 2.2.23 and 2.2.24 in any case, with hyphens or underscores, joined by "
-    "commas: for a queue also receive, peek, send and full."
+    "WHO is a SID, a well-known name such as EVERYONE or AUTHENTICATED_USERS, user:NAME or group:NAME for a user or "
+    "group of this computer, or token:NAME for whoever has a token of 'msmq token'. RIGHTS are names of MS-MQMQ "
+    "2.2.23 and 2.2.24 in any case, with hyphens or underscores, joined by commas: for a queue also receive, peek, "
+    "send and full."
 )
 Allow = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Allow this; may be repeated.")]
 Deny = Annotated[list[str] | None, typer.Option(metavar="WHO=RIGHTS", help="Deny this; may be repeated.")]
@@ -38,7 +40,13 @@ class AccessError(ValueError):
     """A name of somebody, or of a right, that nobody knows."""
 
 
-def sid_of(who: str) -> str:
+async def with_tokens(mq: msmq.Connection, *texts: str) -> dict[str, str]:
+    """SIDs of tokens by name, if one of these texts speaks of a token."""
+    wanted = any(text.startswith("token:") for text in texts)
+    return {token.name: token.sid for token in await mq.tokens()} if wanted else {}
+
+
+def sid_of(who: str, tokens: Mapping[str, str] | None = None) -> str:
     """The SID of a name."""
     from msmq.errors import MsmqError
     from msmq.security.sid import WELL_KNOWN, Sid
@@ -51,6 +59,19 @@ def sid_of(who: str) -> str:
             return str(UNIX_USER.child(uid_of(who.removeprefix("user:"))))
         except KeyError:
             raise AccessError(f"This computer has no user {who.removeprefix('user:')}.") from None
+    if who.startswith("group:"):
+        from msmq.api.callers import UNIX_GROUP
+        from msmq.api.processes import gid_of
+
+        try:
+            return str(UNIX_GROUP.child(gid_of(who.removeprefix("group:"))))
+        except KeyError:
+            raise AccessError(f"This computer has no group {who.removeprefix('group:')}.") from None
+    if who.startswith("token:"):
+        name = who.removeprefix("token:")
+        if name not in (tokens or {}):
+            raise AccessError(f"There is no token {name}; make one with `msmq token create {name}`.")
+        return (tokens or {})[name]
     known = WELL_KNOWN.get(who.upper().replace(" ", "_").replace("-", "_"))
     if known is not None:
         return str(known)
@@ -58,8 +79,8 @@ def sid_of(who: str) -> str:
         return str(Sid.parse(who))
     except (MsmqError, ValueError):
         raise AccessError(
-            f"{who!r} is nobody: give a SID such as S-1-5-21-1-2-3-1000, a well-known name such as EVERYONE, or "
-            "user:NAME."
+            f"{who!r} is nobody: give a SID such as S-1-5-21-1-2-3-1000, a well-known name such as EVERYONE, "
+            "user:NAME, group:NAME or token:NAME."
         ) from None
 
 
@@ -140,14 +161,17 @@ def change(
     async def action(mq: msmq.Connection) -> Security:
         if sddl:
             return await mq.set_security(queue, sddl=sddl)
-        given = sid_of(owner) if owner else ""
+        tokens = await with_tokens(mq, owner, *(allow or ()), *(deny or ()), *(remove or ()))
+        given = sid_of(owner, tokens) if owner else ""
         if not (allow or deny or remove):
             if not given:
                 raise AccessError("Say what to change: --allow, --deny, --remove, --owner or --sddl.")
             return await mq.set_security(queue, owner=given)
         entries = (await mq.security(queue)).entries
         return await mq.set_security(
-            queue, owner=given, entries=_changed(entries, allow, deny, remove, manager=queue is None)
+            queue,
+            owner=given,
+            entries=_changed(entries, tokens, allow, deny, remove, manager=queue is None),
         )
 
     print_security(perform(ctx, action), manager=queue is None, as_json=as_json)
@@ -155,6 +179,7 @@ def change(
 
 def _changed(
     entries: tuple[AccessEntry, ...],
+    tokens: Mapping[str, str],
     allow: list[str] | None,
     deny: list[str] | None,
     remove: list[str] | None,
@@ -163,7 +188,7 @@ def _changed(
 ) -> list[AccessEntry]:
     from msmq.client import AccessEntry
 
-    gone = {sid_of(who) for who in remove or ()}
+    gone = {sid_of(who, tokens) for who in remove or ()}
     kept = [entry for entry in entries if entry.sid not in gone]
     for text, allowing in [
         *((entry, True) for entry in allow or ()),
@@ -174,7 +199,7 @@ def _changed(
             raise AccessError(
                 f"{text!r} does not say which rights: write WHO=RIGHTS, for example EVERYONE=send."
             )
-        sid = sid_of(who)
+        sid = sid_of(who, tokens)
         kept = [entry for entry in kept if (entry.sid, entry.allow) != (sid, allowing)]
         kept.append(AccessEntry(sid, rights_of(rights, manager=manager), allowing))
     return sorted(kept, key=lambda entry: entry.allow)  # what is denied comes first, or it counts for nothing

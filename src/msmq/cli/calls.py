@@ -50,7 +50,6 @@ class Server:
 
     def connection(self) -> msmq.Connection:
         """A connection that is not open yet."""
-        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what goes wrong is said once, by us
         import msmq
         from msmq.api.addresses import server_address
 

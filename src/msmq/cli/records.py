@@ -11,6 +11,7 @@ from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
 from msmq.client.message import id_bytes, id_text
 from msmq.errors import MsmqError
 from msmq.wire.bodies import write_body
+from msmq.wire.guid import guid_from_text, guid_text
 from msmq.wire.headers import INFINITE
 
 _NO_ID: Final = bytes(20)
@@ -55,6 +56,7 @@ def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any
         "acknowledgements": int(message.acknowledgements),
         "correlation_id": id_text(message.correlation_id) if message.correlation_id != _NO_ID else "",
         "application_tag": message.application_tag,
+        "connector_type": guid_text(message.connector_type) if message.connector_type else "",
         "extension": base64.b64encode(message.extension).decode(),
         "headers": message.headers,
         "time_to_reach_queue": _seconds(properties.time_to_reach_queue_s),
@@ -111,6 +113,7 @@ def _message(record: dict[str, Any]) -> Message:
         delivery=Delivery[str(record.get("delivery", "default")).upper()],
         acknowledgements=Acknowledge(int(record.get("acknowledgements", 0))),
         correlation_id=id_bytes(record["correlation_id"]) if record.get("correlation_id") else b"",
+        connector_type=guid_from_text(record["connector_type"]) if record.get("connector_type") else b"",
         extension=base64.b64decode(record.get("extension", ""), validate=True),
         message_class=int(record.get("class_number", 0)),
         **given,

@@ -49,6 +49,9 @@ def serve(
         int | None,
         typer.Option(help="TCP port of remote read, 2103, or the next free one in steps of 11; 0 for none."),
     ] = None,
+    allow_anonymous: Annotated[
+        bool, typer.Option("--allow-anonymous", help="Let callers on TCP in without a token or certificate.")
+    ] = False,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Configuration, as TOML.")] = None,
 ) -> None:
     import asyncio
@@ -56,7 +59,7 @@ def serve(
     from msmq.errors import MsmqError
 
     def settings() -> Config:
-        return _settings(config, data, name, listen, port, ping_port, api, rpc_port)
+        return _settings(config, data, name, listen, port, ping_port, api, rpc_port, allow_anonymous)
 
     try:
         with asyncio.Runner(loop_factory=_quick_loop()) as runner:
@@ -85,6 +88,7 @@ def _settings(
     ping_port: int | None,
     api: list[str] | None,
     rpc_port: int | None,
+    allow_anonymous: bool,
 ) -> Config:
     """The file, and on top of it what the command line says."""
     from dataclasses import replace
@@ -100,6 +104,8 @@ def _settings(
     }
     base = load(file) if file is not None else served()
     base = replace(base, api=_channel(base.api, api))
+    if allow_anonymous:
+        base = replace(base, api=replace(base.api, allow_anonymous=True))
     if rpc_port is not None:
         base = replace(base, rpc=replace(base.rpc, port=rpc_port))
     return replace(base, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
@@ -122,15 +128,15 @@ def _without_taken_socket(config: Config) -> Config:
     """The usual socket belongs to the first queue manager of this user; another one runs without."""
     from dataclasses import replace
 
-    from msmq.api.addresses import own_socket, usual_address
+    from msmq.api.addresses import usual_address, usual_socket
     from msmq.api.relay import is_served
 
     if not config.api.enabled or config.api.listen != (usual_address(),):
         return config
-    if not usual_address().startswith("unix:") or not is_served(own_socket()):
+    if not usual_address().startswith("unix:") or not is_served(usual_socket()):
         return config
     print(
-        f"msmq serve: another queue manager serves {own_socket()}; applications cannot reach this one. Give it a "
+        f"msmq serve: another queue manager serves {usual_socket()}; applications cannot reach this one. Give it a "
         "socket of its own with --api unix:PATH.",
         file=sys.stderr,
     )

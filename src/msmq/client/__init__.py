@@ -10,8 +10,10 @@ from msmq.client.info import (
     QueueInfo,
     QueueKind,
     QueueStatistics,
+    Resources,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.message import Acknowledge, Delivery, Message, Privacy, Receipt, ReceivedMessage
 from msmq.client.problems import (
@@ -52,6 +54,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "Resources",
     "RowError",
     "Security",
     "Seek",
@@ -60,6 +63,7 @@ __all__ = [
     "Statistics",
     "SyncConnection",
     "Tls",
+    "TokenInfo",
     "Transaction",
     "connect",
     "connect_sync",

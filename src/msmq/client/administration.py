@@ -14,6 +14,7 @@ from msmq.client.info import (
     QueueInfo,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.queue import Queue
 from msmq.errors import QueueNotFoundError
@@ -153,6 +154,23 @@ class Administration:
         request = pb.RenewInternalCertificateRequest()
         reply: pb.InternalCertificate = await self.call("RenewInternalCertificate", request)
         return Certificate.of(reply.certificate), reply.private_key
+
+    # --- tokens -------------------------------------------------------------------------------------------------
+
+    async def create_token(self, name: str, sid: str = "") -> tuple[TokenInfo, str]:
+        """Make a token that lets its owner in by TCP as ``sid``, or as somebody new; gives the secret with it, of which
+        the queue manager keeps no copy."""
+        reply: pb.NewToken = await self.call("CreateToken", pb.CreateTokenRequest(name=name, sid=sid))
+        return TokenInfo.of(reply.token), reply.secret
+
+    async def tokens(self) -> list[TokenInfo]:
+        """The tokens that were made so."""
+        reply: pb.ListTokensReply = await self.call("ListTokens", pb.ListTokensRequest(), safe=True)
+        return [TokenInfo.of(given) for given in reply.tokens]
+
+    async def remove_token(self, name: str) -> None:
+        """Take a token back."""
+        await self.call("RemoveToken", pb.RemoveTokenRequest(name=name))
 
     # --- figures ------------------------------------------------------------------------------------------------
 

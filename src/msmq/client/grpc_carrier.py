@@ -2,12 +2,16 @@
 
 gRPC cannot be used in a process that was forked from one that had used it, whatever the switches: its threads and its
 poller are the parent's. So a forked child is told, instead of waiting for an answer that cannot come.
+
+gRPC tries for ever to connect and does not tell why it cannot. A certificate that nobody trusts does not get better by
+waiting, so when a connection with TLS fails, it is tried once more without gRPC, to learn the reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
@@ -34,6 +38,8 @@ _OPTIONS: Final = (
 )
 _QUICKEST_PING_MS: Final = 5_000
 """Servers hang up on clients that ping more often."""
+_ALERT_S: Final = 1.0
+"""How long a server may take to say that it wants a certificate of the client."""
 _FIRST_PROCESS: Final[list[int]] = []
 """The process that used gRPC first, among this one and those it was forked from."""
 
@@ -68,6 +74,42 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(authorities, key, certificate)
 
 
+async def _tls_trouble(target: str, tls: Tls) -> str:
+    """What is wrong with the certificates of either side, in one sentence; empty if nothing is."""
+    host, _, port = target.rpartition(":")
+    name = tls.server_name or host.strip("[]")
+    try:
+        context = ssl.create_default_context(cafile=tls.authorities)
+        context.set_alpn_protocols(["h2"])
+        if tls.certificate:
+            context.load_cert_chain(tls.certificate, tls.private_key)
+        reader, writer = await asyncio.open_connection(
+            host.strip("[]"), int(port), ssl=context, server_hostname=name
+        )
+        try:
+            async with asyncio.timeout(_ALERT_S):
+                spoken = await reader.read(1)
+        finally:
+            writer.transport.abort()
+        if not spoken:
+            raise ConnectionResetError
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"The certificate of {target} is not trusted: {error.verify_message.rstrip('.')}. Name the authority that "
+            "signed it (--tls-ca FILE, msmq.Tls(authorities=FILE))."
+        )
+    except ConnectionResetError:  # a server that is content with the client's certificate speaks first
+        return (
+            f"{target} asks for a client certificate that it trusts: give yours (--tls-certificate FILE --tls-key "
+            "FILE, msmq.Tls(certificate=FILE, private_key=FILE))."
+        )
+    except ssl.SSLError as error:
+        return f"TLS with {target} fails: {error.reason or error}."
+    except (OSError, TimeoutError, ValueError):
+        return ""
+    return ""
+
+
 class GrpcCarrier:
     """Makes calls by way of gRPC: a :class:`msmq.client.stream.Carrier`."""
 
@@ -86,6 +128,8 @@ class GrpcCarrier:
                 f"{target} is reached by gRPC, which does not work in a process that was forked after it was used. "
                 "Start processes with the method `spawn`, or connect to a unix socket."
             )
+        self._target = target
+        self._tls = tls
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._timeout_s = timeout_s
         self._no_answer = no_answer
@@ -107,9 +151,19 @@ class GrpcCarrier:
     async def ready(self) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._channel.channel_ready()
+                await self._connected()
         except TimeoutError:
             raise self._no_answer(None) from None
+
+    async def _connected(self) -> None:
+        state = self._channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.READY:
+            if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE and self._tls is not None:
+                trouble = await _tls_trouble(self._target, self._tls)
+                if trouble:
+                    raise ServerNotAvailableError(trouble)
+            await self._channel.wait_for_state_change(state)
+            state = self._channel.get_state(try_to_connect=True)
 
     async def stream(
         self, name: str, received: Callable[[Any], None], lost: Callable[[MsmqError], None]

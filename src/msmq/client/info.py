@@ -145,6 +145,17 @@ class OutgoingInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a queue manager uses of what the system gives it; a limit of 0 means that there is none."""
+
+    descriptors: int
+    descriptor_limit: int
+    connections: int
+    threads: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class ManagerInfo:
     """The queue manager."""
 
@@ -163,6 +174,7 @@ class ManagerInfo:
     caller: str
     caller_groups: tuple[str, ...]
     losses: tuple[str, ...]
+    resources: Resources
 
     @classmethod
     def of(cls, info: pb.ManagerInfo) -> ManagerInfo:
@@ -182,6 +194,13 @@ class ManagerInfo:
             info.caller,
             tuple(info.caller_groups),
             tuple(info.losses),
+            Resources(
+                info.resources.descriptors,
+                info.resources.descriptor_limit,
+                info.resources.connections,
+                info.resources.threads,
+                info.resources.tasks,
+            ),
         )
 
 
@@ -237,6 +256,19 @@ class Certificate:
             _time(given.expires_time),
             given.internal,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """A token that lets its owner in by TCP."""
+
+    name: str
+    sid: str
+    created_time: datetime
+
+    @classmethod
+    def of(cls, given: pb.Token) -> TokenInfo:
+        return cls(given.name, given.sid, _time(given.created_time))
 
 
 @dataclass(frozen=True, slots=True)

@@ -400,6 +400,12 @@ class ReceivedMessage:
         return self.properties.destination_queue_format_name
 
     @property
+    def connector_type(self) -> bytes:
+        """The GUID of the application that connects to the foreign system the message comes from; nothing if none."""
+        found = self.properties.connector_type_identifier
+        return found if any(found) else b""
+
+    @property
     def journal(self) -> bool:
         return self.properties.positive_journaling_requested
 

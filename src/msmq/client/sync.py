@@ -25,6 +25,7 @@ from msmq.client.info import (
     QueueInfo,
     Security,
     Statistics,
+    TokenInfo,
 )
 from msmq.client.loop import Loop
 from msmq.client.message import Message, Receipt, ReceivedMessage, id_bytes
@@ -517,6 +518,15 @@ class SyncConnection:
 
     def renew_internal_certificate(self) -> tuple[Certificate, bytes]:
         return self.loop.run(self.inner.renew_internal_certificate())
+
+    def create_token(self, name: str, sid: str = "") -> tuple[TokenInfo, str]:
+        return self.loop.run(self.inner.create_token(name, sid))
+
+    def tokens(self) -> list[TokenInfo]:
+        return self.loop.run(self.inner.tokens())
+
+    def remove_token(self, name: str) -> None:
+        self.loop.run(self.inner.remove_token(name))
 
     def statistics(self, interval: float = 1.0, count: int = 0) -> Iterator[Statistics]:
         return self.loop.iterate(self.inner.statistics(interval, count))

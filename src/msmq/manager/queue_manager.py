@@ -85,7 +85,7 @@ class QueueManager:
         self.mailbox = Mailbox(core)
         self.transactions = Transactions(core, self.mailbox)
         self.reading = Reading(core, self.mailbox, self.transactions)
-        self.guard = Guard(core)
+        self.guard = Guard(core, self.directory)
         self.cleaning = Cleaning(core, self.mailbox, self.transactions)
         self.queues = Queues(
             core,
@@ -316,7 +316,7 @@ class QueueManager:
         if target.queue_type is QueueType.SYSTEM:
             if transaction is not None:
                 raise IllegalOperationError("A move to a system queue cannot be part of a transaction.")
-            self.sending.move_to_system_queue(queue, lookup_id, target)
+            self.sending.move_to_system_queue(queue, (lookup_id,), target)
         elif target.root is not queue.root:
             raise IllegalOperationError("Messages are moved between a queue and its subqueues.")
         elif transaction is not None:

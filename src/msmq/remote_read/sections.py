@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from msmq.manager.mailbox.positions import PositionState
@@ -12,6 +11,7 @@ from msmq.manager.messages.transactions import TransactionalOperation, Transacti
 from msmq.manager.queues.queue import Queue
 from msmq.wire.sections import Section, SectionType, section_of, split_sections
 from msmq.wire.trailers import (
+    HOST_ADDRESS_SIZE,
     DeadLetterHeader,
     ExtendedAddressHeader,
     ExtensionHeader,
@@ -39,7 +39,7 @@ def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) 
     """The Message Packet (2.2.5). What is stored stays as it is."""
     if has_past(queue):
         trailers = _trailers(queue, message, transactions)
-        return remotely_read(message.packet, _address(message.local.source_address)) + trailers
+        return remotely_read(message.packet, message.source) + trailers
     return b"".join(usual_parts(message)[0])
 
 
@@ -51,15 +51,9 @@ def has_past(queue: Queue) -> bool:
 def usual_parts(message: StoredMessage) -> tuple[tuple[bytes, ...], int]:
     """The Message Packet in parts, and its size, of a message in a queue that `has_past` says nothing of."""
     packet, local = message.packet, message.local
-    source = local.source_address
-    trailers = _usual_trailers(packet.message_class, local.application_deadletter_queue, source)
-    parts = remotely_read_parts(packet, _address(source))
+    trailers = _usual_trailers(packet.message_class, local.application_deadletter_queue, message.source)
+    parts = remotely_read_parts(packet, message.source)
     return (*parts, trailers), len(packet.data) + len(trailers)
-
-
-@lru_cache(maxsize=256)
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    return ip_address(text) if text else None
 
 
 def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
@@ -80,7 +74,7 @@ def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) 
         target,
         acknowledgement_class,
         local.application_deadletter_queue,
-        local.source_address,
+        message.source,
     )
 
 
@@ -111,8 +105,8 @@ def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> Tr
 
 
 @lru_cache(maxsize=256)
-def _usual_trailers(message_class: int, dead_letter_queue: str, source_address: str) -> bytes:
-    return _encoded(0, 0, 0, "", "", message_class, dead_letter_queue, source_address)
+def _usual_trailers(message_class: int, dead_letter_queue: str, source: bytes) -> bytes:
+    return _encoded(0, 0, 0, "", "", message_class, dead_letter_queue, source)
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +118,7 @@ def _encoded(
     target: str,
     acknowledgement_class: int,
     dead_letter_queue: str,
-    source_address: str,
+    source: bytes,
 ) -> bytes:
     """All trailers; nearly all messages of one sender have the same."""
     header = SubqueueHeader(abort_counter=aborts, move_counter=moves, last_move_time=moved)
@@ -135,6 +129,9 @@ def _encoded(
     extension = ExtensionHeader()
     extension.has_subqueue_header = extension.has_extended_address_header = 1
     extension.has_dead_letter_header = int(bool(dead_letter))
-    behind = header.encode() + dead_letter + ExtendedAddressHeader.of(_address(source_address)).encode()
+    address = ExtendedAddressHeader().encode()
+    if source:
+        address = address[:-HOST_ADDRESS_SIZE] + source
+    behind = header.encode() + dead_letter + address
     extension.remaining_headers_size = len(behind)
     return extension.encode() + behind

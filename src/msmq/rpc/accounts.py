@@ -17,6 +17,7 @@ import json
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,6 +197,9 @@ def _write_private(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+            if sys.platform != "win32" and os.geteuid() == 0:  # for the queue manager, whose directory it is
+                owner = path.parent.stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)

@@ -6,9 +6,9 @@ connection nor another call waiting. A connection that is lost, or a call that i
 cancels the task; when all have ended the connection leaves its association group, and the last one to leave runs the
 group's context handles down. So a handler cleans up before its handles are run down.
 
-What a stranger can cost is bounded: connections in all and per address, connections that have not bound yet and for
-how long, fragments, stubs, calls (`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than
-``max_unread`` bytes wait to be sent the connection is not read.
+What a stranger can cost is bounded: connections (`msmq.admission.gate`), fragments, stubs, calls
+(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent the
+connection is not read.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
+from msmq.admission.gate import Crowding, Gate
 from msmq.errors import DecodeError, MQError
 from msmq.rpc.acceptor import (
     CallArrived,
@@ -45,6 +46,8 @@ _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
 _LOOK_UPS: Final = 2
 """Questions to a directory at a time."""
+_IDLE_STEP_S: Final = 0.05
+"""Who is watched is not looked at more often than this."""
 _TOGETHER: Final = 8
 """So many answers share a write: its price is divided, and the client is at work on them while we go on."""
 
@@ -54,11 +57,6 @@ class ServerConfig:
     """What an operator may decide about an RPC server."""
 
     limits: Limits = field(default_factory=Limits)
-    max_connections: int = 2_000
-    max_connections_per_address: int = 500
-    max_opening_connections: int = 200
-    """Connections that are not bound yet."""
-    opening_timeout_s: float = 30
     idle_timeout_s: float = 3_600
     """A connection without a call for so long is closed, unless its group holds context handles."""
     max_unread: int = 8 << 20
@@ -107,9 +105,13 @@ class RpcServer:
     """A server of any number of interfaces on any number of addresses."""
 
     def __init__(
-        self, config: ServerConfig | None = None, authentication: Authentication | None = None
+        self,
+        config: ServerConfig | None = None,
+        authentication: Authentication | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.config = config or ServerConfig()
+        self.gate = gate or Gate(Crowding(), asyncio.get_running_loop, _log.warning)
         self.authentication = authentication or Authentication()
         self.groups = AssociationGroups()
         self.statistics = Statistics()
@@ -179,7 +181,9 @@ class RpcServer:
     async def listen(self, address: str, port: int) -> int:
         """Open a door; gives the port, which is another one than asked for only if that was 0."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: self._accept(), address, port, backlog=512)
+        server = await loop.create_server(
+            lambda: self._accept(), address, port, backlog=self.gate.crowding.at_once
+        )
         bound: int = server.sockets[0].getsockname()[1]
         self._servers.append(server)
         self.ports.append((address, bound))
@@ -203,22 +207,13 @@ class RpcServer:
     def _accept(self) -> asyncio.BaseProtocol:
         return _Connection(self)
 
-    def admit(self, connection: _Connection) -> bool:
-        """Whether there is room for one more connection."""
-        config = self.config
-        others = self._connections
-        return (
-            len(others) < config.max_connections
-            and sum(one.opening for one in others) < config.max_opening_connections
-            and sum(one.peer == connection.peer for one in others) < config.max_connections_per_address
-        )
-
     def entered(self, connection: _Connection) -> None:
         self._connections.add(connection)
 
     def left(self, connection: _Connection) -> None:
         """A connection is lost: when its calls have ended, it leaves its group."""
         self._connections.discard(connection)
+        self.gate.leave(connection)
         if connection.group is not None or connection.tasks:
             self.spawn(self._settle(connection))
 
@@ -280,17 +275,22 @@ class _Connection(asyncio.BufferedProtocol):
         self.peer = self.local = ""
 
     @property
-    def opening(self) -> bool:
-        machine = self._machine
-        return machine is not None and machine.state in (State.OPENING, State.AUTHENTICATING)
+    def idle_since_s(self) -> float | None:
+        """Since when there has been no call; open calls and handles keep it from being idle."""
+        idle = not self.calls and not (self.group is not None and len(self.group.handles))
+        return self._last_call_s if idle else None
+
+    def show_out(self, reason: str) -> None:
+        _log.debug("RPC connection of %s closed: %s", self.peer, reason)
+        self.abort(reason)
 
     # --- the socket -------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self.peer = str((transport.get_extra_info("peername") or ("",))[0])
-        if not self._server.admit(self):
-            _log.debug("RPC connection of %s turned away: too many are open", self.peer)
+        handle = transport.get_extra_info("socket")
+        if not self._server.gate.enter(self, self.peer, 0 if handle is None else handle.fileno()):
             self._transport.abort()
             return
         config = self._server.config
@@ -304,7 +304,6 @@ class _Connection(asyncio.BufferedProtocol):
         )
         self._transport.set_write_buffer_limits(config.max_unread)
         self._server.entered(self)
-        self._timer = asyncio.get_running_loop().call_later(config.opening_timeout_s, self._still_opening)
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._server.buffer
@@ -374,27 +373,23 @@ class _Connection(asyncio.BufferedProtocol):
             self._flushing = True
             self._loop.call_soon(self._flush)
 
-    def _still_opening(self) -> None:
-        if self.opening:
-            self.abort("nothing was bound in time")
-        else:
-            self._watch_idle()
-
     def _watch_idle(self) -> None:
-        """Close a connection that is idle. Open calls and handles keep it from being idle."""
-        idle = not self.calls and not (self.group is not None and len(self.group.handles))
-        timeout_s = self._server.config.idle_timeout_s
-        if idle and self._quiet_s() >= timeout_s:
+        """Close a connection that has been idle for too long."""
+        timeout_s, since_s = self._server.config.idle_timeout_s, self.idle_since_s
+        left_s = timeout_s if since_s is None else since_s + timeout_s - self._loop.time()
+        if left_s <= 0:
             self.abort("idle")
             return
-        delay_s = max(timeout_s - self._quiet_s(), 1) if idle else timeout_s
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._watch_idle)
+        self._timer = self._loop.call_later(max(left_s, _IDLE_STEP_S), self._watch_idle)
 
-    def _quiet_s(self) -> float:
-        return asyncio.get_running_loop().time() - self._last_call_s
+    def _opened(self, security: SecurityContext | None) -> None:
+        """The first call: it is known who calls, and that somebody does."""
+        identity = security.identity if security is not None else None
+        self._server.gate.opened(self, f"account {identity.principal}" if identity is not None else "")
+        self._watch_idle()
 
     def _join(self, group_id: int) -> int | None:
-        self._last_call_s = asyncio.get_running_loop().time()
+        self._last_call_s = self._loop.time()
         self.group = self._server.groups.join(self, group_id)
         return self.group.group_id if self.group is not None else None
 
@@ -420,6 +415,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._hold(security, arrived)
             return
         self._server.statistics.calls_in += 1
+        if self._timer is None:
+            self._opened(security)
         machine = self._machine
         assert machine is not None
         try:

@@ -14,12 +14,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
+from msmq.admission.gate import Crowding
 from msmq.api.callers import Rules
 from msmq.api.door import Doorplate
 from msmq.errors import DecodeError, EncodeError
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
 from msmq.security.signatures import HashPolicy
+from msmq.server import descriptors
 from msmq.server.directory_settings import ConfigError as ConfigError
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
@@ -45,6 +47,7 @@ RELOADABLE: Final = frozenset(
         "max_connections",
         "max_connections_per_address",
         "max_opening_connections",
+        "opening_timeout_s",
         "max_opening_bytes",
         "max_unstored_bytes",
         "ping_before_connecting",
@@ -52,6 +55,8 @@ RELOADABLE: Final = frozenset(
     }
 )
 """What a reload (SIGHUP) changes; connections that are there keep the limits they began with."""
+API_NEEDS_RESTART: Final = ("enabled", "listen", "socket_mode")
+"""What a reload does not change of the channel of applications."""
 
 
 def _computer_name() -> str:
@@ -71,6 +76,9 @@ class ApiConfig:
     socket_mode: Annotated[str, "Who may connect to unix sockets, as an octal mode."] = "0666"
     certificate: Annotated[str, "PEM file with the certificates of this server, for tls:."] = ""
     private_key: Annotated[str, "PEM file with its private key."] = ""
+    allow_anonymous: Annotated[
+        bool, "Whether callers on TCP may come without a token or a certificate of their own."
+    ] = False
     client_authorities: Annotated[
         str, "PEM file with the authorities of client certificates; clients need one then."
     ] = ""
@@ -114,8 +122,16 @@ class ApiConfig:
             path(self.certificate),
             path(self.private_key),
             path(self.client_authorities),
-            Rules(self.users, self.administrators, self.tokens, self.certificates),
+            Rules(self.users, self.administrators, self.tokens, self.certificates, self.allow_anonymous),
         )
+
+    def reloaded(self, wanted: ApiConfig) -> tuple[ApiConfig, list[str]]:
+        """Like :meth:`Config.reloaded`. Clients that must have a certificate need a restart to be let in without."""
+        fixed = {name: getattr(self, name) for name in API_NEEDS_RESTART}
+        if bool(self.client_authorities) != bool(wanted.client_authorities):
+            fixed["client_authorities"] = self.client_authorities
+        left = [f"api.{name}" for name, value in fixed.items() if value != getattr(wanted, name)]
+        return replace(wanted, **fixed), left
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +155,17 @@ class Config:
     max_in_sessions: Annotated[int, "Sessions that others may have open here (MaxInSessions)."] = (
         UNLIMITED_SESSIONS
     )
-    max_connections: Annotated[int, "Accepted connections there may be, in a session or not."] = 10_000
-    max_connections_per_address: Annotated[int, "How many of them one address may have."] = 1_000
-    max_opening_connections: Annotated[int, "How many of them may still be opening a session."] = 500
+    max_connections: Annotated[
+        int, "Accepted connections there may be: sessions, applications and remote readers together."
+    ] = 10_000
+    max_connections_per_address: Annotated[
+        int, "How many of them one address may have, or one user on a unix socket."
+    ] = 1_000
+    max_opening_connections: Annotated[
+        int,
+        "How many of them may be open without a session or a first call. The greediest address pays for more.",
+    ] = 500
+    opening_timeout_s: Annotated[int, "How long a connection may be like that."] = 20
     max_opening_bytes: Annotated[int, "What a connection may send before its session is open."] = 4_096
     max_unstored_bytes: Annotated[
         int, "What a connection may send ahead of the disk before it is read no further."
@@ -247,7 +271,21 @@ class Config:
             each.name for each in fields(self) if getattr(self, each.name) != getattr(wanted, each.name)
         ]
         taken = {name: getattr(wanted, name) for name in differing if name in RELOADABLE}
-        return replace(self, **taken), [name for name in differing if name not in RELOADABLE]
+        api, left = self.api.reloaded(wanted.api)
+        left += [name for name in differing if name not in RELOADABLE and name != "api"]
+        return replace(self, api=api, **taken), left
+
+    @property
+    def crowding(self) -> Crowding:
+        """How many connections there may be, as far as the process has file descriptors for them."""
+        return Crowding(
+            self.max_connections,
+            self.max_connections_per_address,
+            self.max_opening_connections,
+            self.opening_timeout_s,
+            descriptors.for_connections(),
+            descriptors.at_once(),
+        )
 
     @property
     def crypto_policy(self) -> CryptoPolicy:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from msmq.admission.gate import Gate
 from msmq.manager.messages.coordinator import Coordinator
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.enlistment import LocalTransactionManager
@@ -31,6 +32,8 @@ LEVELS: Final = {
     "integrity": AuthLevel.INTEGRITY,
     "privacy": AuthLevel.PRIVACY,
 }
+ACCOUNTS: Final = "accounts"
+"""The usual name of the file of accounts, in the directory of the queue manager."""
 _HINTS: Final = {
     "Clock skew too great": "the clocks of the two computers differ by more than five minutes",
     "Wrong principal in request": "the ticket is for another host than the keytab",
@@ -51,7 +54,8 @@ class RpcSettings:
     endpoint_mapper_port: int = ENDPOINT_MAPPER_PORT
     """Where clients ask for that port; 0 for nowhere. Without the right to open it, they have to know."""
     accounts: str = ""
-    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file."""
+    """The file of ``msmq user``: who may log in. A relative path starts at the configuration file. Empty: the file
+    ``accounts`` in the directory of the queue manager, as soon as there is one."""
     keytab: str = ""
     """In a domain: the keys of this host, such as host/qm1.corp.example, for tickets of the callers. Any key in it will
     do. Empty: the keytab of [directory], else the one that Kerberos finds by itself. Relative as above."""
@@ -69,8 +73,6 @@ class RpcSettings:
     """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
     internal_transactions: bool = False
     """Whether a transaction nobody enlisted us in counts as one of a single message."""
-    max_connections: int = 2_000
-    max_connections_per_address: int = 500
 
     @property
     def problem(self) -> str | None:
@@ -98,8 +100,12 @@ class RpcSettings:
             policy,
             self.cleanup_minutes * 60.0,
             self.internal_transactions,
-            server_config(policy, self.max_connections, self.max_connections_per_address),
+            server_config(policy),
         )
+
+    def with_accounts_in(self, data: Path) -> RpcSettings:
+        """These settings with the usual file of accounts, if they name none."""
+        return self if self.accounts else replace(self, accounts=str(data / ACCOUNTS))
 
     def relative_to(self, directory: Path) -> RpcSettings:
         """These settings with paths that do not depend on where the process runs."""
@@ -159,6 +165,7 @@ def build_door(
     host: Host,
     coordinator: Coordinator,
     callers: Authentication,
+    gate: Gate,
 ) -> RemoteReadDoor:
     """The door of a running queue manager, still closed."""
     door = settings.door(listen)
@@ -171,7 +178,7 @@ def build_door(
     service.transaction_manager = LocalTransactionManager(
         coordinator, lambda: host.manager.core.environment.random_bytes(16), service.durable
     )
-    return RemoteReadDoor(door, service, callers)
+    return RemoteReadDoor(door, service, callers, gate)
 
 
 async def open_door(door: RemoteReadDoor) -> bool:
@@ -190,7 +197,11 @@ async def open_door(door: RemoteReadDoor) -> bool:
             "nobody can read remotely: port %d and the next ones cannot be had: %s", FIRST_PORT, error
         )
         return False
-    authentication = door.server.authentication
-    if not authentication.auth_types and door.settings.policy.minimum_level is not AuthLevel.NONE:
-        _log.info("nobody can read remotely yet: add somebody with `msmq user`, and say rpc.accounts")
+    found = door.server.authentication
+    accounts = found.accounts.path if isinstance(found.accounts, AccountFile) else None
+    nobody = found.principals is None and (accounts is None or not accounts.exists())
+    if nobody and door.settings.policy.minimum_level is not AuthLevel.NONE:
+        _log.info(
+            "nobody can read remotely yet: add somebody with `msmq user add %s NAME`", accounts or "FILE"
+        )
     return True

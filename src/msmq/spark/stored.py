@@ -31,6 +31,7 @@ from msmq.manager.ledger.ledger import (
     TransactionOutcome,
     deleted_ids,
 )
+from msmq.manager.ledger.recovered import marks_in
 from msmq.manager.mailbox.stored import from_record
 from msmq.spark.decode import BATCH_BYTES, BATCH_ROWS, spread
 from msmq.spark.schema import ReadMessage, Table
@@ -184,7 +185,7 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
         transaction = None if head.transaction == NO_TRANSACTION else head.transaction
         assert found.payload is not None
         try:
-            stored = from_record(found.payload, head.lookup_id)
+            stored = from_record(found.payload, head.lookup_id, marks_in(head.flags))
             message = ReadMessage(
                 "",
                 head.lookup_id,

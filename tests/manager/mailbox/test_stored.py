@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from ipaddress import ip_address
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.message import DeliveryGuarantee, Message
 from msmq.manager.messages.serialize import deserialize, serialize
 from msmq.wire.headers import INFINITE
+from msmq.wire.trailers import host_address
 from tests.manager.message_strategies import messages
 from tests.manager.support import NOON, Host, message
 
@@ -49,21 +51,28 @@ def test_every_attribute_of_a_recoverable_message_survives(sent: Message) -> Non
         authentication_level=5,
         private=True,
         transaction_status_queue="HOST\\private$\\status",
-        source_address="10.0.0.1",
+        direct_session=True,
         dead_letter_class=0x8003,
     )
     assert all(asdict(local).values()), "all of them, and none at its default"
-    _, (lookup_id,) = host.enqueue(host.queue(), StoredMessage(serialize(sent), local))
+    source = host_address(ip_address("fe80::1%3"))
+    _, (lookup_id,) = host.enqueue(host.queue(), StoredMessage(serialize(sent), local, source=source))
 
-    def everything() -> tuple[Message, LocalAttributes, int, int]:
+    def everything() -> tuple[Message, LocalAttributes, int, int, bytes]:
         queue = host.find()
         loaded = host.manager.mailbox.load(queue, lookup_id)
-        return deserialize(loaded.packet), loaded.local, loaded.lookup_id, loaded.arrival_time
+        return (
+            deserialize(loaded.packet),
+            loaded.local,
+            loaded.lookup_id,
+            loaded.arrival_time,
+            loaded.source,
+        )
 
     before = everything()
     host.kill()
     assert everything() == before
-    assert before[1] == local
+    assert (before[1], before[4]) == (local, source)
 
 
 def test_size_and_expiry_follow_from_the_packet() -> None:

@@ -868,7 +868,7 @@ class GetManagerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ManagerInfo(_message.Message):
-    __slots__ = ("computer_name", "identifier", "product", "online", "directory_integrated", "quota_kb", "journal_quota_kb", "bytes", "messages", "dead_letter_queue", "transactional_dead_letter_queue", "journal_queue", "caller", "caller_groups", "losses")
+    __slots__ = ("computer_name", "identifier", "product", "online", "directory_integrated", "quota_kb", "journal_quota_kb", "bytes", "messages", "dead_letter_queue", "transactional_dead_letter_queue", "journal_queue", "caller", "caller_groups", "losses", "resources")
     COMPUTER_NAME_FIELD_NUMBER: _ClassVar[int]
     IDENTIFIER_FIELD_NUMBER: _ClassVar[int]
     PRODUCT_FIELD_NUMBER: _ClassVar[int]
@@ -884,6 +884,7 @@ class ManagerInfo(_message.Message):
     CALLER_FIELD_NUMBER: _ClassVar[int]
     CALLER_GROUPS_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
     computer_name: str
     identifier: str
     product: str
@@ -899,7 +900,22 @@ class ManagerInfo(_message.Message):
     caller: str
     caller_groups: _containers.RepeatedScalarFieldContainer[str]
     losses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, computer_name: _Optional[str] = ..., identifier: _Optional[str] = ..., product: _Optional[str] = ..., online: _Optional[bool] = ..., directory_integrated: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., bytes: _Optional[int] = ..., messages: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ..., transactional_dead_letter_queue: _Optional[str] = ..., journal_queue: _Optional[str] = ..., caller: _Optional[str] = ..., caller_groups: _Optional[_Iterable[str]] = ..., losses: _Optional[_Iterable[str]] = ...) -> None: ...
+    resources: Resources
+    def __init__(self, computer_name: _Optional[str] = ..., identifier: _Optional[str] = ..., product: _Optional[str] = ..., online: _Optional[bool] = ..., directory_integrated: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., bytes: _Optional[int] = ..., messages: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ..., transactional_dead_letter_queue: _Optional[str] = ..., journal_queue: _Optional[str] = ..., caller: _Optional[str] = ..., caller_groups: _Optional[_Iterable[str]] = ..., losses: _Optional[_Iterable[str]] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ...) -> None: ...
+
+class Resources(_message.Message):
+    __slots__ = ("descriptors", "descriptor_limit", "connections", "threads", "tasks")
+    DESCRIPTORS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTOR_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    descriptors: int
+    descriptor_limit: int
+    connections: int
+    threads: int
+    tasks: int
+    def __init__(self, descriptors: _Optional[int] = ..., descriptor_limit: _Optional[int] = ..., connections: _Optional[int] = ..., threads: _Optional[int] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class SetManagerRequest(_message.Message):
     __slots__ = ("quota_kb", "journal_quota_kb")
@@ -968,6 +984,48 @@ class InternalCertificate(_message.Message):
     certificate: Certificate
     private_key: bytes
     def __init__(self, certificate: _Optional[_Union[Certificate, _Mapping]] = ..., private_key: _Optional[bytes] = ...) -> None: ...
+
+class Token(_message.Message):
+    __slots__ = ("name", "sid", "created_time")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sid: str
+    created_time: int
+    def __init__(self, name: _Optional[str] = ..., sid: _Optional[str] = ..., created_time: _Optional[int] = ...) -> None: ...
+
+class CreateTokenRequest(_message.Message):
+    __slots__ = ("name", "sid")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sid: str
+    def __init__(self, name: _Optional[str] = ..., sid: _Optional[str] = ...) -> None: ...
+
+class NewToken(_message.Message):
+    __slots__ = ("token", "secret")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    token: Token
+    secret: str
+    def __init__(self, token: _Optional[_Union[Token, _Mapping]] = ..., secret: _Optional[str] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListTokensReply(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[Token]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[Token, _Mapping]]] = ...) -> None: ...
+
+class RemoveTokenRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class WatchStatisticsRequest(_message.Message):
     __slots__ = ("interval_ms", "count")

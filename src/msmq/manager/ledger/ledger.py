@@ -28,11 +28,12 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import repeat
-from typing import Any, Final, NamedTuple, Protocol
+from operator import add
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.ledger.recovered import (
@@ -50,7 +51,10 @@ from msmq.manager.ledger.recovered import (
     to_bytes,
 )
 from msmq.manager.mailbox.positions import PositionMark
-from msmq.manager.mailbox.stored import LocalAttributes, local_bytes
+from msmq.manager.mailbox.stored import local_bytes
+
+if TYPE_CHECKING:
+    from msmq.manager.mailbox.batch import Batch
 
 FIRST, LAST = PositionMark.FIRST, PositionMark.LAST
 HEAD_SIZE: Final = 40
@@ -131,8 +135,8 @@ class TransactionOutcome(IntEnum):
 
 _HEAD: Final = struct.Struct("<IQIII16s")
 _pack_front: Final = struct.Struct("<IQIII16sII").pack
-"""The head of a MESSAGE, and the eight bytes in front of its packet and of local attributes: how long those are, and
-the arrival time."""
+"""The head of a MESSAGE, and the eight bytes in front of its source, its local attributes and its packet: how long the
+attributes are, and the arrival time."""
 _OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
 assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
 _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
@@ -234,28 +238,29 @@ class Ledger:
         queue: int,
         lookup_ids: Sequence[int],
         arrival_time: int,
-        packets: Sequence[bytes],
-        expiries: Sequence[int],
+        batch: Batch,
         marks: Sequence[int],
-        local: Mapping[int, LocalAttributes],
         transaction: bytes = NO_TRANSACTION,
     ) -> Sequence[int]:
-        """Write messages; gives their addresses. ``local`` has by index the attributes of those that have any. A
-        message that was written before is written anew: from now on this record counts."""
+        """Write messages; gives their addresses. A message that was written before is written anew: from now on this
+        record counts."""
         flags = [mark << MARKS_SHIFT for mark in marks]
         local_sizes: Iterable[int] = repeat(0)
-        if local:
+        packets = batch.packets
+        if batch.local:
             packets, local_sizes = list(packets), [0] * len(packets)
-            for index, attributes in local.items():
+            for index, attributes in batch.local.items():
                 text = local_bytes(attributes)
                 packets[index] = text + packets[index]
                 local_sizes[index] = len(text)
                 flags[index] |= len(text) << LOCAL_SIZE_SHIFT
                 if attributes.allow_peek_when_locked:
                     flags[index] |= PEEKABLE_WHEN_LOCKED
+        if any(batch.sources):
+            packets = list(map(add, batch.sources, packets))
         fronts = map(
-            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), expiries, flags, repeat(transaction),
-            local_sizes, repeat(arrival_time),
+            _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), batch.expiries, flags,
+            repeat(transaction), local_sizes, repeat(arrival_time),
         )  # fmt: skip
         return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
 

@@ -38,6 +38,7 @@ def queue_record(queue: Queue) -> dict[str, Any]:
             "destination_queue_manager": queue.destination_queue_manager.hex(),
             "receiver": queue.receiver.hex(),
             "incidental": queue.incidental,
+            "cause": queue.cause,
             "locked": queue.state is OutgoingState.LOCKED,
             "on_hold": queue.state is OutgoingState.ON_HOLD,
         }
@@ -69,6 +70,7 @@ def queue_from_record(number: int, record: dict[str, Any]) -> Queue:
         queue.destination_queue_manager = bytes.fromhex(record.get("destination_queue_manager", "00" * 16))
         queue.receiver = bytes.fromhex(record.get("receiver", "00" * 16))
         queue.incidental = record.get("incidental", False)
+        queue.cause = record.get("cause", "")
         if record["locked"]:
             queue.state = OutgoingState.LOCKED
         elif record["on_hold"]:

@@ -25,8 +25,8 @@ from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.retries import Retries
 from msmq.manager.mailbox.stored import (
-    ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
+    LARGEST_FRONT,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
@@ -126,7 +126,7 @@ class Mailbox(Contents):
         if is_destination(queue) and min(batch.expiries) != NEVER:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
-        size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
+        size = sum(sizes) - express_bytes + (LARGEST_FRONT + LARGEST_ENVELOPE * bool(batch.local)) * written
         if overdue:
             late = batch.only(overdue)
             size += self.letters_bytes(late.sizes, bytes(late.marks))
@@ -176,27 +176,15 @@ class Mailbox(Contents):
         """Write what has to survive; gives the addresses, 0 for what stays in memory."""
         put, now_s = self.core.ledger.put_messages, self.core.now_s
         if all(on_disk):
-            return put(
-                queue.number, ids, now_s, batch.packets, batch.expiries, marks, batch.local, transaction
-            )
+            return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
         for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
             local = batch.local.get(index, NO_ATTRIBUTES)
-            queue.volatile[ids[index]] = (now_s, batch.packets[index], local)
+            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
         chosen = list(compress(range(len(batch)), on_disk))
         if chosen:
-            part = batch.only(chosen)
             part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
-            written = put(
-                queue.number,
-                part_ids,
-                now_s,
-                part.packets,
-                part.expiries,
-                part_marks,
-                part.local,
-                transaction,
-            )
+            written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
         return addresses
@@ -496,7 +484,8 @@ class Mailbox(Contents):
         if message is None:
             return False
         core = self.core
-        changed = StoredMessage(message.packet, change(message.local), 0, message.arrival_time)
+        changed = message.same_place(0)
+        changed.local = change(message.local)
         batch = Batch.of([changed], core.record.identifier)
         with core.event(message.size + LARGEST_ENVELOPE + NUMBERS_BYTES, 4):
             self.put(target, batch)

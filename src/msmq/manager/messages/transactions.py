@@ -25,7 +25,7 @@ from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURN
 from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
 from msmq.manager.mailbox.retries import Retry
-from msmq.manager.mailbox.stored import ENVELOPE_SIZE, LARGEST_ENVELOPE, StoredMessage
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LARGEST_FRONT, StoredMessage
 from msmq.manager.model import OperationType
 from msmq.manager.queues.queue import Queue, WaitingRead
 from msmq.wire.classes import MessageClass
@@ -279,7 +279,7 @@ class Transactions:
         ids = self.mailbox.put(queue, batch, transaction.identifier)
         positions = queue.positions.find(ids)
         local = any(map(PositionMark.HAS_LOCAL.__and__, positions.marks))
-        sizes = [ENVELOPE_SIZE + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
+        sizes = [LARGEST_FRONT + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
         operation = TransactionalOperation(
             OperationType.ENQUEUE, queue, positions.ids, positions.addresses, sizes
         )

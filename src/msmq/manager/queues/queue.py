@@ -64,7 +64,7 @@ class Queue(DirectoryElement):
     retry: Retry = NO_RETRY
     """What becomes of rejected messages, if their reader does not say."""
     positions: PositionList = field(default_factory=PositionList)
-    volatile: dict[int, tuple[int, bytes, LocalAttributes]] = field(default_factory=dict)
+    volatile: dict[int, tuple[int, bytes, bytes, LocalAttributes]] = field(default_factory=dict)
     """Express messages: second of arrival, packet, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
@@ -125,6 +125,8 @@ class OutgoingQueue(Queue):
     hop."""
     incidental: bool = False
     """Whether no application asked for it (see :mod:`msmq.manager.queues.outgoing_queues`)."""
+    cause: str = ""
+    """Whose messages an incidental one is there for."""
     state: OutgoingState = OutgoingState.INACTIVE
     connection_history: list[ConnectionHistoryEntry] = field(default_factory=list)
     transfer_info: OutgoingTransferInfo = field(default_factory=OutgoingTransferInfo)

@@ -164,6 +164,8 @@ class Queues:
         if str(path).lower() in core.by_path:
             raise QueueExistsError(f"{path} exists already.")
         check_label(request.label)
+        if request.multicast_address:
+            MulticastName.parse_address(request.multicast_address)
         queue = self._new(request, path, caller)
         if queue.queue_type is QueueType.PUBLIC and not skip_directory:
             self._publish(queue, caller)

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final, cast
 
+from msmq.admission.gate import Gate
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.outbound.runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
+from msmq.wire.trailers import host_address
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
@@ -70,17 +72,19 @@ class Connection(asyncio.Protocol):
         max_unstored_bytes: int,
         backlog: Backlog,
         lost: Callable[[Connection], None] = lambda connection: None,
-        admit: Callable[[Connection], bool] = lambda connection: True,
+        gate: Gate | None = None,
     ) -> None:
         self.session = session
         self.peer = ""
-        """IP address of the other side."""
+        self.source = b""
+        """IP address of the other side, and the same as messages keep it that come from there."""
         self.promised = 0
         """Messages on their way into the window that wait for the disk."""
         self.was_open = False
         self._handle = handle
         self._lost = lost
-        self._admit = admit
+        self._gate = gate
+        self._heard_ms = 0
         self._max_opening_bytes = max_opening_bytes
         self._max_unstored_bytes = max_unstored_bytes
         self._backlog = backlog
@@ -101,12 +105,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer = str(ip_address(peer[0].partition("%")[0])) if peer else ""
+        if peer:
+            host, scope = ip_address(peer[0].partition("%")[0]), peer[3] if len(peer) > 3 else 0
+            self.peer = str(host)
+            self.source = host_address(ip_address(f"{host}%{scope}") if scope else host)
         self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
-        if not self._admit(self):
-            _log.debug("connection of %s turned away: it has too many", self.peer)
-            self._transport.abort()
-            return
+        if self._gate is not None:
+            handle = transport.get_extra_info("socket")
+            if not self._gate.enter(self, self.peer, 0 if handle is None else handle.fileno()):
+                self._transport.abort()
+                return
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -114,11 +122,15 @@ class Connection(asyncio.Protocol):
             return
         session = self.session
         opening = session.state is not State.OPEN
-        events = session.receive_data(data, now_ms())
+        now = self._heard_ms = now_ms()
+        events = session.receive_data(data, now)
         if opening:
             self._opening_bytes += len(data)
-            if self._opening_bytes > self._max_opening_bytes and session.state is not State.OPEN:
-                events += session.close(now_ms(), malformed="too many bytes before the session is open")
+            if session.state is State.OPEN:
+                if self._gate is not None:
+                    self._gate.opened(self)
+            elif self._opening_bytes > self._max_opening_bytes:
+                events += session.close(now, malformed="too many bytes before the session is open")
         self.dispatch(events)
         if self._congested:
             self.regulate_reading()
@@ -129,6 +141,8 @@ class Connection(asyncio.Protocol):
         if not self._over:
             self.dispatch(self.session.disconnected(now_ms()))
         self._alarm.stop()
+        if self._gate is not None:
+            self._gate.leave(self)
         self._lost(self)
 
     def pause_writing(self) -> None:
@@ -190,6 +204,17 @@ class Connection(asyncio.Protocol):
         if self.session.receipts.pending:
             self.session.pause(now_ms())
         self.dispatch(self.session.close(now_ms()))
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when neither side has had anything to send or to store."""
+        busy = self._unstored_bytes or self.promised or self.session.outbox.awaiting
+        return None if busy else self._heard_ms / 1_000
+
+    def show_out(self, reason: str) -> None:
+        """There is no room for it any more."""
+        _log.debug("connection of %s closed: %s", self.peer, reason)
+        self.close()
 
     def refuse(self, reason: str) -> None:
         """Close without acknowledging what has come since the last write: it could not be taken."""

@@ -31,6 +31,7 @@ from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
+from msmq.wire.trailers import host_in
 
 _MOST_TEMPLATES: Final = 256
 
@@ -144,4 +145,6 @@ class Acknowledging(Subscriber):
 
 def _sender(message: StoredMessage) -> str:
     """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
-    return message.local.source_address or guid_text(message.packet.user.source_queue_manager)
+    if message.source:
+        return str(host_in(message.source))
+    return guid_text(message.packet.user.source_queue_manager)

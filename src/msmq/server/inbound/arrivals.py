@@ -286,10 +286,7 @@ class Arrivals(Subscriber):
     def _take_plain(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
         """Messages without a transaction: those that came before are dropped."""
         history, now_s = self._history, reading.now_s
-        numbers = messages.message_ids[indices.start : indices.stop]
-        fresh: Sequence[int] = indices
-        if not history.all_new(way.source, numbers):
-            fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
+        fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
         if not fresh:
             return
         taken = self._deliver(way, messages, fresh)

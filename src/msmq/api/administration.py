@@ -9,7 +9,9 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
+from msmq.manager.mailbox.retries import NO_RETRY
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import MSMQ_TYPE
 from msmq.manager.queues.management import format_name as format_name_of
@@ -92,7 +94,15 @@ class AdministrationCalls:
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
-        queue = await self._desk.host.change(lambda: self._manager.queues.create(wanted, caller))
+        retry = retry_of(settings, NO_RETRY).check()
+
+        def make() -> Queue:
+            queue = self._manager.queues.create(wanted, caller)
+            if retry != NO_RETRY:
+                self._manager.administration.set_retry(queue, retry)
+            return queue
+
+        queue = await self._desk.host.change(make)
         await self._desk.durable()
         return self._info(queue)
 
@@ -140,8 +150,15 @@ class AdministrationCalls:
                 value = getattr(request.settings, name)
                 value = _multicast(value) if name == "multicast_address" else value
                 values.append(_variant(ObjectType.QUEUE, propid, value))
-        administration = self._manager.administration
-        await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
+        administration, retry = self._manager.administration, retry_of(request.settings, queue.retry).check()
+
+        def change() -> None:
+            if propids or retry == queue.retry:
+                administration.set_properties(queue, propids, values, caller)
+            if retry != queue.retry:
+                administration.set_retry(queue, retry, caller)
+
+        await self._desk.host.change(change)
         await self._desk.durable()
         return self._info(queue)
 
@@ -167,6 +184,9 @@ class AdministrationCalls:
                 privacy_level=int(queue.privacy_level),
                 base_priority=queue.base_priority,
                 multicast_address=queue.multicast_address or "",
+                retry_delay_ms=queue.retry.delay_ms,
+                max_deliveries=queue.retry.max_deliveries,
+                poison_subqueue=queue.retry.poison_subqueue,
             ),
             identifier=guid_text(queue.identifier),
             created_time=queue.create_time,
@@ -177,6 +197,8 @@ class AdministrationCalls:
             journal_bytes=journal.total_bytes if journal else 0,
             subqueues=[member.pathname.rpartition(";")[2] for member in queue.subqueue_collection.values()],
             open_handles=len(queue.open_descriptors),
+            paused_messages=len(queue.paused),
+            poisoned_total=queue.poisoned_total,
         )
 
     # --- security -----------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
-from msmq.client.bodies import Body
 from msmq.client.connection import Connection, Tls, connect
 from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
@@ -30,6 +29,7 @@ from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
 from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
+from msmq.wire.bodies import Body, Formatter
 
 __all__ = [
     "AccessEntry",
@@ -42,6 +42,7 @@ __all__ = [
     "Consumer",
     "Cursor",
     "Delivery",
+    "Formatter",
     "ManagerInfo",
     "Message",
     "Mode",

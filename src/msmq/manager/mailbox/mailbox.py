@@ -83,9 +83,7 @@ class Mailbox(Contents):
         super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
         self.retries = Retries(self, purge_reason)
-        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
-            None
-        )
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
         :class:`msmq.manager.messages.delivery.Sending`."""
 

@@ -12,12 +12,10 @@ from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
 from msmq.rpc.mgmt import Nothing
-from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
 from msmq.rpc.security import Credentials
 from msmq.rpc.server import RpcServer, ServerConfig
 from msmq.rpc.status import FaultStatus, RpcBindError, RpcConnectionError, RpcFault
-from msmq.security.access import Token
 from tests.rpc.echo import (
     CLOSE,
     CRASH,
@@ -422,47 +420,6 @@ async def body_lost_promises() -> None:
         promises[0].answer(Number(5))
 
 
-async def body_quick() -> None:
-    """The quick way of an operation is asked first, and answers in whichever form it has the answer."""
-    calls: list[Call] = []
-    promises: list[Promise] = []
-
-    def quick(call: Call, stub: bytes) -> bytes | Parameters | Promise | None:
-        calls.append(call)
-        number = Data.decode(stub)[0].data[:1]
-        if number == b"b":
-            return Data(1, b"B").encode(call.ndr64)
-        if number == b"p":
-            return Data(1, b"P")
-        if number == b"w":
-            promises.append(Promise())
-            return promises[-1]
-        if number == b"f":
-            raise RpcFault(FaultStatus.ACCESS_DENIED)
-        return None
-
-    for who in (None, CONNECTED, ALICES):
-        async with serving() as running, await connect(running, who) as client:
-            running.echoes.register(running.server, quick={ECHO.opnum: quick})
-            for _ in range(2):
-                assert (await client.call(ECHO, Data(1, b"b"))).data == b"B"
-                assert (await client.call(ECHO, Data(1, b"p"))).data == b"P"
-                assert (await client.call(ECHO, Data(1, b"x"))).data == b"x"
-                assert await status_of(client, ECHO, Data(1, b"f")) == FaultStatus.ACCESS_DENIED
-            wait = asyncio.create_task(client.call(ECHO, Data(1, b"w")))
-            await eventually(lambda: len(promises) == 1)
-            promises.pop().answer(Data(1, b"W"))
-            assert (await wait).data == b"W"
-            users = {call.token.user for call in calls}
-            assert users == {ALICE if who is not None else Token.anonymous().user}
-            with_object = await client.call(ECHO, Data(1, b"b"), object_uuid=bytes(range(16)))
-            assert with_object.data == b"b", "a handler may want to know the object"
-            calls.clear()
-            running.echoes.register(running.server)
-            assert (await client.call(ECHO, Data(1, b"b"))).data == b"b"
-            assert not calls
-
-
 BODIES = {
     "a call that waits keeps no other waiting": body_waiting,
     "a cancel asks for an early answer": body_cancel,
@@ -470,7 +427,6 @@ BODIES = {
     "a lost connection": body_lost,
     "answers that are known at once": body_together,
     "promises": body_promises,
-    "quick ways": body_quick,
     "promises of a lost connection": body_lost_promises,
     "association groups": body_groups,
     "closing a handle twice": body_handles,

@@ -77,6 +77,9 @@ class Door:
                 *rpc.CHANNEL_OPTIONS,
                 ("grpc.so_reuseport", 0),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+                # gRPC accepts TCP by itself, so the gate does not see those connections.
+                ("grpc.server_handshake_timeout_ms", int(1_000 * self._gate.crowding.opening_s)),
+                ("grpc.max_allowed_incoming_connections", self._gate.crowding.connections),
             ]
         )
         server.add_generic_rpc_handlers(tuple(service.handlers()))

@@ -81,7 +81,7 @@ class Receipt(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The same as text."""
+        """The message identifier as text."""
         return id_text(self.message_id)
 
 
@@ -127,7 +127,7 @@ class Message:
     connector_type: bytes = b""
 
     def with_(self, **changes: Any) -> Message:
-        """The same message with other properties."""
+        """A copy of the message with other properties."""
         return replace(self, **changes)
 
     @classmethod
@@ -401,7 +401,7 @@ class ReceivedMessage:
 
     @property
     def id(self) -> str:
-        """The same as text."""
+        """The message identifier as text."""
         return id_text(self.message_id)
 
     @property

@@ -501,7 +501,7 @@ class StructType(NdrType):
 
 
 def _inside(kind: NdrType) -> NdrType:
-    """What of a member lies inside its structure: the count of an array stands before it."""
+    """The part of a member that lies inside its structure: the count of an array stands before the structure."""
     return kind.of if isinstance(kind, Array) else kind
 
 

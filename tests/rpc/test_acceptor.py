@@ -233,7 +233,7 @@ def test_calls_and_memory_are_bounded() -> None:
     for call_id in range(100, 200):
         machine.receive_data(request(call_id, bytes(4000), PduFlags.FIRST_FRAG))
         statuses += [Fault.decode(f.body).status for f in answers(machine.data_to_send())]
-        held = sum(len(incoming.stub) for incoming in machine._incoming.values())
+        held = sum(incoming.size for incoming in machine._incoming.values())
         assert held <= 10_000
     assert set(statuses) == {FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY, FaultStatus.NCA_SERVER_TOO_BUSY}
     assert machine.state is State.CLOSED

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
+from msmq.manager.mailbox.retries import NO_RETRY
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import MSMQ_TYPE
 from msmq.manager.queues.management import format_name as format_name_of
@@ -20,6 +23,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
+from msmq.wire.names import ConnectorName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -65,6 +69,14 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
+        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        if request.path.upper().startswith("CONNECTOR="):
+            name = parse_format_name(request.path)
+            assert isinstance(name, ConnectorName)
+            create = partial(self._manager.queues.create_connector, name.guid, caller)
+            queue, _ = await self._desk.host.change(create)
+            await self._desk.durable()
+            return self._info(queue)
         settings = request.settings
         wanted = QueueRequest(
             pathname=request.path,
@@ -78,11 +90,19 @@ class AdministrationCalls:
             authentication=settings.authenticated_only,
             privacy_level=_privacy_level(settings),
             transactional=request.transactional,
-            multicast_address=settings.multicast_address or None,
+            multicast_address=_multicast(settings.multicast_address) or None,
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
-        queue = await self._desk.host.change(lambda: self._manager.queues.create(wanted, caller))
+        retry = retry_of(settings, NO_RETRY).check()
+
+        def make() -> Queue:
+            queue = self._manager.queues.create(wanted, caller)
+            if retry != NO_RETRY:
+                self._manager.administration.set_retry(queue, retry)
+            return queue
+
+        queue = await self._desk.host.change(make)
         await self._desk.durable()
         return self._info(queue)
 
@@ -127,9 +147,18 @@ class AdministrationCalls:
         for name, propid in _PROPIDS.items():
             if request.settings.HasField(name):
                 propids.append(propid)
-                values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
-        administration = self._manager.administration
-        await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
+                value = getattr(request.settings, name)
+                value = _multicast(value) if name == "multicast_address" else value
+                values.append(_variant(ObjectType.QUEUE, propid, value))
+        administration, retry = self._manager.administration, retry_of(request.settings, queue.retry).check()
+
+        def change() -> None:
+            if propids or retry == queue.retry:
+                administration.set_properties(queue, propids, values, caller)
+            if retry != queue.retry:
+                administration.set_retry(queue, retry, caller)
+
+        await self._desk.host.change(change)
         await self._desk.durable()
         return self._info(queue)
 
@@ -155,6 +184,9 @@ class AdministrationCalls:
                 privacy_level=int(queue.privacy_level),
                 base_priority=queue.base_priority,
                 multicast_address=queue.multicast_address or "",
+                retry_delay_ms=queue.retry.delay_ms,
+                max_deliveries=queue.retry.max_deliveries,
+                poison_subqueue=queue.retry.poison_subqueue,
             ),
             identifier=guid_text(queue.identifier),
             created_time=queue.create_time,
@@ -165,6 +197,8 @@ class AdministrationCalls:
             journal_bytes=journal.total_bytes if journal else 0,
             subqueues=[member.pathname.rpartition(";")[2] for member in queue.subqueue_collection.values()],
             open_handles=len(queue.open_descriptors),
+            paused_messages=len(queue.paused),
+            poisoned_total=queue.poisoned_total,
         )
 
     # --- security -----------------------------------------------------------------------------------------------
@@ -341,6 +375,18 @@ def _ace(entry: pb.AccessEntry) -> Ace:
 
 def _guid(text: str) -> bytes:
     return guid_from_text(text) if text else NULL_GUID
+
+
+def _multicast(text: str) -> str:
+    """The address of a group and its port, or nothing."""
+    host, _, port = text.rpartition(":")
+    try:
+        good = not text or (ip_address(host).is_multicast and 0 <= int(port) <= 0xFFFF)
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidParameterError(f"{text!r} is no multicast address, which looks like 234.1.1.1:8001.")
+    return text
 
 
 def _privacy_level(settings: pb.QueueSettings) -> QueuePrivacyLevel:

@@ -38,7 +38,6 @@ from msmq.remote_read import interface as idl
 from msmq.remote_read.enlistment import TransactionManager
 from msmq.remote_read.handles import MAX_CURSORS, Handles, OpenHandle, Request
 from msmq.remote_read.policy import Policy
-from msmq.remote_read.quick import QuickReads
 from msmq.remote_read.receive import MQ_OK, STATUS_INVALID_HANDLE, Receiving
 from msmq.remote_read.sections import operation_on, subqueue_name
 from msmq.rpc.interface import Answer, Call, Handler, Promise
@@ -96,11 +95,10 @@ class RemoteReadService:
         self.transaction_manager = transaction_manager
         """Who is asked when a client wants us in its transaction."""
         self._receiving = Receiving(host.manager, self.handles, host.when_durable)
-        self.quick = QuickReads(self._receiving, self._once_durable)
 
     def register(self, server: RpcServer) -> None:
         """Serve on ``server``. Anybody may connect; what a caller must have shown is asked when a queue is opened."""
-        server.register(idl.REMOTE_READ, self.methods, quick={7: self.quick.start, 9: self.quick.end})
+        server.register(idl.REMOTE_READ, self.methods)
 
     @property
     def methods(self) -> dict[int, Handler]:
@@ -349,19 +347,20 @@ class RemoteReadService:
         return position
 
     def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
-        descriptor = handle.descriptor
-        position = self._position(handle, pending)
+        reading, descriptor, lookup_id = self.host.manager.reading, handle.descriptor, pending.lookup_id
+        known = {} if pending.message is None else {lookup_id: pending.message}
+        reason = idl.REJECTED_CLASS if pending.rejected else MessageClass.ACK_RECEIVE
         try:
-            self.host.manager.reading.dequeue_end(
-                descriptor,
-                position,
-                delete_message=delete,
-                message=pending.message,
-                reason=idl.REJECTED_CLASS if pending.rejected else MessageClass.ACK_RECEIVE,
-            )
+            if delete:
+                ended = reading.keep(descriptor, (lookup_id,), known, reason)
+            else:
+                ended = reading.give_back(descriptor, (lookup_id,), known)
         except MQError:
             self._still_pending(handle, pending)
             raise
+        if not ended:
+            descriptor.begun.discard(lookup_id)
+            raise MessageNotFoundError("The message is no longer in the queue.")
 
     def _still_pending(self, handle: OpenHandle, pending: Request) -> None:
         """Nothing has happened: the message is still the client's, who may try again."""

@@ -105,7 +105,8 @@ class Reading:
             descriptor.cursors.clear()
             queue = descriptor.queue
             if queue is not None and descriptor.begun:
-                self._give_back(descriptor, queue, queue.positions.find(sorted(descriptor.begun)).ids)
+                begun = queue.positions.find(sorted(descriptor.begun)).ids
+                self._give_back(descriptor, queue, begun)
 
     # --- receive --------------------------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class Reading:
     def _take(self, read: _Read, queue: Queue, found: Found) -> None:
         """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
         if read.transaction is not None:
-            self.transactions.dequeue(read.transaction, queue, found.positions)
+            self.transactions.dequeue(read.transaction, queue, found.positions, read.descriptor.retry)
         elif read.two_phase_read:
             with self.core.event():
                 queue.positions.set_states(found.ids, PositionState.LOCKED)
@@ -230,8 +231,12 @@ class Reading:
     def give_back(
         self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
     ) -> int:
-        """Dequeue Message End for messages that the reader does not keep, as :meth:`keep` for the others."""
+        """Dequeue Message End for messages that did not reach the reader, as :meth:`keep` for the others."""
         return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
+
+    def reject(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> int:
+        """Dequeue Message End for messages that the reader has seen and does not want: a policy may put them aside."""
+        return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, rejected=True)
 
     def _give_back(
         self,
@@ -239,6 +244,8 @@ class Reading:
         queue: Queue,
         lookup_ids: Sequence[int],
         known: Known | None = None,
+        *,
+        rejected: bool = False,
     ) -> int:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.answers.held():
@@ -249,7 +256,10 @@ class Reading:
                     ids
                 )  # a wait of the same reader may get them in this event
                 try:
-                    self.mailbox.give_back(queue, ids)
+                    if rejected:
+                        self.mailbox.retries.reject(queue, ids, descriptor.retry)
+                    else:
+                        self.mailbox.give_back(queue, ids)
                 except MQError:
                     descriptor.begun.update(ids)
                     raise
@@ -298,7 +308,7 @@ class Reading:
         positions = queue.positions.find((lookup_id,))
         if not positions.ids or lookup_id not in descriptor.begun:
             raise TransactionSequenceError("This read was not begun here, or has ended already.")
-        self.transactions.dequeue(transaction, queue, positions)
+        self.transactions.dequeue(transaction, queue, positions, descriptor.retry)
         if positions.states[0] == PositionState.PURGE_PENDING:
             queue.positions.set_state(lookup_id, PositionState.PURGE_PENDING)
         descriptor.begun.remove(lookup_id)

@@ -12,14 +12,15 @@ SIM ?= all
 MINUTES ?= 5
 MESSAGES ?= 1000000
 TASKS ?= 2000
-SAMPLE ?= samples/session.pcap
+CAP ?= 3
+ROWS ?=
 
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz hostile cuts spark-million celery-storm docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz mutants hostile cuts spark-million celery-storm docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +34,7 @@ run: setup ## Show what the project does: two queue managers, a link that breaks
 serve: setup ## Run a queue manager for keeps, in ./msmq-data, until Ctrl-C
 	@$(VENV)/bin/msmq serve --data msmq-data
 
+decode: SAMPLE ?= samples/session.pcap
 decode: setup ## Decode a capture (SAMPLE=) and explain it
 	@$(VENV)/bin/msmq decode $(SAMPLE)
 
@@ -61,11 +63,16 @@ bench: setup ## Run every benchmark of bench/
 sim: setup ## Simulate until it fails: SIM=network, manager, store or all in turn (SEED=, SEEDS=, STEPS=)
 	@$(RUN) msmq.testing.campaign --sim $(SIM) --seed $(SEED) --seeds $(SEEDS) --steps $(STEPS)
 
-soak: setup ## Kill processes and cut lines for MINUTES=5 while transactional messages flow
+soak: setup ## Kill processes and cut lines for MINUTES=5 while transactional messages flow; then as long what comes and goes
 	@$(RUN) tests.server.chaos --minutes $(MINUTES)
+	@MSMQ_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(RUN) pytest -q -s tests/server/test_soak.py
 
 fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)
+
+mutants: SAMPLE ?= 20
+mutants: setup ## Break what rows rule and list what their tests do not notice (ROWS="..." or SAMPLE=20, SEED=, CAP=3)
+	@$(RUN) scripts.mutants $(if $(ROWS),--rows $(ROWS),--sample $(SAMPLE)) --seed $(SEED) --cap $(CAP)
 
 hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
 	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py tests/remote_read/test_hostile.py

@@ -3,8 +3,10 @@
 How it works. ``conformance/inventory.tsv`` lists the rows. Tests name the rows they show with
 ``@pytest.mark.spec("<id>", ...)``; a recorded test run (see ``tests/plugins/conformance.py``) is a JSON file
 ``{id: [{"test": ..., "outcome": ...}]}``. A row is *shown* when it has tests and every one of them passed.
-``conformance/out_of_scope.toml`` is the only place that may take a row out (``[out_of_scope]``) or say why it
-waits (``[later]``). ``conformance/ratchet.toml`` holds the shown counts, which may only grow.
+``conformance/out_of_scope.toml`` is the only place that may say why a row is not shown: it belongs to something
+the project does not do (``[out_of_scope]``), we do otherwise on purpose (``[decided]``), there is nothing in it to
+show (``[empty]``), or it waits (``[later]``). A row with neither test nor reason is a fault.
+``conformance/ratchet.toml`` holds the shown counts, which may only grow.
 
 From these this module writes ``docs/conformance.md`` and raises the ratchet, or with ``--check`` compares
 them and changes nothing. Standard output is one line per specification, complaints go to standard error.
@@ -25,6 +27,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 Results = Mapping[str, list[dict[str, str]]]
+# The tables of out_of_scope.toml, as the page names them.
+TABLES = {"out_of_scope": "out of scope", "decided": "decided otherwise", "empty": "empty", "later": "later"}
 
 
 class ConformanceError(Exception):
@@ -53,20 +57,22 @@ class Tally:
 
     rows: int
     shown: int
-    out_of_scope: int
+    reasons: Mapping[str, int]
+    """How many rows each table of reasons holds."""
 
     @property
-    def left(self) -> int:
-        return self.rows - self.shown - self.out_of_scope
+    def undeclared(self) -> int:
+        return self.rows - self.shown - sum(self.reasons.values())
 
     def __str__(self) -> str:
-        return f"rows={self.rows} shown={self.shown} out_of_scope={self.out_of_scope} left={self.left}"
+        reasons = " ".join(f"{table}={count}" for table, count in self.reasons.items())
+        return f"rows={self.rows} shown={self.shown} {reasons} undeclared={self.undeclared}"
 
     @property
     def percent(self) -> str:
-        """Shown rows of those in scope, rounded down so that 100 means all."""
-        in_scope = self.rows - self.out_of_scope
-        return f"{self.shown * 1000 // in_scope / 10:.1f}%" if in_scope else "-"
+        """Shown rows of those with content, rounded down so that 100 means all."""
+        content = self.rows - self.reasons["empty"]
+        return f"{self.shown * 1000 // content / 10:.1f}%" if content else "-"
 
 
 @dataclass(frozen=True)
@@ -98,15 +104,16 @@ class ConformanceMap:
 
     rows: Mapping[str, Row]
     tests: Mapping[str, list[str]]
-    out_of_scope: Mapping[str, str]
-    later: Mapping[str, str]
+    reasons: Mapping[str, Mapping[str, str]]
+    """By table, then by row."""
 
     def specs(self) -> list[str]:
         return list(dict.fromkeys(row.spec for row in self.rows.values()))
 
     def tally(self, rows: Iterable[Row]) -> Tally:
         ids = [row.id for row in rows]
-        return Tally(len(ids), sum(i in self.tests for i in ids), sum(i in self.out_of_scope for i in ids))
+        counts = {table: sum(i in rows for i in ids) for table, rows in self.reasons.items()}
+        return Tally(len(ids), sum(i in self.tests for i in ids), counts)
 
     def spec_tally(self, spec: str) -> Tally:
         return self.tally(row for row in self.rows.values() if row.spec == spec)
@@ -131,13 +138,12 @@ def load_inventory(path: Path) -> dict[str, Row]:
 def load_map(home: Home, results: Results) -> ConformanceMap:
     """Join the inventory, the declarations and a recorded run."""
     declared = tomllib.loads(home.declarations.read_text(encoding="utf-8"))
-    if unknown := set(declared) - {"out_of_scope", "later"}:
+    if unknown := set(declared) - set(TABLES):
         raise ConformanceError(f"{home.declarations.name}: unknown tables {sorted(unknown)}")
     return ConformanceMap(
         rows=load_inventory(home.inventory),
         tests=shown(results),
-        out_of_scope=declared.get("out_of_scope", {}),
-        later=declared.get("later", {}),
+        reasons={table: declared.get(table, {}) for table in TABLES},
     )
 
 
@@ -157,7 +163,7 @@ def declaration_problems(conformance: ConformanceMap, results: Results) -> list[
         for row_id, runs in results.items()
         if row_id not in conformance.rows
     ]
-    for table, declared in (("out_of_scope", conformance.out_of_scope), ("later", conformance.later)):
+    for table, declared in conformance.reasons.items():
         for row_id, reason in declared.items():
             if row_id not in conformance.rows:
                 found.append(f"{row_id}: unknown id, in [{table}]")
@@ -165,8 +171,18 @@ def declaration_problems(conformance: ConformanceMap, results: Results) -> list[
                 found.append(f"{row_id}: [{table}] gives no reason")
             if row_id in conformance.tests:
                 found.append(f"{row_id}: in [{table}], but shown by {conformance.tests[row_id][0]}")
-    both = conformance.out_of_scope.keys() & conformance.later.keys()
-    found += [f"{row_id}: in [out_of_scope] and in [later]" for row_id in both]
+    homes = {
+        row_id: [table for table, declared in conformance.reasons.items() if row_id in declared]
+        for row_id in conformance.rows
+    }
+    found += [
+        f"{row_id}: in [{'] and in ['.join(tables)}]" for row_id, tables in homes.items() if len(tables) > 1
+    ]
+    found += [
+        f"{row_id}: no test shows it and no reason is given"
+        for row_id, tables in homes.items()
+        if not tables and row_id not in results
+    ]
     return sorted(found)
 
 
@@ -207,8 +223,8 @@ def render_page(conformance: ConformanceMap) -> str:
         "specification; it is shown when every test that carries its id passes. `make conformance` writes",
         "this page.",
         "",
-        "| specification | rows | shown | out of scope | left | shown of those in scope |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        f"| specification | rows | shown | {' | '.join(TABLES.values())} | shown of those with content |",
+        f"| --- | ---: | ---: | {' | '.join('---:' for _ in TABLES)} | ---: |",
     ]
     for spec in conformance.specs():
         tally = conformance.spec_tally(spec)
@@ -216,8 +232,7 @@ def render_page(conformance: ConformanceMap) -> str:
             f"[{spec}](#{spec.lower()})",
             tally.rows,
             tally.shown,
-            tally.out_of_scope,
-            tally.left,
+            *tally.reasons.values(),
             tally.percent,
         )
         lines.append(table_line(cells))
@@ -239,10 +254,9 @@ def state(conformance: ConformanceMap, row: Row) -> str:
     """The last cell of a row: its tests, or why it has none."""
     if row.id in conformance.tests:
         return "<br>".join(f"`{test}`" for test in conformance.tests[row.id])
-    if row.id in conformance.out_of_scope:
-        return f"*out of scope:* {plain(conformance.out_of_scope[row.id])}"
-    if row.id in conformance.later:
-        return f"*later:* {plain(conformance.later[row.id])}"
+    for table, declared in conformance.reasons.items():
+        if row.id in declared:
+            return f"*{TABLES[table]}:* {plain(declared[row.id])}"
     return ""
 
 

@@ -38,7 +38,7 @@ PLAIN_INSTALL |= {"grpcio", "grpcio-health-checking", "grpcio-reflection"}
 # Distributions whose modules have another name.
 PLAIN_MODULES = {"grpc", "grpc_health", "grpc_reflection", "google", "spnego"}
 # These rooms take time, randomness, files and sockets as arguments (see ARCHITECTURE.md).
-PURE_ROOMS = ["errors", "wire", "security", "manager", "transfer", "routing"]
+PURE_ROOMS = ["errors", "wire", "security", "admission", "manager", "transfer", "routing"]
 # A module without a test module of its own, and why.
 UNMIRRORED: dict[str, str] = {
     "__init__.py": "gives the client by its names: tests/client/test_import",

@@ -422,7 +422,7 @@ def test_who_does_not_read_is_not_listened_to() -> None:
 
     async def test() -> None:
         transport = Transport()
-        made = line.Line(transport, None, None, lambda: None)  # type: ignore[arg-type]
+        made = line.Line(transport, None, None, lambda: None, lambda: None)  # type: ignore[arg-type]
         made.pause_writing()
         assert made.is_full
         made.resume_writing()

@@ -10,7 +10,7 @@ SHAPE = {
     "computer_name": str, "identifier": str, "product": str, "online": bool, "directory_integrated": bool,
     "quota_kb": (int, type(None)), "journal_quota_kb": (int, type(None)), "bytes": int, "messages": int,
     "dead_letter_queue": str, "transactional_dead_letter_queue": str, "journal_queue": str, "caller": str,
-    "caller_groups": list, "losses": list,
+    "caller_groups": list, "losses": list, "resources": dict,
 }  # fmt: skip
 
 
@@ -20,7 +20,9 @@ def test_show(live: Live) -> None:
     for name, kind in SHAPE.items():
         assert isinstance(shown[name], kind), name
     assert shown["computer_name"] == "HOST"
-    assert "computer         HOST" in live.good("manager", "show")
+    sheet = live.good("manager", "show")
+    assert "computer         HOST" in sheet
+    assert f" of {shown['resources']['descriptor_limit']}, " in sheet
 
 
 def test_set_and_set_back(live: Live) -> None:

@@ -299,7 +299,7 @@ def test_a_site_that_is_not_there_has_no_settings(domain: Domain) -> None:
     assert len(domain.trace.sent("addRequest")) == 2
 
 
-@pytest.mark.spec("DSSM-3.1.6.1.1.8-a")
+@pytest.mark.spec("DSSM-3.1.6.1.1.8-a", "DSSM-3.1.6.1.1.8-g")
 def test_the_descriptor_of_a_queue_manager_knows_its_computer(domain: Domain) -> None:
     computer = domain.computer()
     path = domain.directory.objects.names.computer(computer)
@@ -314,6 +314,8 @@ def test_the_descriptor_of_a_queue_manager_knows_its_computer(domain: Domain) ->
     entries = [(ace.mask, ace.sid) for ace in dacl.aces]
     assert entries[0] == (0x20020, EVERYONE)
     assert entries[1] == (0xF00F7, machine)
+    creator = domain.look("CN=Administrator,CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0]
+    assert (0xF00F7, Sid.decode(creator)) in entries
 
 
 def test_the_descriptor_of_a_foreign_queue_manager(domain: Domain) -> None:

@@ -68,7 +68,6 @@ def test_a_bad_distinguished_name(dn: str) -> None:
         names.first_value(dn)
 
 
-@pytest.mark.spec("DSSM-3.1.6.11.1.1-a")
 def test_the_computer_in_a_distinguished_name() -> None:
     assert names.first_value(names.parent(PLACES.queue_manager("a,b=c"))) == "a,b=c"
 

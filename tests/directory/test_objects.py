@@ -12,7 +12,7 @@ from msmq.directory.connection import CachedConnection, Entry
 from msmq.directory.objects import Objects, by_guid
 from msmq.directory.results import DirectoryFailure
 from msmq.directory.settings import Password, Settings
-from msmq.manager.directory import DirectoryResult
+from msmq.manager.directory import DirectoryResult, ObjectClass
 from msmq.security.descriptor import SecurityDescriptor
 from tests.directory.support import CONFIGURATION, ENTERPRISE_DN, Domain
 
@@ -72,6 +72,12 @@ def test_initialization(domain: Domain) -> None:
     assert domain.trace.requests[-1].operation == "unbindRequest"
     assert directory.connection.ref_count == 0
     assert directory.connection.handle is None
+    domain.trace.clear()
+    assert directory.read(ObjectClass.ENTERPRISE, None, ("identifier",))[0] is DirectoryResult.SUCCESS
+    # What was learnt is used and not asked for again.
+    searches = domain.trace.sent("searchRequest")
+    assert searches
+    assert all(search.dn.endswith(f",{CONFIGURATION}") for search in searches)
 
 
 @pytest.mark.spec("DSSM-3.1.3-a")
@@ -205,7 +211,7 @@ def test_a_place_that_is_missing(domain: Domain) -> None:
     assert caught.value.result is DirectoryResult.OBJECT_NOT_FOUND
 
 
-@pytest.mark.spec("DSSM-3.1.6.19-b", "DSSM-3.1.6.19-c", "DSSM-3.1.6.19-f", "DSSM-3.1.6.14-d")
+@pytest.mark.spec("DSSM-3.1.6.19-b", "DSSM-3.1.6.19-f", "DSSM-3.1.6.14-d")
 def test_finding_by_identifier(domain: Domain) -> None:
     guid = domain.look(ENTERPRISE_DN, "objectGUID")["objectGUID"][0]
     connection = domain.directory.connection

@@ -234,6 +234,16 @@ def test_the_enterprise(enterprise: Domain) -> None:
     assert domain.directory.read(ObjectClass.ENTERPRISE, by_identifier(RANDOM), None) == (NOT_FOUND, None)
 
 
+@pytest.mark.spec("DSSM-3.1.6.11.1.1-a")
+def test_the_computer_of_a_queue_manager_is_read_from_its_distinguished_name(domain: Domain) -> None:
+    for name in (domain.name("plain"), domain.name("a,b=c")):
+        item = domain.queue_manager(
+            computer_name=domain.computer(name, sAMAccountName=domain.name("q") + "$")
+        )
+        found = one(domain, ObjectClass.QUEUE_MANAGER, by_identifier(item.identifier), "computer_name")
+        assert found.attributes == {"computer_name": name}
+
+
 @pytest.mark.spec("DSSM-3.1.6.11.3-c")
 def test_an_old_directory(enterprise: Domain) -> None:
     for stored, expected in (("200", False), ("3", True), ([], True)):
@@ -245,7 +255,11 @@ def test_an_old_directory(enterprise: Domain) -> None:
 @pytest.mark.spec("DSSM-3.1.6.4.3.2-c", "DSSM-3.1.6.4.3.2-d", "DSSM-3.1.6.4.3.4-a", "DSSM-3.1.6.4.3.5-a")
 def test_looking_for_the_enterprise(enterprise: Domain) -> None:
     domain, kind = enterprise, ObjectClass.ENTERPRISE
-    assert len(every(domain, kind, ("old_directory", EQUALS, False), listed=("identifier",))) == 1
+    for stored, old in (("200", False), ("3", True)):
+        domain.change(ENTERPRISE_DN, mSMQVersion=stored)
+        for asked in (False, True):
+            found = every(domain, kind, ("old_directory", EQUALS, asked), listed=("identifier",))
+            assert len(found) == (asked is old)
     domain.change(ENTERPRISE_DN, mSMQNameStyle="TRUE", mSMQCSPName="N", mSMQLongLived="77")
     identifier = domain.look(ENTERPRISE_DN, "objectGUID")["objectGUID"][0]
     for conditions in (

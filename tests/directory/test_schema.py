@@ -223,7 +223,7 @@ TABLE = {
             schema.QUEUE: "DSSM-3.1.6.10.2-a DSSM-3.1.6.10.2-b DSSM-3.1.6.10.2-c",
             schema.ROUTING_LINK: "DSSM-3.1.6.10.5-a",
             schema.USER: "DSSM-3.1.6.10.6-a",
-            schema.SITE: "",
+            schema.SITE: "DSSM-3.1.6.10.4-a",  # whose "Foreign" is ForeignSite of the data model
             schema.ENTERPRISE: "",
         }
     ),

@@ -96,7 +96,23 @@ def test_a_queue_manager_is_written(domain: Domain) -> None:
     assert seen["mSMQForeign"] == [b"TRUE"]
     assert seen["mSMQSites"] == [RANDOM]
     assert seen["mSMQEncryptKey"] == [b"keys"]
+    services = ("mSMQRoutingServices", "mSMQDsServices", "mSMQDependentClientServices")
+    assert [seen[name] for name in services] == [[b"FALSE"]] * 3
     assert read(domain, ObjectClass.QUEUE_MANAGER, item.identifier, *values) == values
+    offered = {
+        "routing_server": True,
+        "directory_server": True,
+        "supporting_server": True,
+        "foreign_system": False,
+    }
+    servers = tuple(domain.queue_manager().identifier for _ in range(2))
+    lists = {"out_routing_server_identifier_list": servers, "in_routing_server_identifier_list": servers[:1]}
+    assert write(domain, ObjectClass.QUEUE_MANAGER, identifier=item.identifier, **offered, **lists) is SUCCESS
+    seen = domain.look(item.attributes["full_path"])
+    assert [seen[name] for name in services] == [[b"TRUE"]] * 3
+    assert seen["mSMQForeign"] == [b"FALSE"]
+    assert (len(seen["mSMQOutRoutingServers"]), len(seen["mSMQInRoutingServers"])) == (2, 1)
+    assert read(domain, ObjectClass.QUEUE_MANAGER, item.identifier, *lists) == lists
 
 
 @pytest.mark.spec("DSSM-3.1.6.7.1.2-b")

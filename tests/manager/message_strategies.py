@@ -181,6 +181,8 @@ def _make_names_canonical(user: UserHeader) -> None:
     user.source_queue_manager = SOURCE
     if user.queue_manager_address != NULL_GUID:
         user.queue_manager_address = DESTINATION
+    if user.destination_reference == 7:  # which does not say whose numbers these are
+        assume(user.admin_reference != 3 and user.response_reference != 3)
     if user.admin_reference == 6:
         assert isinstance(user.admin_queue, PrivateQueueFormatName)
         user.admin_queue = user.admin_queue._replace(source_queue_manager=OTHER)

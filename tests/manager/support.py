@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from msmq.testing.disk import SimulatedDisk
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, BaseHeader, MessagePropertiesHeader
 from msmq.wire.optional_headers import TransactionHeader
+from msmq.wire.trailers import host_address
 from tests.wire.builders import build, user_header
 
 NOON = 1_700_000_000
@@ -40,10 +42,12 @@ def message(
     time_to_be_received_s: int = INFINITE,
     admin: str | None = None,
     acknowledge: int = 0,
+    source: str = "",
     **local: Any,
 ) -> StoredMessage:
     """A message as it comes to a queue. ``admin`` is the direct name of an administration queue,
-    ``acknowledge`` the bits that ask for acknowledgments, ``local`` are attributes that no header carries."""
+    ``acknowledge`` the bits that ask for acknowledgments, ``source`` the address of the host it came from, ``local``
+    are attributes that no header carries."""
     user = user_header(admin=admin, recoverable=recoverable or transactional)
     user.sent_time = sent_time
     user.time_to_be_received_s = time_to_be_received_s
@@ -54,7 +58,8 @@ def message(
         body=body,
         transaction=TransactionHeader() if transactional else None,
     )
-    return StoredMessage(packet, LocalAttributes(**local))
+    kept = host_address(ip_address(source)) if source else b""
+    return StoredMessage(packet, LocalAttributes(**local), source=kept)
 
 
 class Spy(Subscriber):

@@ -10,6 +10,7 @@ from msmq.errors import AccessDeniedError, IllegalPropertyValueError
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.directory import ObjectClass, adopt, by_identifier, directory_object
 from msmq.manager.ledger.attributes import change
+from msmq.manager.mailbox.batch import Batch
 from msmq.manager.model import (
     UNLIMITED,
     DirectoryServerType,
@@ -209,10 +210,10 @@ def test_a_full_journal_gets_no_more_copies() -> None:
     assert journal is not None
     change(host.manager.core, journal_quota_kb=4)
     for body in (b"a" * 2000, b"b" * 3000, b"c" * 1000):
-        host.manager.sending.journal_sent(message(body))
+        host.manager.sending.journal_sent(Batch.of((message(body),), host.manager.core.record.identifier))
     assert [body[:1] for body in host.contents(journal)] == [b"a", b"c"]
     change(host.manager.core, journal_quota_kb=UNLIMITED)
-    host.manager.sending.journal_sent(message(b"b" * 3000))
+    host.manager.sending.journal_sent(Batch.of((message(b"b" * 3000),), host.manager.core.record.identifier))
     assert len(host.contents(journal)) == 3
 
 

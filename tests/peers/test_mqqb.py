@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, closing
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,8 +19,10 @@ from uuid import UUID
 import pytest
 
 import msmq
+from msmq.cli.records import to_record
 from msmq.client.message import ReceivedMessage
 from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message
+from msmq.wire.guid import guid_text
 from tests.peers.mqqb import Acceptor, Initiator, ping
 from tests.peers.packets import INFINITE, NULL, read_message, write_message
 from tests.server.support import ALICE, BOB, free_port
@@ -218,6 +221,75 @@ def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tmp_path
     run(test)
 
 
+def test_every_form_of_a_name_is_shown_as_what_it_means(tmp_path: Path) -> None:
+    """Numbers and references in a packet say the queue together with its other fields; a direct name does not say the
+    GUID of its host, so that a number on it names nothing."""
+    guid = UUID(int=7).bytes_le
+    admins = [
+        None,
+        ("source", 5),
+        ("destination", 6),
+        ("public", guid),
+        ("private", guid, 9),
+        ("direct", "OS:a\\b"),
+    ]
+    responses = [*admins, ("same",), ("admin's host", 11)]
+
+    async def test() -> None:
+        async with served(tmp_path) as host:
+            await host.mq.create_queue(".\\private$\\orders", transactional=True)
+            info = await host.mq.queue_info(await host.mq.create_queue(".\\private$\\mail"))
+            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+                own = ("destination", int(info.format_name.rpartition("\\")[2], 16)), stranger.peer
+                direct = ("direct", f"TCP:{ALICE}\\private$\\mail"), NULL
+                sent = [
+                    {
+                        "source": STRANGER, "sent_time": 1, "number": number, "destination": destination,
+                        "address": address, "admin": admin, "response": response, "recoverable": True,
+                        "body": b"x", "correlation": bytes(20),
+                    }
+                    for number, ((destination, address), admin, response) in enumerate(
+                        product((own, direct), admins, responses), 1
+                    )
+                    if admin is not None or response is None or response[0] not in ("same", "admin's host")
+                ]  # fmt: skip
+                for said in sent:
+                    stranger.send(write_message(said))
+                    stranger.settle()
+            found = {message.packet.user.message_id: message for message in await received(host)}
+        assert len(found) == len(sent)
+        for said in sent:
+            message = found[said["number"]]
+            assert message._data == write_message(said)
+            assert message.admin_queue == shown(said, said["admin"]), said
+            assert message.response_queue == shown(said, said["response"]), said
+            record = to_record(message)
+            assert (record["admin_queue"], record["response_queue"]) == (
+                message.admin_queue,
+                message.response_queue,
+            )
+
+    run(test)
+
+
+def shown(said: dict[str, Any], name: tuple[Any, ...] | None) -> str:
+    """A name as applications write it."""
+    if name is None or (name[0] == "destination" and said["destination"][0] == "direct"):
+        return ""
+    kind, *rest = name
+    if kind == "same":
+        return shown(said, said["admin"])
+    if kind == "direct":
+        return f"DIRECT={rest[0]}"
+    if kind == "public":
+        return f"PUBLIC={UUID(bytes_le=rest[0])}".upper()
+    if kind == "admin's host":
+        host = shown(said, said["admin"]).partition("=")[2].partition("\\")
+        return f"PRIVATE={host[0]}\\{rest[0]:08X}" if len(host[0]) == 36 and host[1] else ""
+    guids = {"source": said["source"], "destination": said["address"]}
+    return f"PRIVATE={UUID(bytes_le=guids[kind] if kind in guids else rest[0])}\\{rest[-1]:08X}".upper()
+
+
 def queue_for(kind: Delivery) -> str:
     return "orders" if kind is Delivery.TRANSACTIONAL else "mail"
 
@@ -246,7 +318,10 @@ def check_properties(draft: Draft, message: ReceivedMessage) -> None:
     assert message.acknowledgements == draft.acknowledgements
     assert (message.journal, message.dead_letter) == (draft.journal, draft.dead_letter)
     assert message.transactional == draft.transactional
-    assert message.properties.connector_type_identifier == draft.connector_type
+    assert message.connector_type == (draft.connector_type if any(draft.connector_type) else b"")
+    record = to_record(message)
+    assert record["response_queue"] == draft.response_queue
+    assert record["connector_type"] == (guid_text(draft.connector_type) if any(draft.connector_type) else "")
 
 
 def test_everything_that_a_client_sends_reaches_a_stranger_as_it_was(tmp_path: Path) -> None:

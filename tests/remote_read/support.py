@@ -114,7 +114,7 @@ class Served:
             self.coordinator, lambda: self.host.random.randbytes(16), self.service.durable
         )
         self.service.transaction_manager = self.transactions
-        settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy, 500, 500))
+        settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy))
         self.door = RemoteReadDoor(settings, self.service, authentication or Authentication(accounts=Known()))
 
     @property

@@ -126,7 +126,6 @@ async def test_several_addresses_and_a_mapper_that_may_not_be() -> None:
 
 
 def test_room_for_callers_without_identity() -> None:
-    closed, free = server_config(Policy(), 10, 5), server_config(Policy(AuthLevel.NONE), 10, 5)
+    closed, free = server_config(Policy()), server_config(Policy(AuthLevel.NONE))
     assert closed.limits == Limits()
     assert free.limits.max_unknown_calls == Limits().max_calls
-    assert (closed.max_connections, closed.max_connections_per_address) == (10, 5)

@@ -81,6 +81,9 @@ async def test_what_an_open_says(routing: bool) -> None:
     async with watched() as (served, host, seen):
         served.queue("orders", b"one")
         own = bytes(range(16))
+        await (await host.open(direct(), Access.PEEK)).close()
+        assert seen.pop(0)[1].f_non_routing_server == 1  # who says nothing of itself is no routing server
+        seen.clear()
         host.caller = Caller(own, routing_server=routing, workgroup=False)
         queue = await host.open(direct(), Access.PEEK, Share.DENY_SHARE)
         request = seen[0][1]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
+from msmq.admission.gate import Crowding, Gate
 from msmq.rpc.epm import Endpoint, EndpointMap, register_endpoint_mapper
 from msmq.rpc.mgmt import register_management
 from msmq.rpc.ntlm import Account, nt_hash_of
@@ -42,8 +43,13 @@ class Running:
     endpoints: EndpointMap = field(default_factory=EndpointMap)
 
 
-async def start(config: ServerConfig | None = None, minimum: AuthLevel = AuthLevel.NONE) -> Running:
-    server = RpcServer(config, Authentication(accounts=Known()))
+async def start(
+    config: ServerConfig | None = None,
+    minimum: AuthLevel = AuthLevel.NONE,
+    crowding: Crowding | None = None,
+) -> Running:
+    gate = Gate(crowding, asyncio.get_running_loop) if crowding is not None else None
+    server = RpcServer(config, Authentication(accounts=Known()), gate)
     echoes = Echoes()
     echoes.register(server, minimum)
     register_management(server, "host/test")
@@ -57,9 +63,11 @@ async def start(config: ServerConfig | None = None, minimum: AuthLevel = AuthLev
 
 @asynccontextmanager
 async def serving(
-    config: ServerConfig | None = None, minimum: AuthLevel = AuthLevel.NONE
+    config: ServerConfig | None = None,
+    minimum: AuthLevel = AuthLevel.NONE,
+    crowding: Crowding | None = None,
 ) -> AsyncIterator[Running]:
-    running = await start(config, minimum)
+    running = await start(config, minimum, crowding)
     try:
         yield running
     finally:

@@ -67,7 +67,7 @@ def free_port() -> int:
     raise AssertionError("no free port")
 
 
-async def eventually(condition: Callable[[], object], timeout_s: float = 10) -> None:
+async def eventually(condition: Callable[[], object], timeout_s: float = 30) -> None:
     """Wait until something has become true."""
     async with asyncio.timeout(timeout_s):
         while not condition():
@@ -75,10 +75,10 @@ async def eventually(condition: Callable[[], object], timeout_s: float = 10) -> 
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Run a test on a loop of its own, within half a minute."""
+    """Run a test on a loop of its own. The limit only ends tests that hang; slow machines are no failure."""
 
     async def limited() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await test()
 
     asyncio.run(limited())

@@ -15,7 +15,7 @@ from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import HashAlgorithm, PrivacyLevel
 
 
-@pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h", "MQQB-6-c")
+@pytest.mark.spec("MQQB-2.1.2-d", "MQQB-2.2.1-h")
 def test_what_windows_has_too() -> None:
     config = Config()
     assert not config.ping_before_connecting

@@ -45,8 +45,12 @@ class Process:
         *,
         config: str = "[timers]\nsession_retry_connect_ms = 100\norder_ack_timeout_ms = 50\n",
         ping_port: int = 0,
+        api: str = "none",
+        descriptors: int = 0,
     ) -> None:
         self.config = config
+        self.api = api
+        self.descriptors = descriptors
         self.ping_port = ping_port
         self.data = directory / name
         self.name = name
@@ -57,9 +61,11 @@ class Process:
         timers = self.data.parent / "quick.toml"
         timers.write_text(self.config)
         command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.data), "--name", self.name]
-        command += ["--api", "none"]
+        command += ["--api", self.api]
         command += ["--listen", self.address, "--port", str(self.port), "--config", str(timers)]
         command += ["--ping-port", str(self.ping_port)]
+        if self.descriptors:
+            command = ["sh", "-c", f'ulimit -n {self.descriptors}; exec "$@"', "sh", *command]
         with (self.data.parent / f"{self.name}.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *command, stdout=asyncio.subprocess.PIPE, stderr=log, env=dict(os.environ)

@@ -107,14 +107,16 @@ def test_an_object_from_before_gets_the_new_keys_and_keeps_its_site(domain: Doma
     run(test)
 
 
+@pytest.mark.spec("DSSM-3.1.6.1.2.2-g")
 def test_public_queues_are_created_written_and_deleted(domain: Domain, tmp_path: Path) -> None:
     async def test() -> None:
         async with members(tmp_path, domain) as here:
             alice = await here.join(ALICE)
-            queue = await alice.publish("Q&A=(*)", label="first")
+            queue = await alice.publish("Q&A=(*)", label="first", multicast_address="234.1.1.1:8001")
             path = domain.directory.objects.names.queue(queue.pathname)
             assert domain.look(path)["objectGUID"] == [queue.identifier]
             assert domain.look(path)["mSMQLabelEx"] == [b"first"]
+            assert domain.look(path)["MSMQ-MulticastAddress"] == [b"234.1.1.1:8001"]
             administration = alice.manager.administration
             await alice.daemon.change(
                 lambda: administration.set_properties(queue, [LABEL], [Variant(VT.LPWSTR, "second")])
@@ -128,6 +130,7 @@ def test_public_queues_are_created_written_and_deleted(domain: Domain, tmp_path:
     run(test)
 
 
+@pytest.mark.spec("MQQB-2.3-a")
 def test_signed_and_encrypted_messages_by_public_names(domain: Domain, tmp_path: Path) -> None:
     async def test() -> None:
         signer, user = register(domain)
@@ -234,7 +237,11 @@ def published(seen: dict[str, list[bytes]]) -> tuple[UserSignCert, ...]:
     )
 
 
+@pytest.mark.spec("MQQB-3.1.7.1.4-c", "MQQB-3.1.7.1.5-c")
 def test_a_third_host_routes_between_sites(domain: Domain, tmp_path: Path) -> None:
+    """It neither signs nor seals: the signature is the origin's, the key the one of the destination."""
+    signer, user = register(domain)
+
     async def test() -> None:
         (paris, paris_guid), (rome, rome_guid) = domain.site(), domain.site()
         router = domain.computer()
@@ -251,9 +258,23 @@ def test_a_third_host_routes_between_sites(domain: Domain, tmp_path: Path) -> No
             bob = await here.join(BOB, router, site="")
             alice, carol = await here.join(ALICE, site=paris), await here.join(CAROL, site=rome)
             assert bob.core.record.routing_server
-            queue = await carol.publish(privacy_level=QueuePrivacyLevel.BODY)
-            await alice.post(public_name(queue), b"by way of Bob", privacy_level=PrivacyLevel.ADVANCED)
+            queue = await carol.publish(authentication=True, privacy_level=QueuePrivacyLevel.BODY)
+            await alice.post(
+                public_name(queue),
+                b"by way of Bob",
+                signer=signer,
+                caller=user,
+                sender_identifier=user.user.encode(),
+                authentication_level=AuthenticationLevel.SIG20,
+                privacy_level=PrivacyLevel.ADVANCED,
+            )
             await eventually(lambda: carol.bodies(queue) == [b"by way of Bob"], 30)
+            (entry,) = queue.positions
+            arrived = carol.manager.mailbox.load(queue, entry.lookup_id)
+            assert arrived.local.authentication_level
+            assert arrived.local.private
+            assert arrived.packet.security is not None
+            assert arrived.packet.security.sender_cert == signer.certificate
             peers = {connection.session.remote_guid for connection in carol.daemon._in_session}
             assert peers == {bob.guid}
 

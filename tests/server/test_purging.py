@@ -31,7 +31,7 @@ def dead_letters(node: Node, kind: str) -> Queue:
     return found
 
 
-@pytest.mark.spec("DMPR-3.1.1.12-q")
+@pytest.mark.spec("DMPR-3.1.1.12-q", "MQMQ-2.2.18.1.6-h")
 @pytest.mark.parametrize("kind", KINDS)
 def test_purging_an_outgoing_queue_loses_no_mail(tmp_path: Path, kind: str) -> None:
     async def test() -> None:

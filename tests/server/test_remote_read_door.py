@@ -8,7 +8,7 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,12 @@ import pytest
 import msmq
 from msmq import direct
 from msmq.directory.join import Joining
-from msmq.errors import AccessDeniedError, RemoteMachineNotAvailableError
+from msmq.errors import AccessDeniedError, MQError, RemoteMachineNotAvailableError
+from msmq.remote_read.actions import Action
+from msmq.remote_read.interface import REMOTE_READ
 from msmq.remote_read.session import RemoteHost
 from msmq.rpc.accounts import AccountFile
+from msmq.rpc.client import RpcClient
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.ports import FIRST_PORT, candidates
 from msmq.rpc.security import Credentials
@@ -27,8 +30,13 @@ from msmq.security.sddl import parse_sddl
 from msmq.server.config import Config, ConfigError, from_table, load, served, show
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.remote_read_door import RpcSettings, authentication
+from msmq.wire.guid import guid_text
+from msmq.wire.sections import join_sections
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain, domain_of
+from tests.peers.mqqb import Initiator
+from tests.peers.packets import write_message
+from tests.remote_read.support import Peer
 from tests.server.members import run as run_patiently
 from tests.server.support import ALICE, BOB, QUICK, Node, eventually, free_port, run
 
@@ -81,6 +89,63 @@ def test_sent_by_one_protocol_and_read_by_the_other(tmp_path: Path) -> None:
             async with direct.sending(ALICE, alice.config.port) as sender:
                 told = sender._session.remote_guid  # what the other protocol says of itself
             assert told == daemon.remote_read.service.host.manager.core.record.identifier
+
+    run(test)
+
+
+@pytest.mark.spec(
+    "MQRR-2.2.5.1-e", "MQRR-2.2.5.1-h", "MQRR-2.2.5.1-i", "MQRR-2.2.5.1-j", "MQRR-2.2.5.5-a", "MQRR-2.2.5.5-c"
+)
+@pytest.mark.parametrize(
+    ("listening", "sender", "whole"),
+    [
+        (ALICE, BOB, "0400 0100 00000000 7f000003 000000000000000000000000"),
+        ("::1", "::1", "1000 0600 00000000 00000000000000000000000000000001"),
+    ],
+)
+def test_a_reader_is_told_which_host_every_message_came_from(
+    tmp_path: Path, listening: str, sender: str, whole: str
+) -> None:
+    """Express and recoverable messages, to direct names and to others, before and after a restart."""
+    address = bytes.fromhex(whole)
+
+    async def test() -> None:
+        async with node(tmp_path, listening) as alice:
+            queue = alice.queue(security=EVERYBODY)
+            own, number = alice.core.record.identifier, queue.private_queue_number
+            forms = [(("direct", NAME.partition("=")[2]), bytes(16)), (("destination", number), own)]
+
+            def send() -> None:
+                with closing(Initiator(listening, alice.config.port, b"S" * 16, sender)) as session:
+                    for place, (name, guid) in enumerate(forms * 2, 1):
+                        said = {
+                            "source": b"S" * 16,
+                            "sent_time": 1,
+                            "number": place,
+                            "recoverable": place > 2,
+                        }
+                        session.send(write_message(said | {"destination": name, "address": guid}))
+                    session.settle()
+
+            await asyncio.to_thread(send)
+            alice.send("DIRECT=OS:ALICE\\private$\\orders", recoverable=True)
+
+            async def told() -> list[tuple[bytes, bytes]]:
+                client = await RpcClient.connect(listening, alice.config.rpc.port, REMOTE_READ)
+                async with Peer(client) as peer:
+                    handle, found = await peer.open("DIRECT=OS:ALICE\\private$\\orders"), []
+                    for entry in alice.find().positions:
+                        reply = await peer.start(
+                            handle, Action.LOOKUP_PEEK_CURRENT, lookup_id=entry.lookup_id
+                        )
+                        packet = join_sections(reply.pp_packet_sections or [])
+                        found.append((packet[32:48], packet[-24:]))
+                    return found
+
+            known = [(address[:16], address), (own, address)]
+            assert await told() == [*known, *known, (bytes(16), bytes(24))]
+            await alice.restart()
+            assert await told() == [*known, (bytes(16), bytes(24))]
 
     run(test)
 
@@ -350,7 +415,7 @@ class Joined:
             assert await process.wait() == 0
 
 
-@pytest.mark.spec("MQRR-1.7-b", "MQRR-2.1-e")
+@pytest.mark.spec("MQRR-1.7-b", "MQRR-2.1-e", "MQRR-2.3-a")
 def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -393,6 +458,17 @@ def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
             log_on(reader)
             async with reading() as found:
                 assert (await found.receive()).body == b"for the group"
+            # A public queue has the name that the directory gave it.
+            published = await here.create_queue(".\\published")
+            await published.send(b"by its public name")
+            place = domain.directory.objects.names.queue(f"{joined.name}\\published")
+            name = f"PUBLIC={guid_text(domain.look(place, 'objectGUID')['objectGUID'][0])}"
+            async with await RemoteHost.connect(ALICE, joined.port, who, target_name=joined.name) as remote:
+                with pytest.raises(AccessDeniedError):  # nobody was allowed to read it
+                    await remote.open(name)
+                with pytest.raises(MQError) as unknown:
+                    await remote.open(f"PUBLIC={guid_text(bytes(range(16)))}")
+                assert not isinstance(unknown.value, AccessDeniedError)
 
     run_patiently(test)
     assert "Traceback" not in joined.log

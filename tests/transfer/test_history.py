@@ -115,16 +115,14 @@ def test_many_are_recorded_as_they_are_one_by_one() -> None:
     one_by_one, together = history(10), history(10)
     for first, count in ((0, 4), (4, 3), (7, 9), (16, 1), (17, 25)):
         numbers = range(first, first + count)
-        assert together.all_new(THEIRS, numbers)
+        assert list(together.fresh(THEIRS, numbers, range(count), NOW_S + first)) == list(range(count))
         together.record_all(THEIRS, numbers, NOW_S + first)
         for number in numbers:
             assert take(one_by_one, number, NOW_S + first)
         assert list(together) == list(one_by_one)
         assert len(together) == len(one_by_one) == len(list(together))
         assert together.deadline_s == one_by_one.deadline_s
-        assert not together.all_new(THEIRS, [99, numbers[-1]])
-        assert not together.all_new(THEIRS, [99, 99])
-        assert together.all_new(FOREIGN, numbers)
+        assert list(together.fresh(FOREIGN, numbers, range(count), NOW_S)) == list(range(count))
 
 
 def test_of_many_only_the_new_ones_are_fresh() -> None:
@@ -162,7 +160,7 @@ def test_it_is_an_ordered_table_whatever_comes(seed: int) -> None:
         else:
             numbers = range(fresh, fresh + rng.choice((1, 2, 7, 600)))
             fresh = numbers[-1] + rng.choice((1, 5))
-            assert table.all_new(source, numbers)
+            assert len(table.fresh(source, numbers, range(len(numbers)), now_s)) == len(numbers)
             table.record_all(source, numbers, now_s)
             for number in numbers:
                 model[MessageIdentifier(source, number).encode()] = now_s

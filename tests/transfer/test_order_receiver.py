@@ -205,11 +205,9 @@ def test_an_order_ack_half_a_second_after_a_lone_message() -> None:
     assert due == (ORDERS, "link", OrderAckBody.of(5, 1))
     assert receiver.next_deadline_ms is None
     assert receiver._streams[ORDERS].last_ack_ms == START_MS + 500
-    # Nothing goes out for a session that is no more; the sender will ask again.
     receiver.arrive(5, 2, now_ms=START_MS + 1_000)
-    receiver.link_closed("another")
-    receiver.link_closed("link")
-    assert receiver.handle_timer(START_MS + 2_000) == []
+    assert receiver.acks(START_MS + 2_000) == [(5, 2)]
+    # The sender may not have heard it, and asks again.
     assert receiver.arrive(5, 2, now_ms=START_MS + 31_000) is Verdict.DUPLICATE
     assert receiver.acks(START_MS + 31_500) == [(5, 2)]
 
@@ -227,6 +225,20 @@ def test_every_arrival_schedules_one() -> None:
     receiver.arrive(5, 4, now_ms=now + 1_000)
     receiver.arrive(5, 5, now_ms=now + 1_400)
     assert receiver.next_deadline_ms == now + 1_900
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.6-b")
+def test_a_stream_whose_beginning_is_missing_gets_one_too() -> None:
+    receiver = Receiver()
+    assert receiver.arrive(5, 3) is Verdict.OUT_OF_ORDER
+    assert receiver.progress(ORDERS).reject_count == 1
+    (due,) = receiver.handle_timer(START_MS + 500)
+    assert due == (ORDERS, "link", OrderAckBody(5, 0, 0))
+    assert not receiver._streams, "whoever sends such messages fills no memory"
+    assert receiver.next_deadline_ms is None
+    receiver.arrive(7, 2, now_ms=START_MS + 1_000)
+    assert receiver.arrive(5, 1, now_ms=START_MS + 1_100) is Verdict.ACCEPTED, "nothing was believed of 7"
+    assert receiver.acks(START_MS + 1_600) == [(5, 1)]
 
 
 @pytest.mark.spec("MQQB-3.1.2.7-a", "MQQB-3.1.1.3.1-ak")

@@ -254,6 +254,20 @@ def test_parameters_are_adopted_and_answered() -> None:
     assert session.handle_timer(START_MS + 120_000) == []  # the initialization timer has stopped
     session.send(support.packet(), "token", START_MS + 120_000)
     assert session.outbox.deadline_ms == START_MS + 120_000 + 120_000
+    session.receive_data(support.packet(recoverable=True), START_MS + 121_000)
+    session.stored(1, 1, START_MS + 121_000)
+    assert session.receipts.deadline_ms == START_MS + 121_000 + 1496
+    while session.send(support.packet(), "more", START_MS + 122_000):
+        pass
+    assert session.outbox.unacked == 32  # the smaller of both windows
+
+
+@pytest.mark.spec("MQQB-3.1.5.4.1-a")
+def test_a_smaller_window_than_ours_is_adopted() -> None:
+    session = support.open_acceptor(window=32, peer_window=5)
+    while session.send(support.packet(), "token", START_MS):
+        pass
+    assert session.outbox.unacked == session.received_window_size == 5
 
 
 @pytest.mark.spec("MQQB-3.1.1.3.1-aa")

@@ -163,29 +163,33 @@ class Numbers(tuple[int, ...]):
         return Numbers(self[start:stop])
 
 
-@pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
-def test_many_messages_are_sent_like_one_after_another(recoverable: bool) -> None:
-    given = [support.packet(number, recoverable=recoverable) for number in range(1, 9)]
+@pytest.mark.parametrize(
+    "express", ["11111111", "00000000", "01110010"], ids=["express", "recoverable", "mixed"]
+)
+def test_many_messages_are_sent_like_one_after_another(express: str) -> None:
+    given = [support.packet(number, recoverable=sign == "0") for number, sign in enumerate(express, 1)]
     one_by_one, together = support.open_initiator(), support.open_initiator()
     for token, data in enumerate(given):
         assert one_by_one.send(data, token, START_MS)
-    assert together.send_run(Numbers(range(8)), given, recoverable, START_MS) == 8
+    signs = bytes(map(int, express)) if "1" in express else None
+    assert together.send_run(Numbers(range(8)), given, signs, START_MS) == 8
     assert b"".join(together.data_to_send()) == b"".join(one_by_one.data_to_send())
-    counts = (8, 8 if recoverable else 0, 8)
+    counts = (8, express.count("0"), 8)
     for session in (one_by_one, together):
         assert (session.outbox.sent, session.outbox.recoverable_sent, session.outbox.unacked) == counts
     assert support.only_closing(one_by_one.disconnected(START_MS)).returned == list(range(8))
-    assert support.only_closing(together.disconnected(START_MS)).returned == [Numbers(range(8))]
+    returned = support.only_closing(together.disconnected(START_MS)).returned
+    assert [number for numbers in returned for number in numbers] == list(range(8))
 
 
 def test_many_messages_are_as_many_as_the_window_takes() -> None:
     given = [support.packet(number) for number in range(1, 9)]
     session = support.open_initiator(peer_window=5)
-    assert session.send_run(Numbers(range(8)), given, False, START_MS) == 5
-    assert session.send_run(Numbers(range(5, 8)), given[5:], False, START_MS) == 0
-    assert session.send_run(Numbers(), [], False, START_MS) == 0
+    assert session.send_run(Numbers(range(8)), given, bytes(8 * (1,)), START_MS) == 5
+    assert session.send_run(Numbers(range(5, 8)), given[5:], bytes(3 * (1,)), START_MS) == 0
+    assert session.send_run(Numbers(), [], b"", START_MS) == 0
     assert session.receive_data(support.ack(2), START_MS) == [MessagesAcknowledged([Numbers((0, 1))])]
-    assert session.send_run(Numbers(range(5, 8)), given[5:], False, START_MS) == 2
+    assert session.send_run(Numbers(range(5, 8)), given[5:], bytes(3 * (1,)), START_MS) == 2
     returned = support.only_closing(session.disconnected(START_MS)).returned
     assert returned == [Numbers((2, 3, 4)), Numbers((5, 6))]
 
@@ -197,7 +201,7 @@ def test_packets_that_are_joined_leave_in_place_of_the_others(window: int) -> No
     session = support.open_initiator(peer_window=window)
     session.data_to_send()
     joined = bytearray().join(changed)
-    sent = session.send_run(Numbers(range(5)), given, True, START_MS, joined)
+    sent = session.send_run(Numbers(range(5)), given, None, START_MS, joined)
     assert sent == min(window, 5)
     assert b"".join(session.data_to_send()) == b"".join(changed[:sent])
 
@@ -214,7 +218,7 @@ def test_the_first_of_many_carries_what_is_nearly_due(join: bool) -> None:
     for token, data in enumerate(given):
         one_by_one.send(data, token, late_ms)
     joined = bytearray().join(given) if join else None
-    assert together.send_run(Numbers(range(4)), given, True, late_ms, joined) == 4
+    assert together.send_run(Numbers(range(4)), given, None, late_ms, joined) == 4
     sent = b"".join(together.data_to_send())
     assert len(sent) > len(b"".join(given))
     assert sent == b"".join(one_by_one.data_to_send())

@@ -172,7 +172,6 @@ def test_multicast_since_version_3():
             assert parse_format_name("MULTICAST=234.1.1.1:8001", version=version)
 
 
-@pytest.mark.spec("MQMQ-2.3.1.23-b")
 def test_multicast_address_property():
     for text in ("234.1.1.1:8001", "239.255.255.255:0", "224.0.0.0:65535"):
         assert MulticastName.parse_address(text).address_text == text

@@ -9,7 +9,9 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
+from msmq.manager.mailbox.retries import NO_RETRY
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import MSMQ_TYPE
 from msmq.manager.queues.management import format_name as format_name_of
@@ -21,6 +23,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
+from msmq.wire.names import ConnectorName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -66,6 +69,14 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
+        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        if request.path.upper().startswith("CONNECTOR="):
+            name = parse_format_name(request.path)
+            assert isinstance(name, ConnectorName)
+            create = partial(self._manager.queues.create_connector, name.guid, caller)
+            queue, _ = await self._desk.host.change(create)
+            await self._desk.durable()
+            return self._info(queue)
         settings = request.settings
         wanted = QueueRequest(
             pathname=request.path,
@@ -83,7 +94,15 @@ class AdministrationCalls:
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
-        queue = await self._desk.host.change(lambda: self._manager.queues.create(wanted, caller))
+        retry = retry_of(settings, NO_RETRY).check()
+
+        def make() -> Queue:
+            queue = self._manager.queues.create(wanted, caller)
+            if retry != NO_RETRY:
+                self._manager.administration.set_retry(queue, retry)
+            return queue
+
+        queue = await self._desk.host.change(make)
         await self._desk.durable()
         return self._info(queue)
 
@@ -131,8 +150,15 @@ class AdministrationCalls:
                 value = getattr(request.settings, name)
                 value = _multicast(value) if name == "multicast_address" else value
                 values.append(_variant(ObjectType.QUEUE, propid, value))
-        administration = self._manager.administration
-        await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
+        administration, retry = self._manager.administration, retry_of(request.settings, queue.retry).check()
+
+        def change() -> None:
+            if propids or retry == queue.retry:
+                administration.set_properties(queue, propids, values, caller)
+            if retry != queue.retry:
+                administration.set_retry(queue, retry, caller)
+
+        await self._desk.host.change(change)
         await self._desk.durable()
         return self._info(queue)
 
@@ -158,6 +184,9 @@ class AdministrationCalls:
                 privacy_level=int(queue.privacy_level),
                 base_priority=queue.base_priority,
                 multicast_address=queue.multicast_address or "",
+                retry_delay_ms=queue.retry.delay_ms,
+                max_deliveries=queue.retry.max_deliveries,
+                poison_subqueue=queue.retry.poison_subqueue,
             ),
             identifier=guid_text(queue.identifier),
             created_time=queue.create_time,
@@ -168,6 +197,8 @@ class AdministrationCalls:
             journal_bytes=journal.total_bytes if journal else 0,
             subqueues=[member.pathname.rpartition(";")[2] for member in queue.subqueue_collection.values()],
             open_handles=len(queue.open_descriptors),
+            paused_messages=len(queue.paused),
+            poisoned_total=queue.poisoned_total,
         )
 
     # --- security -----------------------------------------------------------------------------------------------
@@ -284,7 +315,8 @@ class AdministrationCalls:
             journal_queue=self._system_name(core.journal_queue),
             caller=str(caller.user),
             caller_groups=sorted(map(str, caller.groups)),
-            losses=[str(lost) for lost in core.lost_records],
+            losses=self._desk.host.troubles(),
+            resources=pb.Resources(**self._desk.host.resources()._asdict()),
         )
 
     def _system_name(self, queue: Queue | None) -> str:

@@ -33,6 +33,16 @@ class Session(NamedTuple):
     incoming: bool
 
 
+class Resources(NamedTuple):
+    """What the process uses of what the system gives it."""
+
+    descriptors: int
+    descriptor_limit: int
+    connections: int
+    threads: int
+    tasks: int
+
+
 class Host(Protocol):
     """What the channel needs of the daemon it is a door of."""
 
@@ -51,6 +61,12 @@ class Host(Protocol):
 
     def sessions(self) -> list[Session]:
         """Sessions that are open."""
+
+    def resources(self) -> Resources:
+        """What the process uses."""
+
+    def troubles(self) -> list[str]:
+        """What the disk damaged or had no room for, in plain words."""
 
     @property
     def recovered(self) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from google.protobuf.descriptor_pool import Default
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from msmq.admission.gate import Gate
 from msmq.api import rpc
 from msmq.api.callers import Callers, Rules
 from msmq.api.desk import Host
@@ -55,8 +56,9 @@ class Doorplate:
 class Door:
     """The gRPC server and its sockets."""
 
-    def __init__(self, plate: Doorplate, host: Host) -> None:
+    def __init__(self, plate: Doorplate, host: Host, gate: Gate) -> None:
         self.plate = plate
+        self._gate = gate
         self._host = host
         self._relays: list[Relay] = []
         self._inner: Path | None = None
@@ -100,7 +102,7 @@ class Door:
                 self._inner = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
                 _bind(server.add_insecure_port, f"unix:{self._inner / 'grpc'}")
             inner, mode = self._inner / "grpc", self.plate.socket_mode
-            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode))
+            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode, self._gate))
             self.addresses.append(address)
         elif kind == "tls":
             port = _bind(lambda name: server.add_secure_port(name, self._credentials()), rest)

@@ -117,9 +117,15 @@ class Line(asyncio.Protocol):
     """A connection of a client."""
 
     def __init__(
-        self, transport: asyncio.Transport, caller: Token, answer: Answer, lost: Callable[[], None]
+        self,
+        transport: asyncio.Transport,
+        caller: Token,
+        answer: Answer,
+        greeted: Callable[[], None],
+        lost: Callable[[], None],
     ) -> None:
         self._transport = transport
+        self._was_greeted = greeted
         self._caller = caller
         self._answer = answer
         self._lost = lost
@@ -127,6 +133,8 @@ class Line(asyncio.Protocol):
         self._frames = Frames()
         self._calls: dict[int, tuple[Call, asyncio.Task[None]]] = {}
         self._last = 0
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = self._loop.time()
         self.is_full = False
         """Whether the client does not keep up with what is written."""
 
@@ -137,7 +145,13 @@ class Line(asyncio.Protocol):
 
     # --- what comes ---------------------------------------------------------------------------------------------
 
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when there has been nothing on it; None while a call is under way."""
+        return None if self._calls else self._heard_s
+
     def data_received(self, data: bytes) -> None:
+        self._heard_s = self._loop.time()
         try:
             if self._opening is not None:
                 data = self._opening + data
@@ -158,6 +172,7 @@ class Line(asyncio.Protocol):
             self._opening = data
             return False
         self._opening = None
+        self._was_greeted()
         self._transport.write(GREETING)
         return True
 
@@ -228,3 +243,11 @@ class Line(asyncio.Protocol):
 
     def _end(self, number: int, error: MQError | None) -> None:
         self.write(*frame(END, number, b"" if error is None else to_message(error).SerializeToString()))
+
+
+def farewell(reason: str, *, greet: bool) -> bytes:
+    """The last words to a client for which there is no room."""
+    told = to_message(
+        InsufficientResourcesError(f"The queue manager has no room for this connection: {reason}.")
+    )
+    return (GREETING if greet else b"") + b"".join(frame(END, 0, told.SerializeToString()))

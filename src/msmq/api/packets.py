@@ -7,13 +7,13 @@ clients that cannot read one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
 from msmq.errors import InvalidParameterError
 from msmq.manager.mailbox.contents import Found
-from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.manager.messages.message import (
     AcknowledgementsRequested,
     AuthenticationLevel,
@@ -37,41 +37,67 @@ _CORRELATION: Final = 5
 # --- sending ------------------------------------------------------------------------------------------------------
 
 
-def to_message(given: pb.Message, computer: str) -> Message:
-    """A message of the channel as the queue manager has it; names become format names."""
-    message = options_of(given, computer)
-    message.body, message.body_type, message.label = given.body, given.body_type, given.label
-    message.extension, message.application_tag = given.extension, given.application_tag
-    message.correlation_identifier = given.correlation_id or _NO_CORRELATION
-    message.message_class = given.message_class
-    message.acknowledgements_requested = AcknowledgementsRequested(given.acknowledgements & 0xF)
-    message.tracing_requested = given.trace
-    message.administration_queue_format_name = _name(given.admin_queue, computer)
-    message.response_queue_format_name = _name(given.response_queue, computer)
-    message.authentication_level = (
-        AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE
-    )
-    message.privacy_level = given.privacy_level
-    message.sender_certificate = given.sender_certificate
-    message.connector_type_identifier = given.connector_type or NULL_GUID
-    return message
+class Options(NamedTuple):
+    """What a message of the channel says of its delivery."""
+
+    priority: int
+    recoverable: bool
+    time_to_reach_queue_s: int
+    time_to_be_received_s: int
+    positive_journaling: bool
+    negative_journaling: bool
 
 
-def options_of(given: pb.Message, computer: str) -> Message:
-    """What a message of the channel says of its delivery, and nothing else."""
-    return Message(
-        priority=given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
-        delivery_guarantee=DeliveryGuarantee(given.delivery != pb.EXPRESS),
-        time_to_reach_queue_s=given.time_to_reach_queue_s
+def options_of(given: pb.Message) -> Options:
+    return Options(
+        given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
+        given.delivery != pb.EXPRESS,
+        given.time_to_reach_queue_s
         if given.HasField("time_to_reach_queue_s")
         else DEFAULT_TIME_TO_REACH_QUEUE_S,
-        time_to_be_received_s=given.time_to_be_received_s
-        if given.HasField("time_to_be_received_s")
-        else INFINITE,
-        positive_journaling_requested=given.journal,
-        negative_journaling_requested=given.dead_letter,
+        given.time_to_be_received_s if given.HasField("time_to_be_received_s") else INFINITE,
+        given.journal,
+        given.dead_letter,
+    )
+
+
+def local_of(given: pb.Message, computer: str) -> LocalAttributes:
+    """What no packet says of a message of the channel."""
+    if not (given.dead_letter_queue or given.peekable_when_locked):
+        return NO_ATTRIBUTES
+    return LocalAttributes(
         application_deadletter_queue=_own_path(given.dead_letter_queue, computer),
         allow_peek_when_locked=given.peekable_when_locked,
+    )
+
+
+def to_message(given: pb.Message, computer: str) -> Message:
+    """A message of the channel as the queue manager has it; names become format names."""
+    options, local = options_of(given), local_of(given, computer)
+    return Message(
+        body=given.body,
+        body_type=given.body_type,
+        label=given.label,
+        extension=given.extension,
+        application_tag=given.application_tag,
+        correlation_identifier=given.correlation_id or _NO_CORRELATION,
+        message_class=given.message_class,
+        acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & 0xF),
+        tracing_requested=given.trace,
+        administration_queue_format_name=_name(given.admin_queue, computer),
+        response_queue_format_name=_name(given.response_queue, computer),
+        authentication_level=AuthenticationLevel.SIG20 if given.authenticate else AuthenticationLevel.NONE,
+        privacy_level=given.privacy_level,
+        sender_certificate=given.sender_certificate,
+        connector_type_identifier=given.connector_type or NULL_GUID,
+        priority=options.priority,
+        delivery_guarantee=DeliveryGuarantee(options.recoverable),
+        time_to_reach_queue_s=options.time_to_reach_queue_s,
+        time_to_be_received_s=options.time_to_be_received_s,
+        positive_journaling_requested=options.positive_journaling,
+        negative_journaling_requested=options.negative_journaling,
+        application_deadletter_queue=local.application_deadletter_queue,
+        allow_peek_when_locked=local.allow_peek_when_locked,
     )
 
 

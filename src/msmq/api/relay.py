@@ -18,20 +18,19 @@ import contextlib
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
+from msmq.admission.gate import Gate
 from msmq.api import processes
 from msmq.api.callers import Callers
 from msmq.api.frames import GREETING
-from msmq.api.line import Answer, Line
+from msmq.api.line import Answer, Line, farewell
 from msmq.errors import MsmqError
 from msmq.security.access import Token
 
-_BACKLOG: Final = 128
-_FIRST_WORD_S: Final = 30.0
-"""How long a connection may say nothing at all."""
 _log = logging.getLogger(__name__)
 
 
@@ -107,8 +106,11 @@ class _Half(asyncio.Protocol):
 class Relay:
     """Accepts connections on ``path`` and hands them to gRPC at ``inner``, each with its caller's name on it."""
 
-    def __init__(self, path: Path, inner: Path, callers: Callers, answer: Answer, mode: int) -> None:
+    def __init__(
+        self, path: Path, inner: Path, callers: Callers, answer: Answer, mode: int, gate: Gate
+    ) -> None:
         self.path = path
+        self.gate = gate
         self._inner = inner
         self._callers = callers
         self._answer = answer
@@ -136,7 +138,9 @@ class Relay:
             listening.close()
             raise
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._accept, sock=listening, backlog=_BACKLOG)
+        self._server = await loop.create_unix_server(
+            self._accept, sock=listening, backlog=self.gate.crowding.at_once
+        )
 
     def _remove_dead(self) -> None:
         if is_served(self.path):
@@ -151,11 +155,18 @@ class Relay:
 
     def came(self, outer: _Outer) -> None:
         """A connection was accepted."""
+        transport = outer.transport
+        assert transport is not None
         self._open.add(outer)
+        handle: socket.socket = transport.get_extra_info("socket")
+        user, _ = processes.credentials(handle)
+        if not self.gate.enter(outer, f"user {user}", handle.fileno()):
+            outer.show_out("this user has too many, or all together have")
 
     def take(self, outer: _Outer) -> None:
         """A connection speaks HTTP/2: nothing more of it is read until it has its other half."""
         assert outer.transport is not None
+        self.gate.opened(outer)
         outer.transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._join(outer))
         self._tasks.add(task)
@@ -171,7 +182,9 @@ class Relay:
             _log.warning("a connection to %s failed: %s", self.path, error)
             transport.abort()
             return
-        outer.line = Line(transport, caller, self._answer, lambda: self.gone(outer))
+        outer.line = Line(
+            transport, caller, self._answer, lambda: self.gate.opened(outer), lambda: self.gone(outer)
+        )
         transport.set_protocol(outer.line)
         outer.line.data_received(data)
 
@@ -220,6 +233,7 @@ class Relay:
 
     def gone(self, outer: _Outer) -> None:
         self._open.discard(outer)
+        self.gate.leave(outer)
 
     def stop_accepting(self) -> None:
         if self._server is not None:
@@ -252,30 +266,35 @@ class _Outer(_Half):
         self._relay = relay
         self.line: Line | None = None
         self._spoken = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = 0.0
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when nothing has been said; whether HTTP/2 has calls under way is only known to gRPC."""
+        if self.line is not None:
+            return self.line.idle_since_s
+        return self._heard_s
+
+    def show_out(self, reason: str) -> None:
+        """Hang up, and say why to whoever understands it: a client of ours would go on asking."""
+        if self.transport is not None and not self.transport.is_closing():
+            if self.other is None:
+                self.transport.write(farewell(reason, greet=self.line is None))
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._relay.came(self)
-        self._patience = asyncio.get_running_loop().call_later(_FIRST_WORD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
+        self._heard_s = self._loop.time()
         if self._spoken:
             super().data_received(data)
             return
         self._spoken = True
-        self._have_patience_no_more()
         if data[0] == GREETING[0]:
             self._relay.answer(self, data)
         else:
             super().data_received(data)
             self._relay.take(self)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._have_patience_no_more()
-        super().connection_lost(error)
-
-    def _have_patience_no_more(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None

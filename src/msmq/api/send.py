@@ -12,7 +12,7 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packets import HIGHEST_PRIORITY, Columns, options_of, to_message
+from msmq.api.packets import HIGHEST_PRIORITY, Columns, local_of, options_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
@@ -189,15 +189,15 @@ class Sender:
         stem = self._stems[key]
         if stem is None or kind.priority > HIGHEST_PRIORITY:
             return None
-        message = options_of(kind, self._computer)
+        options = options_of(kind)
         return stem.variant(
-            priority=0 if covered else message.priority,
-            time_to_reach_queue_s=posting.time_to_reach_queue_s(message.time_to_reach_queue_s),
-            time_to_be_received_s=message.time_to_be_received_s,
-            recoverable=covered or bool(message.delivery_guarantee),
-            negative_journaling=message.negative_journaling_requested,
-            positive_journaling=message.positive_journaling_requested,
-            local=posting.local(message),
+            priority=0 if covered else options.priority,
+            time_to_reach_queue_s=posting.time_to_reach_queue_s(options.time_to_reach_queue_s),
+            time_to_be_received_s=options.time_to_be_received_s,
+            recoverable=covered or options.recoverable,
+            negative_journaling=options.negative_journaling,
+            positive_journaling=options.positive_journaling,
+            local=local_of(kind, self._computer),
         )
 
 

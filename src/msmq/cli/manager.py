@@ -11,7 +11,7 @@ from msmq.cli.calls import Json, fail, perform, with_examples
 from msmq.cli.queue import kilobytes
 
 if TYPE_CHECKING:
-    from msmq.client import ManagerInfo
+    from msmq.client import ManagerInfo, Resources
 
 HELP = "Look at the queue manager and change it."
 SET_HELP = (
@@ -47,11 +47,19 @@ def _print(info: ManagerInfo, as_json: bool) -> None:
             ("dead letters", info.dead_letter_queue),
             ("of transactions", info.transactional_dead_letter_queue),
             ("journal", info.journal_queue),
+            ("connections", info.resources.connections),
+            ("descriptors", _descriptors(info.resources)),
             ("knows you as", info.caller),
         ]
     )
     for loss in info.losses:
-        print(f"lost: {loss}")
+        print(f"trouble: {loss}")
+
+
+def _descriptors(resources: Resources) -> str:
+    """How near the process is to its limit."""
+    used, limit = resources.descriptors, resources.descriptor_limit
+    return f"{used} of {limit}, {100 * used // limit}%" if limit else str(used)
 
 
 @app.command(help=with_examples("Show the queue manager, and who you are to it.", "msmq manager show --json"))

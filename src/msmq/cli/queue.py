@@ -80,6 +80,30 @@ _Multicast = Annotated[
 _Type = Annotated[
     str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)
 ]
+_RetryDelay = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        min=0,
+        help="How long a rejected message is out of sight, in milliseconds.",
+        show_default=False,
+    ),
+]
+_MaxDeliveries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="After so many rejections a message is poison; 0 for never.",
+        show_default=False,
+    ),
+]
+_Poison = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Subqueue for poison; '' for the dead-letter queue.", show_default=False
+    ),
+]
 
 
 def _settings(
@@ -93,6 +117,9 @@ def _settings(
     priority: int | None,
     multicast: str | None,
     type_: str | None,
+    retry_delay: int | None,
+    max_deliveries: int | None,
+    poison_subqueue: str | None,
 ) -> dict[str, Any]:
     given: dict[str, Any] = {
         "label": label,
@@ -104,6 +131,9 @@ def _settings(
         "base_priority": priority,
         "multicast_address": multicast,
         "type": type_,
+        "retry_delay_ms": retry_delay,
+        "max_deliveries": max_deliveries,
+        "poison_subqueue": poison_subqueue,
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -127,7 +157,12 @@ def kilobytes(ctx: typer.Context, text: str) -> int:
 def create(
     ctx: typer.Context,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Such as '.\\private$\\orders'.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Such as '.\\private$\\orders', or CONNECTOR= and the GUID of a foreign system.",
+            show_default=False,
+        ),
     ],
     transactional: Annotated[bool, typer.Option("--transactional", help="For transactions only.")] = False,
     if_missing: Annotated[
@@ -142,10 +177,25 @@ def create(
     priority: _Priority = None,
     multicast: _Multicast = None,
     type_: _Type = None,
+    retry_delay: _RetryDelay = None,
+    max_deliveries: _MaxDeliveries = None,
+    poison_subqueue: _Poison = None,
     as_json: Json = False,
 ) -> None:
     settings = _settings(
-        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+        ctx,
+        label,
+        journal,
+        quota,
+        journal_quota,
+        authenticated,
+        privacy,
+        priority,
+        multicast,
+        type_,
+        retry_delay,
+        max_deliveries,
+        poison_subqueue,
     )
 
     async def action(mq: msmq.Connection) -> QueueInfo:
@@ -203,6 +253,15 @@ def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
     _print_info(perform(ctx, lambda mq: mq.queue_info(queue)), as_json)
 
 
+def _retry_text(info: QueueInfo) -> str:
+    """What becomes of a rejected message, in words."""
+    back = f"comes back after {info.retry_delay_ms} ms" if info.retry_delay_ms else "comes back at once"
+    if not info.max_deliveries:
+        return back
+    grave = f"subqueue {info.poison_subqueue}" if info.poison_subqueue else "the dead-letter queue"
+    return f"{back}; after {info.max_deliveries} times it goes to {grave}"
+
+
 def _print_info(info: QueueInfo, as_json: bool) -> None:
     from msmq.cli.output import limit, print_json, print_sheet, several, size
 
@@ -223,6 +282,9 @@ def _print_info(info: QueueInfo, as_json: bool) -> None:
             ("journal holds", f"{several(info.journal_messages, 'message')}, {size(info.journal_bytes)}"),
             ("journal quota", limit(info.journal_quota_kb)),
             ("subqueues", ", ".join(info.subqueues)),
+            ("rejected", _retry_text(info)),
+            ("out of sight", several(info.paused_messages, "message")),
+            ("poison so far", several(info.poisoned_total, "message")),
             ("signed only", info.authenticated_only),
             ("privacy", ("none", "optional", "body")[info.privacy_level]),
             ("base priority", info.base_priority),
@@ -249,10 +311,25 @@ def set_(
     priority: _Priority = None,
     multicast: _Multicast = None,
     type_: _Type = None,
+    retry_delay: _RetryDelay = None,
+    max_deliveries: _MaxDeliveries = None,
+    poison_subqueue: _Poison = None,
     as_json: Json = False,
 ) -> None:
     settings = _settings(
-        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+        ctx,
+        label,
+        journal,
+        quota,
+        journal_quota,
+        authenticated,
+        privacy,
+        priority,
+        multicast,
+        type_,
+        retry_delay,
+        max_deliveries,
+        poison_subqueue,
     )
     if not settings:
         fail(ctx, "nothing to change; see msmq queue set --help", 2)

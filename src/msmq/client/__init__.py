@@ -1,6 +1,5 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
-from msmq.client.bodies import Body
 from msmq.client.connection import Connection, Tls, connect
 from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
@@ -12,6 +11,7 @@ from msmq.client.info import (
     QueueInfo,
     QueueKind,
     QueueStatistics,
+    Resources,
     Security,
     Statistics,
     TokenInfo,
@@ -29,6 +29,7 @@ from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
 from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
+from msmq.wire.bodies import Body, Formatter
 
 __all__ = [
     "AccessEntry",
@@ -41,6 +42,7 @@ __all__ = [
     "Consumer",
     "Cursor",
     "Delivery",
+    "Formatter",
     "ManagerInfo",
     "Message",
     "Mode",
@@ -54,6 +56,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "Resources",
     "RowError",
     "Security",
     "Seek",

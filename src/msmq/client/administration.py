@@ -45,8 +45,9 @@ class Administration:
         **settings: Unpack[QueueSettings],
     ) -> Queue:
         """Make a queue. ``settings`` are label, journaling, quota_kb, journal_quota_kb, authenticated_only,
-        privacy_level, base_priority, multicast_address, type. With ``if_missing`` a queue that is there already will do
-        as it is, unless it is transactional and ought not to be, or the other way round."""
+        privacy_level, base_priority, multicast_address, type, and what becomes of rejected messages: retry_delay_ms,
+        max_deliveries, poison_subqueue. With ``if_missing`` a queue that is there already will do as it is, unless it
+        is transactional and ought not to be, or the other way round."""
         request = pb.CreateQueueRequest(
             path=path, transactional=transactional, settings=_settings(settings), sddl=sddl
         )

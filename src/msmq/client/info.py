@@ -54,6 +54,13 @@ class QueueInfo:
     journal_bytes: int
     subqueues: tuple[str, ...]
     open_handles: int
+    retry_delay_ms: int
+    max_deliveries: int
+    poison_subqueue: str
+    paused_messages: int
+    """Rejected messages that are out of sight for a while."""
+    poisoned_total: int
+    """Messages that were rejected too often, since the start of the queue manager."""
 
     @classmethod
     def of(cls, info: pb.QueueInfo) -> QueueInfo:
@@ -81,6 +88,11 @@ class QueueInfo:
             journal_bytes=info.journal_bytes,
             subqueues=tuple(info.subqueues),
             open_handles=info.open_handles,
+            retry_delay_ms=settings.retry_delay_ms,
+            max_deliveries=settings.max_deliveries,
+            poison_subqueue=settings.poison_subqueue,
+            paused_messages=info.paused_messages,
+            poisoned_total=info.poisoned_total,
         )
 
 
@@ -133,6 +145,17 @@ class OutgoingInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a queue manager uses of what the system gives it; a limit of 0 means that there is none."""
+
+    descriptors: int
+    descriptor_limit: int
+    connections: int
+    threads: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class ManagerInfo:
     """The queue manager."""
 
@@ -151,6 +174,7 @@ class ManagerInfo:
     caller: str
     caller_groups: tuple[str, ...]
     losses: tuple[str, ...]
+    resources: Resources
 
     @classmethod
     def of(cls, info: pb.ManagerInfo) -> ManagerInfo:
@@ -170,6 +194,13 @@ class ManagerInfo:
             info.caller,
             tuple(info.caller_groups),
             tuple(info.losses),
+            Resources(
+                info.resources.descriptors,
+                info.resources.descriptor_limit,
+                info.resources.connections,
+                info.resources.threads,
+                info.resources.tasks,
+            ),
         )
 
 

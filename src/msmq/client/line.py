@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import google.protobuf.message
@@ -39,7 +40,7 @@ from msmq.api.frames import (
 )
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
-from msmq.errors import DecodeError, InsufficientResourcesError, MsmqError
+from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqError
 
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
@@ -196,6 +197,7 @@ class Line(asyncio.Protocol):
         self._frames = Frames()
         self._streams: dict[int, LineStream] = {}
         self._last = 0
+        self._refusal: MQError | None = None
         self._silent = 0
         self._alarm: asyncio.TimerHandle | None = None
         self.broken = False
@@ -210,8 +212,14 @@ class Line(asyncio.Protocol):
         try:
             sock.setblocking(False)
             await loop.sock_connect(sock, path)
+            with suppress(
+                ConnectionError
+            ):  # a queue manager without room has hung up already, and has said why
+                sock.send(GREETING)
             await loop.create_unix_connection(lambda: line, sock=sock)
             await line._greeted
+            if line._refusal is not None:
+                raise ConnectionRefusedError(line._refusal)
         except BaseException:
             line.hang_up(_ended())
             sock.close()
@@ -222,7 +230,6 @@ class Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(GREETING)
 
     def data_received(self, data: bytes) -> None:
         self._silent = 0
@@ -233,6 +240,9 @@ class Line(asyncio.Protocol):
                 stream = self._streams.get(number)
                 if stream is not None:
                     stream.take(kind, payload)
+                elif number == 0 and kind == END:
+                    self._refusal = status.from_message(pb.Error.FromString(payload))
+                    self.hang_up(ConnectionLostError(str(self._refusal)))
         except (DecodeError, google.protobuf.message.DecodeError) as error:
             self.hang_up(ConnectionLostError(f"The queue manager cannot be understood: {error}"))
 

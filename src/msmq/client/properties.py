@@ -49,6 +49,9 @@ class QueueSettings(TypedDict, total=False):
     privacy_level: int
     base_priority: int
     multicast_address: str
+    retry_delay_ms: int
+    max_deliveries: int
+    poison_subqueue: str
 
 
 def check_names(given: Mapping[str, object], known: Collection[str]) -> None:

@@ -54,12 +54,16 @@ class Receiver:
         prefetch: int = 256,
         exclusive: bool = False,
         transaction: bytes = b"",
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
     ) -> None:
         self._connection = connection
         self.queue = queue
         self._mode = mode
         self._prefetch = prefetch
         self._exclusive = exclusive
+        self._retry = (retry_delay_ms, max_deliveries, poison_subqueue)
         self._transaction = transaction
         self._stream: Stream | None = None
         self._opened: asyncio.Future[None] | None = None
@@ -108,6 +112,7 @@ class Receiver:
         if self._stream is not None and not self._stream.over:
             return
         patience = self._connection.patience()
+        delay_ms, deliveries, poison = self._retry
         while True:
             self._error = None
             self._life += 1
@@ -121,6 +126,9 @@ class Receiver:
                         mode=int(self._mode),  # type: ignore[arg-type]  # the numbers are the same
                         form=pb.PACKET,
                         exclusive=self._exclusive,
+                        retry_delay_ms=delay_ms,
+                        max_deliveries=deliveries,
+                        poison_subqueue=poison,
                     )
                 )
             )

@@ -15,9 +15,8 @@ from typing import Any, Self, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
-from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor as AsyncCursor
-from msmq.client.cursor import HeldAtCursor
+from msmq.client.cursor import HeldAtCursor, Wanted
 from msmq.client.info import (
     AccessEntry,
     Certificate,
@@ -29,7 +28,7 @@ from msmq.client.info import (
     TokenInfo,
 )
 from msmq.client.loop import Loop
-from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage
+from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
 from msmq.client.properties import MessageProperties, QueueSettings
 from msmq.client.queue import Queue as AsyncQueue
@@ -38,6 +37,7 @@ from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.errors import MQError, MsmqError
+from msmq.wire.bodies import Body
 
 
 def connect_sync(
@@ -225,10 +225,25 @@ class SyncQueue:
         self._loop.run(self.inner.forget_row(row))
 
     def receiver(
-        self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
+        self,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
     ) -> SyncReceiver:
         return SyncReceiver(
-            self._loop, lambda: self.inner.receiver(mode=mode, prefetch=prefetch, exclusive=exclusive)
+            self._loop,
+            lambda: self.inner.receiver(
+                mode=mode,
+                prefetch=prefetch,
+                exclusive=exclusive,
+                retry_delay_ms=retry_delay_ms,
+                max_deliveries=max_deliveries,
+                poison_subqueue=poison_subqueue,
+            ),
         )
 
     def __iter__(self) -> Iterator[SyncMessage]:
@@ -277,6 +292,41 @@ class SyncQueue:
         held = loop.run(self.inner.hold_by_id(lookup_id, seek), HeldAtCursor.give_back)
         loop.tell(held.keep)
         return held.message
+
+    def receive_by_id(
+        self,
+        message_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(id_bytes(message_id)), timeout, transaction)
+
+    def receive_by_correlation_id(
+        self,
+        correlation_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(b"", id_bytes(correlation_id)), timeout, transaction)
+
+    def _receive_wanted(
+        self, wanted: Wanted, timeout: float | None, transaction: SyncTransaction | None
+    ) -> ReceivedMessage:
+        if transaction is not None:
+            return transaction.taking(self.inner.receive_wanted(wanted, timeout, transaction.inner))
+        held = self._loop.run(self.inner.hold_wanted(wanted, timeout), HeldAtCursor.give_back)
+        self._loop.tell(held.keep)
+        return held.message
+
+    def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_id(message_id, timeout))
+
+    def peek_by_correlation_id(
+        self, correlation_id: bytes | str, timeout: float | None = 0
+    ) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_correlation_id(correlation_id, timeout))
 
     def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0

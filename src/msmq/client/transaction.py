@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
 from msmq.client.properties import MessageProperties
 from msmq.client.receiver import Receiver
 from msmq.client.stream import Stream
 from msmq.errors import MsmqError, OperationCancelledError, TransactionSequenceError
+from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection

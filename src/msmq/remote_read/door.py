@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from msmq.admission.gate import Gate
 from msmq.remote_read.interface import REMOTE_READ
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.service import CLEANUP_S, RemoteReadService
@@ -38,31 +39,30 @@ class DoorSettings:
     """0 for no endpoint mapper."""
     policy: Policy = field(default_factory=Policy)
     cleanup_s: float = CLEANUP_S
-    internal_transactions: bool = False
     server: ServerConfig = field(default_factory=ServerConfig)
 
 
-def server_config(policy: Policy, max_connections: int, max_connections_per_address: int) -> ServerConfig:
+def server_config(policy: Policy) -> ServerConfig:
     """Limits of the RPC server. Where callers without identity are let in on purpose they get the room of others."""
     limits = Limits()
     if policy.allow_nonauthenticated or policy.minimum_level is AuthLevel.NONE:
         limits = Limits(max_unknown_calls=limits.max_calls, max_unknown_stub=limits.max_stub)
-    return ServerConfig(
-        limits=limits,
-        max_connections=max_connections,
-        max_connections_per_address=max_connections_per_address,
-    )
+    return ServerConfig(limits=limits)
 
 
 class RemoteReadDoor:
     """Remote read, open on its ports."""
 
     def __init__(
-        self, settings: DoorSettings, service: RemoteReadService, authentication: Authentication | None = None
+        self,
+        settings: DoorSettings,
+        service: RemoteReadService,
+        authentication: Authentication | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self.settings = settings
         self.service = service
-        self.server = RpcServer(settings.server, authentication)
+        self.server = RpcServer(settings.server, authentication, gate)
         self.endpoints = EndpointMap()
         self._mappers: list[RpcServer] = []
 
@@ -88,7 +88,11 @@ class RemoteReadDoor:
         if self.settings.endpoint_mapper_port:
             for address in self.settings.listen:
                 mapper = await serve_endpoint_mapper(
-                    address, self.endpoints, self.settings.server, self.settings.endpoint_mapper_port
+                    address,
+                    self.endpoints,
+                    self.settings.server,
+                    self.settings.endpoint_mapper_port,
+                    self.server.gate,
                 )
                 if mapper is not None:
                     self._mappers.append(mapper)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.transactions import TransactionalOperation, Transactions
 from msmq.manager.queues.queue import Queue
-from msmq.wire.sections import Section, SectionType, section_of, split_sections
+from msmq.wire.sections import Section, SectionType, split_sections
 from msmq.wire.trailers import (
+    HOST_ADDRESS_SIZE,
     DeadLetterHeader,
     ExtendedAddressHeader,
     ExtensionHeader,
     SubqueueHeader,
     remotely_read,
-    remotely_read_parts,
 )
 
 _FULL_PACKET: Final = int(SectionType.FULL_PACKET)
@@ -31,35 +30,14 @@ def sections_of(
     """The sections of a message for a reader that takes at most ``max_body`` bytes of its body."""
     packet = packet_of(queue, message, transactions)
     if max_body >= len(packet) <= max_compound:  # nothing in it can be larger
-        return [section_of((_FULL_PACKET, len(packet), packet))]
+        return [Section(_FULL_PACKET, len(packet), packet)]
     return split_sections(packet, max_body, max_compound)
 
 
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
-    if has_past(queue):
-        trailers = _trailers(queue, message, transactions)
-        return remotely_read(message.packet, _address(message.local.source_address)) + trailers
-    return b"".join(usual_parts(message)[0])
-
-
-def has_past(queue: Queue) -> bool:
-    """Whether the trailers of a message of this queue may tell more than where it came from."""
-    return bool(queue.aborts or queue.moves or queue.peekable_when_locked or queue.parent is not None)
-
-
-def usual_parts(message: StoredMessage) -> tuple[tuple[bytes, ...], int]:
-    """The Message Packet in parts, and its size, of a message in a queue that `has_past` says nothing of."""
-    packet, local = message.packet, message.local
-    source = local.source_address
-    trailers = _usual_trailers(packet.message_class, local.application_deadletter_queue, source)
-    parts = remotely_read_parts(packet, _address(source))
-    return (*parts, trailers), len(packet.data) + len(trailers)
-
-
-@lru_cache(maxsize=256)
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    return ip_address(text) if text else None
+    trailers = _trailers(queue, message, transactions)
+    return remotely_read(message.packet, message.source) + trailers
 
 
 def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
@@ -80,7 +58,7 @@ def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) 
         target,
         acknowledgement_class,
         local.application_deadletter_queue,
-        local.source_address,
+        message.source,
     )
 
 
@@ -111,11 +89,6 @@ def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> Tr
 
 
 @lru_cache(maxsize=256)
-def _usual_trailers(message_class: int, dead_letter_queue: str, source_address: str) -> bytes:
-    return _encoded(0, 0, 0, "", "", message_class, dead_letter_queue, source_address)
-
-
-@lru_cache(maxsize=256)
 def _encoded(
     aborts: int,
     moves: int,
@@ -124,7 +97,7 @@ def _encoded(
     target: str,
     acknowledgement_class: int,
     dead_letter_queue: str,
-    source_address: str,
+    source: bytes,
 ) -> bytes:
     """All trailers; nearly all messages of one sender have the same."""
     header = SubqueueHeader(abort_counter=aborts, move_counter=moves, last_move_time=moved)
@@ -135,6 +108,9 @@ def _encoded(
     extension = ExtensionHeader()
     extension.has_subqueue_header = extension.has_extended_address_header = 1
     extension.has_dead_letter_header = int(bool(dead_letter))
-    behind = header.encode() + dead_letter + ExtendedAddressHeader.of(_address(source_address)).encode()
+    address = ExtendedAddressHeader().encode()
+    if source:
+        address = address[:-HOST_ADDRESS_SIZE] + source
+    behind = header.encode() + dead_letter + address
     extension.remaining_headers_size = len(behind)
     return extension.encode() + behind

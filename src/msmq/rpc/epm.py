@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 from typing import Annotated, Any, Final
 
+from msmq.admission.gate import Gate
 from msmq.errors import DecodeError
 from msmq.rpc.interface import Call, Interface, Operation
 from msmq.rpc.mgmt import IfId, register_management
@@ -275,10 +276,14 @@ def register_endpoint_mapper(server: RpcServer, endpoints: EndpointMap) -> None:
 
 
 async def serve_endpoint_mapper(
-    address: str, endpoints: EndpointMap, config: ServerConfig | None = None, port: int = ENDPOINT_MAPPER_PORT
+    address: str,
+    endpoints: EndpointMap,
+    config: ServerConfig | None = None,
+    port: int = ENDPOINT_MAPPER_PORT,
+    gate: Gate | None = None,
 ) -> RpcServer | None:
     """A server of the mapper alone, or None where the port may not be had: then clients must know our port."""
-    server = RpcServer(config)
+    server = RpcServer(config, gate=gate)
     register_endpoint_mapper(server, endpoints)
     register_management(server)
     try:

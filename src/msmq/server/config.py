@@ -14,12 +14,14 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
+from msmq.admission.gate import Crowding
 from msmq.api.callers import Rules
 from msmq.api.door import Doorplate
 from msmq.errors import DecodeError, EncodeError
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
 from msmq.security.signatures import HashPolicy
+from msmq.server import descriptors
 from msmq.server.directory_settings import ConfigError as ConfigError
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
@@ -45,6 +47,7 @@ RELOADABLE: Final = frozenset(
         "max_connections",
         "max_connections_per_address",
         "max_opening_connections",
+        "opening_timeout_s",
         "max_opening_bytes",
         "max_unstored_bytes",
         "ping_before_connecting",
@@ -152,9 +155,17 @@ class Config:
     max_in_sessions: Annotated[int, "Sessions that others may have open here (MaxInSessions)."] = (
         UNLIMITED_SESSIONS
     )
-    max_connections: Annotated[int, "Accepted connections there may be, in a session or not."] = 10_000
-    max_connections_per_address: Annotated[int, "How many of them one address may have."] = 1_000
-    max_opening_connections: Annotated[int, "How many of them may still be opening a session."] = 500
+    max_connections: Annotated[
+        int, "Accepted connections there may be: sessions, applications and remote readers together."
+    ] = 10_000
+    max_connections_per_address: Annotated[
+        int, "How many of them one address may have, or one user on a unix socket."
+    ] = 1_000
+    max_opening_connections: Annotated[
+        int,
+        "How many of them may be open without a session or a first call. The greediest address pays for more.",
+    ] = 500
+    opening_timeout_s: Annotated[int, "How long a connection may be like that."] = 20
     max_opening_bytes: Annotated[int, "What a connection may send before its session is open."] = 4_096
     max_unstored_bytes: Annotated[
         int, "What a connection may send ahead of the disk before it is read no further."
@@ -265,6 +276,18 @@ class Config:
         api, left = self.api.reloaded(wanted.api)
         left += [name for name in differing if name not in RELOADABLE and name != "api"]
         return replace(self, api=api, **taken), left
+
+    @property
+    def crowding(self) -> Crowding:
+        """How many connections there may be, as far as the process has file descriptors for them."""
+        return Crowding(
+            self.max_connections,
+            self.max_connections_per_address,
+            self.max_opening_connections,
+            self.opening_timeout_s,
+            descriptors.for_connections(),
+            descriptors.at_once(),
+        )
 
     @property
     def crypto_policy(self) -> CryptoPolicy:

@@ -12,11 +12,14 @@ import gc
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from msmq.admission.gate import Gate
+from msmq.api.desk import Resources
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
 from msmq.directory.local import LocalDirectory
@@ -28,6 +31,7 @@ from msmq.manager.ledger.retention import Cleaning
 from msmq.manager.messages.coordinator import Coordinator, ResourceManager, decisions_of
 from msmq.manager.queue_manager import QueueManager
 from msmq.remote_read.door import RemoteReadDoor
+from msmq.server import descriptors
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.complaints import Complaints
 from msmq.server.config import Config, ConfigError
@@ -44,6 +48,7 @@ from msmq.server.outbound.next_hop import Addressing, Resolve, check_way, resolv
 from msmq.server.outbound.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_read_door import authentication, build_door, open_door
+from msmq.server.troubles import Troubles
 from msmq.store import Disk, RealDisk, Store, StoreError, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder
@@ -65,12 +70,14 @@ def tune_process() -> None:
 
     The collector of cycles looks less often: queued messages are many objects and no cycles, and looking through them
     again and again took a quarter of the time. The thread that writes to the disk gets its turn sooner: it wants one
-    between writing and syncing and one afterwards, and beside a busy loop each would take it the usual 5 ms.
+    between writing and syncing and one afterwards, and beside a busy loop each would take it the usual 5 ms. A
+    connection is a file descriptor, and the usual limit to those is low.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(_SWITCH_S)
+    descriptors.raise_limit()
 
 
 class Daemon:
@@ -93,6 +100,7 @@ class Daemon:
         Without an ``environment`` and a ``disk`` it lives in the real world: its clock, its chance, the directory
         of the configuration."""
         self.config = config
+        self.gate = Gate(config.crowding, asyncio.get_running_loop, _log.warning)
         self._domain = domain
         self.membership: Membership | None = None
         self._environment = environment or Environment(time.time, os.urandom)
@@ -135,7 +143,7 @@ class Daemon:
             await self._start_manager()
             await self._open_doors()
             if self.config.api.plate.listen:
-                self.door = Door(self.config.api.plate, self)
+                self.door = Door(self.config.api.plate, self, self.gate)
                 await self.door.open()
             await self._open_remote_read()
         except BaseException:
@@ -186,7 +194,8 @@ class Daemon:
             key: value for key, value in found.values.items() if key.startswith(("user/", "row/", "token/"))
         }
         self.store.commit()  # who we are, before anybody is told
-        self.commit = GroupCommit(self.store, self._store_failed)
+        self._troubles = Troubles(self.manager.core, self.store, found.values)
+        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
         self.manager.core.events.failed = self._internal_error
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(
@@ -196,7 +205,7 @@ class Daemon:
             timers=config.timers,
         )
         backlog = Backlog(config.max_unstored_total_bytes)
-        self.listener = Listener(config, session_config, self._events, backlog)
+        self.listener = Listener(config, session_config, self._events, backlog, self.gate)
         tracing = Tracing(self.manager) if config.enable_report_messages else None
         self.addressing = Addressing(
             self.manager.core, self.manager.directory, self._resolve, config.routing_refresh_s
@@ -254,7 +263,7 @@ class Daemon:
             return
         rpc = config.rpc.with_accounts_in(config.data)
         callers = await asyncio.to_thread(authentication, rpc, config.directory, config.dns_domain)
-        door = build_door(rpc, config.listen, self, self.coordinator, callers)
+        door = build_door(rpc, config.listen, self, self.coordinator, callers, self.gate)
         if await open_door(door):
             self.remote_read = door
 
@@ -275,6 +284,20 @@ class Daemon:
             for connection in self._in_session
             if connection.is_open
         ]
+
+    def resources(self) -> Resources:
+        limit = descriptors.limit()
+        return Resources(
+            descriptors.in_use(),
+            0 if limit == sys.maxsize else limit,
+            self.gate.inside,
+            threading.active_count(),
+            len(asyncio.all_tasks()),
+        )
+
+    def troubles(self) -> list[str]:
+        self._troubles.look()
+        return self._troubles.told
 
     def _shut_doors(self) -> None:
         if hasattr(self, "listener"):
@@ -321,6 +344,7 @@ class Daemon:
             self.door.follow(config.api.plate)
         self.config = config
         self.listener.config = self._surroundings.config = self.config
+        self.gate.crowding = self.config.crowding
         self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
         if fresh is not None and self._directory is not None:
             self._directory.take_over(fresh)
@@ -353,6 +377,13 @@ class Daemon:
         failure.__cause__ = error
         self.store.abandon(failure)
         self.commit.give_up(failure)
+
+    def _disk_full(self, full: bool) -> None:
+        """While the disk takes nothing, neither does the queue manager: what it took could only wait in memory."""
+        if full:
+            self.manager.begin_flow_control()
+        else:
+            self.manager.end_flow_control()
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is
@@ -401,9 +432,11 @@ class Daemon:
         time whatever happens in between."""
         self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
         self.manager.run_timers()
+        self._troubles.look()
         self.outgoing.follow_clock()
         self.outgoing.try_again()
         self.outgoing.refresh()
+        self.arrivals.keep_house(self.manager.core.now_s)
         self.incidental.keep_house(self.manager.core.now_s)
         self.commit.request()
         self._clean()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from msmq.admission.gate import Gate
 from msmq.manager.messages.coordinator import Coordinator
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
 from msmq.remote_read.enlistment import LocalTransactionManager
@@ -70,10 +71,6 @@ class RpcSettings:
     """Callers without authentication where a queue lets anonymous ones in (AllowNoneSecurityClient)."""
     cleanup_minutes: int = 5
     """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
-    internal_transactions: bool = False
-    """Whether a transaction nobody enlisted us in counts as one of a single message."""
-    max_connections: int = 2_000
-    max_connections_per_address: int = 500
 
     @property
     def problem(self) -> str | None:
@@ -100,8 +97,7 @@ class RpcSettings:
             self.endpoint_mapper_port,
             policy,
             self.cleanup_minutes * 60.0,
-            self.internal_transactions,
-            server_config(policy, self.max_connections, self.max_connections_per_address),
+            server_config(policy),
         )
 
     def with_accounts_in(self, data: Path) -> RpcSettings:
@@ -166,19 +162,15 @@ def build_door(
     host: Host,
     coordinator: Coordinator,
     callers: Authentication,
+    gate: Gate,
 ) -> RemoteReadDoor:
     """The door of a running queue manager, still closed."""
     door = settings.door(listen)
-    service = RemoteReadService(
-        host,
-        door.policy,
-        cleanup_s=door.cleanup_s,
-        internal_transactions=door.internal_transactions,
-    )
+    service = RemoteReadService(host, door.policy, cleanup_s=door.cleanup_s)
     service.transaction_manager = LocalTransactionManager(
         coordinator, lambda: host.manager.core.environment.random_bytes(16), service.durable
     )
-    return RemoteReadDoor(door, service, callers)
+    return RemoteReadDoor(door, service, callers, gate)
 
 
 async def open_door(door: RemoteReadDoor) -> bool:

@@ -78,6 +78,9 @@ class Store:
         self._unusable: Exception | None = StoreError(f"{disk.where} was not recovered yet.")
         self.report = RecoveryReport()
         """What :meth:`recover` found; complete when it has ended."""
+        self.refused = 0
+        """How often there was no room for records, and the words of the last time."""
+        self.refusal = ""
         # The open batch. Offsets are in the active segment; a limit of -1 sends every call the slow way.
         self._chunk = Chunk(Segment(0, 0), 0)
         self._parts, self._addresses = self._chunk.parts, self._chunk.addresses
@@ -176,11 +179,16 @@ class Store:
         needed = size + records * _LARGEST_FRAME
         if self._tail + needed > (self._limit if freeing else self._reserve_limit):
             self._require_usable()
-            if not freeing:
-                self._space.ensure_spare()
-                self._set_limits()
-            if self._tail + needed > self._limit:
-                self._next_segment(needed, keep_spare=not freeing, continued=False)
+            try:
+                if not freeing:
+                    self._space.ensure_spare()
+                    self._set_limits()
+                if self._tail + needed > self._limit:
+                    self._next_segment(needed, keep_spare=not freeing, continued=False)
+            except StoreFullError as error:
+                self.refused += 1
+                self.refusal = str(error)
+                raise
 
     def append(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from msmq.api.desk import Desk, Outbox, Session
+from msmq.api.desk import Desk, Outbox, Resources, Session
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.receive import Receiver
 from msmq.api.send import Sender
@@ -119,6 +119,12 @@ class Channel:
 
     def sessions(self) -> list[Session]:
         return []
+
+    def troubles(self) -> list[str]:
+        return []
+
+    def resources(self) -> Resources:
+        return Resources(0, 0, 0, 0, 0)
 
     @property
     def recovered(self) -> Mapping[str, Any]:

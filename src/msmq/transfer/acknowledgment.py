@@ -273,10 +273,17 @@ class Outbox(Generic[T]):
         """One more message is sent."""
         self._record(None, token, 0, 1, recoverable, now_ms)
 
-    def record_run(self, run: Divisible[T], start: int, stop: int, recoverable: int, now_ms: int) -> None:
-        """More messages are sent, those from ``start`` to ``stop`` of a run; all of them are recoverable or none."""
-        if start < stop:
-            self._record(run, None, start, stop, recoverable, now_ms)
+    def record_run(
+        self, run: Divisible[T], start: int, stop: int, express: bytes | None, now_ms: int
+    ) -> None:
+        """More messages are sent, those from ``start`` to ``stop`` of a run. ``express`` has for each message of the
+        run 1 if it is express and 0 if it is recoverable; None says that all are recoverable."""
+        while start < stop:
+            kind = 0 if express is None else express[start]
+            end = -1 if express is None else express.find(1 - kind, start, stop)
+            end = stop if end < 0 else end
+            self._record(run, None, start, end, not kind, now_ms)
+            start = end
 
     def _record(
         self, run: Divisible[T] | None, token: T | None, start: int, stop: int, recoverable: int, now_ms: int

@@ -103,14 +103,11 @@ class MessageIdHistory:
         source, number = split(identifier)
         self.record_all(source, (number,), now_s)
 
-    def all_new(self, source: bytes, numbers: Sequence[int]) -> bool:
-        """Whether none of several messages of a source is a duplicate, not even of another one among them."""
-        known = self._sources.get(source)
-        return (known is None or known.keys().isdisjoint(numbers)) and len(set(numbers)) == len(numbers)
-
-    def fresh(self, source: bytes, numbers: Sequence[int], indices: Iterable[int], now_s: int) -> list[int]:
-        """Which of some messages of a source are no duplicates, also not of another one among them; the others are
-        remembered anew."""
+    def fresh(
+        self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int
+    ) -> Sequence[int]:
+        """Which of some messages of a source are no duplicates, also not of another one among them, given as indices
+        into their numbers; the others are remembered anew."""
         known, new = self._sources.get(source, {}), dict[int, int]()
         for index in indices:
             number = numbers[index]
@@ -118,10 +115,10 @@ class MessageIdHistory:
                 self._enter(source, (number,), now_s)
             else:
                 new.setdefault(number, index)
-        return sorted(new.values())
+        return indices if len(new) == len(indices) else sorted(new.values())
 
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int) -> None:
-        """Like :meth:`record`, for many messages that are :meth:`all_new`."""
+        """Like :meth:`record`, for many messages that are all :meth:`fresh`."""
         if not self._count:
             self.deadline_s = now_s + self._cleanup_s
         self._enter(source, numbers, now_s)

@@ -10,7 +10,8 @@ not advance, and comes again.
 
 Once that is durable :meth:`OrderReceiver.durable` lets the OrderAck tell it. An OrderAck is scheduled for every
 arrival, duplicates included, because the earlier one may have been lost; it is put off while more messages arrive,
-but not for ever.
+but not for ever. A stream of which nothing could be taken, because its beginning is missing, gets one with the number 0
+and is forgotten.
 """
 
 from __future__ import annotations
@@ -104,20 +105,20 @@ class OrderAckDue(NamedTuple, Generic[L]):
 
 
 class _Stream:
-    __slots__ = ("durable", "last_ack_ms", "progress", "taken")
+    __slots__ = ("durable", "last_ack_ms", "progress", "taken", "tried")
 
     def __init__(self, progress: Progress, now_ms: int) -> None:
         self.progress = progress
         self.durable = progress
         self.last_ack_ms = now_ms
         self.taken = 0  # messages since the last OrderAck
+        self.tried = 0  # the sequence of the last message, for a stream that has taken none
 
 
 class OrderReceiver(Generic[L]):
     """All incoming transactional streams of a queue manager.
 
-    A ``link`` is whatever the caller knows the session of an arrival by; an OrderAck that is due when its session
-    has closed is not sent, since the sender will ask for it by sending again.
+    A ``link`` is whatever the caller knows the session of an arrival by, and by which it finds the way back.
     """
 
     __slots__ = ("_delay_ms", "_due", "_streams", "_timeout_ms")
@@ -149,7 +150,10 @@ class OrderReceiver(Generic[L]):
                 progress = progress._replace(
                     tx_sequence_id=header.tx_sequence_id, tx_sequence_number=header.tx_sequence_number
                 )
+        if known is None and not accepted:
+            known = self._streams[stream] = _Stream(progress, now_ms)
         if known is not None:
+            known.tried = headers[-1].tx_sequence_id
             if len(accepted) < len(headers):
                 rejected = known.progress.reject_count + len(headers) - len(accepted)
                 known.progress = known.progress._replace(reject_count=rejected, last_access_time_s=time_s)
@@ -191,10 +195,6 @@ class OrderReceiver(Generic[L]):
         self._streams.pop(stream, None)
         self._due.pop(stream, None)
 
-    def link_closed(self, link: L) -> None:
-        for stream in [stream for stream, (_, used) in self._due.items() if used == link]:
-            del self._due[stream]
-
     @property
     def next_deadline_ms(self) -> int | None:
         """When :meth:`handle_timer` wants to be called."""
@@ -212,6 +212,9 @@ class OrderReceiver(Generic[L]):
                 acks.append(OrderAckDue(stream, link, OrderAckBody.of(sequence_id, number)))
                 known.last_ack_ms = now_ms
                 known.taken = 0
+            elif not known.progress.tx_sequence_number:
+                acks.append(OrderAckDue(stream, link, OrderAckBody(known.tried, 0, 0)))
+                del self._streams[stream]
             if known.durable[:2] != known.progress[:2]:
                 self._due[stream] = (now_ms + self._timeout_ms, link)
         return acks

@@ -149,7 +149,7 @@ class Session(Generic[T]):
         self.ack_wait_timeout_ms = timers.ack_wait_ms
         self.recoverable_ack_timeout_ms = 0xFFFFFFFF
         self.active = False
-        self._reader = StreamReader()
+        self.reader = StreamReader()
         self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
         self._packets: list[bytes] = []
@@ -269,13 +269,13 @@ class Session(Generic[T]):
         self,
         run: Divisible[T],
         packets: list[bytes],
-        recoverable: int,
+        express: bytes | None,
         now_ms: int,
         joined: bytearray | None = None,
     ) -> int:
-        """Send many messages that are all recoverable or all express, as :meth:`send` does one; gives how many the
-        window took. The packets have no SessionHeader. ``run`` says what comes back when some of them are settled;
-        ``joined`` are packets of the same sizes, one behind the other, that are to be sent in place of these."""
+        """Send many messages, as :meth:`send` does one; gives how many the window took. The packets have no
+        SessionHeader. ``run`` says what comes back when some of them are settled, ``express`` which are express, None
+        for none; ``joined`` are packets of the same sizes, one behind the other, to be sent in place of these."""
         count = min(len(packets), self.room)
         if not count:
             return 0
@@ -283,10 +283,10 @@ class Session(Generic[T]):
         alone = 0
         if self._receipts.deadline_ms is not None and self._receipts.late(now_ms):
             alone = 1
-            outbox.record_run(run, 0, 1, recoverable, now_ms)
+            outbox.record_run(run, 0, 1, express, now_ms)
             carrier = packets[0] if joined is None else bytes(joined[: len(packets[0])])
             output.append(with_session_header(carrier, self._header(now_ms)))  # which counts up to this one
-        outbox.record_run(run, alone, count, recoverable, now_ms)
+        outbox.record_run(run, alone, count, express, now_ms)
         if joined is None:
             output += packets[alone:count]
         else:
@@ -325,7 +325,7 @@ class Session(Generic[T]):
         first = self._receipts.recoverable_received + 1
         was_open, room = self.state is State.OPEN, self.room
         try:
-            packets = self._reader.feed(data)
+            packets = self.reader.feed(data)
             if packets:
                 self._outbox.heard = True
             self._receive_all(packets, now_ms)
@@ -345,7 +345,7 @@ class Session(Generic[T]):
 
     def _look_ahead(self, now_ms: int) -> None:
         """Judge the packet that is still incomplete, as far as its beginning tells."""
-        reader = self._reader
+        reader = self.reader
         if reader.broken:
             reader.feed(b"")  # raises what is wrong with it
         elif self.state is not State.OPEN and reader.buffered + reader.missing > EstablishConnection.SIZE:

@@ -58,7 +58,8 @@ class Acknowledgment:
 
     message_class: int
     destinations: tuple[str, ...]
-    """The administration queue, or all of them when a multiple-element name lists several."""
+    """The administration queue, or all of them when a multiple-element name lists several; none if the packet does not
+    say on which host it is."""
     response: str | None
     correlation_id: bytes
     recoverable: bool
@@ -95,9 +96,6 @@ def acknowledgment(
     destination = format_name(user, user.destination_reference, user.destination_queue)
     if destination is not None and destination.lower().endswith(_INTERNAL_QUEUES):
         return None
-    destinations = _admin_queues(message)
-    if not destinations:
-        return None
     if fate in INSECURE_NACKS and not send_insecure_nacks:
         return None
     positive = fate in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
@@ -106,7 +104,7 @@ def acknowledgment(
     )
     return Acknowledgment(
         fate,
-        destinations,
+        _admin_queues(message),
         destination,
         message.identifier.encode(),
         message.recoverable,
@@ -144,6 +142,6 @@ def format_name(user: UserHeader, reference: int, name: QueueName) -> str | None
         return f"PUBLIC={guid_text(name)}"
     host = user.host_of(reference, name)
     if host is None or name is None:
-        return None  # a number on the host of an admin queue that is not there
+        return None  # a number on a host that the packet does not tell
     number = name if isinstance(name, int) else name.private_queue_identifier
     return f"PRIVATE={guid_text(host)}\\{number:08X}"

@@ -273,12 +273,14 @@ class UserHeader(Wire):
     def host_of(self, reference: int, name: QueueName) -> bytes | None:
         """The GUID of the queue manager that hosts a private queue named so, None when the name does not say.
 
-        Numbers on the admin queue's host (RQ 4) follow the admin queue.
+        Numbers on the admin queue's host (RQ 4) follow the admin queue. A direct name does not say its host's GUID, and
+        remote read has something else in its place.
         """
         if reference == QueueReference.PRIVATE_ON_SOURCE:
             return self.source_queue_manager
         if reference == QueueReference.PRIVATE_ON_DESTINATION:
-            return self.queue_manager_address
+            direct = self.destination_reference == QueueReference.DIRECT
+            return None if direct else self.queue_manager_address
         if reference == QueueReference.PRIVATE_ON_ADMIN_HOST:
             return self.host_of(self.admin_reference, self.admin_queue)
         if isinstance(name, PrivateQueueFormatName):

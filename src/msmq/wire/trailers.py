@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Self
 
 from msmq.errors import DecodeError, EncodeError
@@ -28,6 +27,8 @@ from msmq.wire.layout import BASE, USER
 from msmq.wire.message import UserMessage
 
 _SUBQUEUE_NAME_BYTES = 64
+HOST_ADDRESS_SIZE = 24
+_HEADER_SIZE, _BEFORE_ADDRESS = 4, 8
 IPV4 = 0x0001
 IPV6 = 0x0006
 
@@ -51,9 +52,8 @@ def _address_fields(source: IPv4Address | IPv6Address | None) -> tuple[int, int,
 
 @wire("MS-MQRR 2.2.5.1", size=16)
 class SourceAddress(Wire):
-    """The host a message to a direct name came from, in place of QueueManagerAddress.
-
-    Only eight bytes of the address fit; ExtendedAddressHeader has an IPv6 address in full.
+    """The host a message to a direct name came from, in place of QueueManagerAddress: the beginning of what
+    ExtendedAddressHeader says behind its size. Only eight bytes of the address fit.
     """
 
     address_length: u16 = 0
@@ -61,10 +61,20 @@ class SourceAddress(Wire):
     address_scope: u32 = 0
     address: octets8 = bytes(8)
 
-    @classmethod
-    def of(cls, source: IPv4Address | IPv6Address | None) -> Self:
-        length, kind, scope, packed = _address_fields(source)
-        return cls(length, kind, scope, packed[:8].ljust(8, b"\0"))
+
+_NO_SOURCE = bytes(SourceAddress.SIZE)
+
+
+def host_address(source: IPv4Address | IPv6Address) -> bytes:
+    """A host's address the way remote read tells it in full (2.2.5.5), without the size in front. A queue keeps it in
+    this form beside each message that came from another host."""
+    return ExtendedAddressHeader.of(source).encode()[_HEADER_SIZE:]
+
+
+def host_in(address: bytes) -> IPv4Address | IPv6Address:
+    """The host whose :func:`host_address` it is, without the scope, which only counts on this computer."""
+    length = int.from_bytes(address[:2], "little")
+    return ip_address(address[_BEFORE_ADDRESS : _BEFORE_ADDRESS + length])
 
 
 def expiry_time(message: UserMessage) -> int:
@@ -75,38 +85,28 @@ def expiry_time(message: UserMessage) -> int:
     return min(message.user.sent_time + time_to_reach_queue_s, INFINITE)
 
 
-def remotely_read(message: UserMessage, source: IPv4Address | IPv6Address | None = None) -> bytes:
+def remotely_read(message: UserMessage, source: bytes = b"") -> bytes:
     """The bytes of a stored message the way remote read gives it (2.2.5.1).
 
     TimeToReachQueue becomes the time of expiry; for a direct name QueueManagerAddress becomes the host the
-    message came from. The stored message stays as it is.
+    message came from (``source``, see :func:`host_address`), zeros if it was sent here. The stored message stays as it
+    is.
     """
-    return b"".join(remotely_read_parts(message, source))
-
-
-def remotely_read_parts(
-    message: UserMessage, source: IPv4Address | IPv6Address | None = None
-) -> tuple[bytes, ...]:  # fmt: skip
-    """The bytes of :func:`remotely_read` in parts, for callers that put something in front of them and behind; together
-    they are as long as the message."""
     data, user = message.data, message.user
     expiry = message.base.time_to_reach_queue_s
     if expiry != INFINITE:
         expiry = expiry_time(message)
     if user.flags & _DESTINATION_REFERENCE != _DIRECT:
-        return data[:_EXPIRY], expiry.to_bytes(4, "little"), data[_BEHIND_EXPIRY:]
-    return (
-        data[:_EXPIRY],
-        expiry.to_bytes(4, "little"),
-        data[_BEHIND_EXPIRY:_ADDRESS],
-        _source_address(source),
-        data[_BEHIND_ADDRESS:],
+        return data[:_EXPIRY] + expiry.to_bytes(4, "little") + data[_BEHIND_EXPIRY:]
+    return b"".join(
+        (
+            data[:_EXPIRY],
+            expiry.to_bytes(4, "little"),
+            data[_BEHIND_EXPIRY:_ADDRESS],
+            source[: SourceAddress.SIZE] or _NO_SOURCE,
+            data[_BEHIND_ADDRESS:],
+        )
     )
-
-
-@lru_cache(maxsize=256)
-def _source_address(source: IPv4Address | IPv6Address | None) -> bytes:
-    return SourceAddress.of(source).encode()
 
 
 @wire("MS-MQRR 2.2.5.2", size=12)

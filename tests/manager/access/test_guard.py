@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from msmq.errors import AccessDeniedError
+from msmq.manager.directory import ObjectClass
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import QueueRequest
@@ -12,8 +13,10 @@ from msmq.security.access import Token
 from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS, Sid
 from msmq.wire.access_masks import QueueAccessMask, QueueManagerAccessMask, SecurityInformation
+from msmq.wire.classes import MessageClass
 from msmq.wire.variant import VT, Variant
-from tests.manager.support import PEEK, RECEIVE, SEND, Host
+from tests.manager.domain import DomainHost
+from tests.manager.support import PEEK, RECEIVE, SEND, Host, message
 
 USER = Sid.parse("S-1-5-21-1-2-3-1001")
 CALLER = Token.authenticated(USER)
@@ -55,6 +58,31 @@ def may_open(host: Host, name: str, access: QueueAccessType) -> bool:
         return False
     host.close(descriptor)
     return True
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.3-y")
+def test_who_may_send_to_a_public_queue_is_what_the_directory_says() -> None:
+    host = DomainHost()
+    queue = host.manager.queues.create(QueueRequest(".\\orders", security=granting(QueueAccessMask(0))))
+    published = host.directory.find(ObjectClass.QUEUE, identifier=queue.identifier)
+    assert published is not None
+
+    def fates() -> list[MessageClass]:
+        """Of a message of the caller and of one that nobody has signed."""
+        batch = host.batch(message(b"signed"), message(b"anonymous"))
+        return host.manager.sending.deliver(queue, batch, Token.anonymous(), senders={0: CALLER}).fates
+
+    denied, reached = MessageClass.NACK_ACCESS_DENIED, MessageClass.ACK_REACH_QUEUE
+    assert fates() == [denied, denied]
+    published.attributes["security"] = granting(QueueAccessMask.WRITE_MESSAGE)  # by somebody else
+    assert fates() == [reached, denied]
+    assert queue.security == granting(QueueAccessMask(0)), "this host's own copy"
+    host.directory.objects.remove(published)
+    assert fates() == [denied, denied], "the directory does not know the queue"
+    host.directory.put(published)
+    assert fates() == [reached, denied]
+    host.directory.connected = False
+    assert fates() == [denied, denied], "nobody can be asked"
 
 
 # --- opens ----------------------------------------------------------------------------------------------------
@@ -158,6 +186,16 @@ def test_creating_needs_a_right_on_the_queue_manager(host: Host) -> None:
     assert set(host.manager.core.queues) == before
     grant_on_manager(host, SYSTEM.CREATE_QUEUE)
     host.manager.queues.create(QueueRequest(".\\private$\\q"), CALLER)
+
+
+@pytest.mark.spec("MQMQ-2.2.24-g")
+def test_looking_at_the_properties_of_a_queue_needs_its_right(host: Host) -> None:
+    get, label = host.manager.administration.get_properties, 108
+    only = queue_for(host, 0x20)
+    assert get(only, [label], CALLER)[0].value == ""
+    only.security = granting(RIGHTS.QUEUE_GENERIC_ALL & ~0x20)
+    with pytest.raises(AccessDeniedError):
+        get(only, [label], CALLER)
 
 
 def test_deleting_needs_its_right(host: Host) -> None:

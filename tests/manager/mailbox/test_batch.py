@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.store.layout import place, segment_name
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE, USER_TH
+from msmq.wire.trailers import host_address
 from tests.manager.support import NOON, Host, message, position_of
 
 ADMIN = "OS:HOST\\private$\\admin"
-LOCAL: dict[str, Any] = {"source_address": "10.0.0.1", "allow_peek_when_locked": True}
+LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
+SOURCE = host_address(ip_address("10.0.0.1"))
 
 
 @pytest.fixture
@@ -35,12 +38,13 @@ def queue(host: Host) -> Queue:
 
 
 def mixed() -> list[StoredMessage]:
-    """Express and recoverable, of several priorities, some with attributes of their own, some that expire."""
+    """Express and recoverable, of several priorities, some with attributes of their own, some that expire, some that
+    came from another host."""
     return [
-        message(b"plain", recoverable=True),
+        message(b"plain", recoverable=True, source="10.0.0.1"),
         message(b"express"),
-        message(b"urgent", priority=7),
-        message(b"urgent too", priority=7, recoverable=True, **LOCAL),
+        message(b"urgent", priority=7, source="10.0.0.1"),
+        message(b"urgent too", priority=7, recoverable=True, source="10.0.0.1", **LOCAL),
         message(b"express with more", **LOCAL),
         message(b"short", recoverable=True, time_to_be_received_s=10),
         message(b"low", priority=0, recoverable=True, time_to_be_received_s=20, **LOCAL),
@@ -64,6 +68,10 @@ def sums_are_right(core: Core) -> bool:
     return (core.total_bytes, core.express_bytes) == (sum(each.total_bytes for each in queues), express)
 
 
+def sources(host: Host, queue: Queue) -> list[bytes]:
+    return host.manager.mailbox.look(queue, START, 10, 1 << 20).sources
+
+
 # --- the columns ----------------------------------------------------------------------------------------------
 
 
@@ -75,10 +83,8 @@ def test_the_columns_of_messages_at_hand() -> None:
     assert batch.sizes == [one.size for one in mixed()]
     part = batch.only([6, 0, 4])
     assert [part.packets[index] for index in range(3)] == [batch.packets[index] for index in (6, 0, 4)]
-    assert {index: local.source_address for index, local in part.local.items()} == {
-        0: "10.0.0.1",
-        2: "10.0.0.1",
-    }
+    assert {index: local.authentication_level for index, local in part.local.items()} == {0: 5, 2: 5}
+    assert part.sources == [b"", SOURCE, b""]
     assert part.expiries == [NOON + 20, NEVER, NEVER]
     assert batch.only(range(7)) is batch
 
@@ -119,12 +125,14 @@ def test_a_mixed_batch_goes_in_as_its_messages_would(host: Host, queue: Queue) -
     assert queue.peekable_when_locked == {ids[3], ids[4], ids[6]}
     assert sums_are_right(host.manager.core)
     loaded = host.manager.mailbox.load(queue, ids[3])
-    assert loaded.local == LocalAttributes(source_address="10.0.0.1", allow_peek_when_locked=True)
+    assert loaded.local == LocalAttributes(authentication_level=5, allow_peek_when_locked=True)
+    assert sources(host, queue) == [SOURCE, SOURCE, SOURCE, b"", b"", b"", b""]
     host.kill()
     queue = host.find()
     assert host.contents(queue) == [body for body in ORDER if b"express" not in body and body != b"urgent"]
     assert queue.peekable_when_locked == {ids[3], ids[6]}
-    assert host.manager.mailbox.load(queue, ids[6]).local.source_address == "10.0.0.1"
+    assert host.manager.mailbox.load(queue, ids[6]).local.authentication_level == 5
+    assert sources(host, queue) == [SOURCE, SOURCE, b"", b""]
     host.advance(10)
     assert host.contents(queue) == [b"urgent too", b"plain", b"low"]
     host.advance(10)
@@ -157,7 +165,7 @@ def test_a_mixed_batch_in_a_transaction(host: Host, queue: Queue, commit: bool, 
     assert {entry.state for entry in queue.positions} == {PositionState.LOCKED}
     assert (host.spy.available, host.manager.core.express_bytes) == ([], 0), "all of it is written"
     assert len(host.manager.mailbox.look(queue, START, 10, 1 << 20)) == 0
-    assert host.manager.mailbox.load(queue, ids[3]).local.source_address == "10.0.0.1", "before the commit"
+    assert host.manager.mailbox.load(queue, ids[3]).local.authentication_level == 5, "before the commit"
     host.advance(10)
     assert len(queue.positions) == 7, "it is not there yet, so it cannot expire"
     end = host.transactions.commit if commit else host.transactions.abort
@@ -169,8 +177,9 @@ def test_a_mixed_batch_in_a_transaction(host: Host, queue: Queue, commit: bool, 
     assert sums_are_right(host.manager.core)
     if commit:
         found = host.manager.mailbox.look(queue, START, 10, 1 << 20)
-        local = {found.ids[index]: one.source_address for index, one in found.local.items()}
-        assert local == {ids[index]: "10.0.0.1" for index in (3, 4, 6)}
+        local = {found.ids[index]: one.authentication_level for index, one in found.local.items()}
+        assert local == dict.fromkeys((ids[index] for index in (3, 4, 6)), 5)
+        assert sources(host, queue) == [SOURCE, SOURCE, SOURCE, b"", b"", b""]
         first, last = (host.manager.mailbox.load(queue, ids[index]).packet.transaction for index in (0, 6))
         assert first is last is None, "these are not transactional, so no header says it"
 

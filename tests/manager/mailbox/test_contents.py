@@ -13,7 +13,7 @@ from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.store.layout import place, segment_name
 from tests.manager.support import NOON, Host, message
 
-LOCAL: dict[str, Any] = {"source_address": "10.0.0.1", "allow_peek_when_locked": True}
+LOCAL: dict[str, Any] = {"authentication_level": 5, "allow_peek_when_locked": True}
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def mixed() -> list[StoredMessage]:
     """On disk and in memory, with attributes of their own and without, in the order of their queue."""
     return [
         message(b"urgent", priority=7, recoverable=True, **LOCAL),
-        message(b"plain", recoverable=True),
+        message(b"plain", recoverable=True, source="fd00::7"),
         message(b"express"),
         message(b"express with more", **LOCAL),
         message(b"more", recoverable=True, **LOCAL),

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msmq.manager.mailbox.positions import START
 from msmq.manager.queues.queue import Queue
 from msmq.wire.classes import MessageClass
+from msmq.wire.trailers import host_in
 from tests.manager.support import Host, message
 
 KINDS = st.fixed_dictionaries(
@@ -20,7 +21,8 @@ KINDS = st.fixed_dictionaries(
         "priority": st.integers(0, 7),
         "recoverable": st.booleans(),
         "time_to_be_received_s": st.sampled_from([0, 3, 0xFFFFFFFF, 0xFFFFFFFF]),
-        "source_address": st.sampled_from(["", "", "10.0.0.1"]),
+        "source": st.sampled_from(["", "", "10.0.0.1"]),
+        "authentication_level": st.sampled_from([0, 0, 5]),
         "allow_peek_when_locked": st.booleans(),
     }
 )
@@ -85,7 +87,8 @@ class Mailboxes(RuleBasedStateMachine):
         for index, one in enumerate(found.messages):
             kept = self.kept[one.lookup_id]
             assert bytes(one.packet.body) == kept.body
-            assert one.local.source_address == kept.kind["source_address"]
+            assert one.local.authentication_level == kept.kind["authentication_level"]
+            assert (str(host_in(one.source)) if one.source else "") == kept.kind["source"]
             assert (index in found.local) == one.local.has_any
 
     @rule(most=st.integers(1, 5))

@@ -71,7 +71,7 @@ def walk(queue: Queue, crafted: dict[str, int], *, peek: bool, forward: bool) ->
     return found
 
 
-@pytest.mark.spec("DMPR-3.1.7.3.2-a", "DMPR-3.1.7.3.2-b", "DMPR-3.1.7.3.2-c", "DMPR-3.1.7.3.2-d")
+@pytest.mark.spec("DMPR-3.1.7.3.2-a", "DMPR-3.1.7.3.2-b", "DMPR-3.1.7.3.2-c")
 def test_seeking_skips_what_is_held_unless_a_peek_may_see_it(queue: Queue, crafted: dict[str, int]) -> None:
     assert walk(queue, crafted, peek=False, forward=True) == ["a", "b", "c"]
     assert walk(queue, crafted, peek=False, forward=False) == ["c", "b", "a"]
@@ -83,6 +83,23 @@ def test_seeking_skips_what_is_held_unless_a_peek_may_see_it(queue: Queue, craft
         assert next_readable(queue, crafted["c"], peek=peek) is None
         assert next_readable(queue, END, peek=peek) is None
         assert previous_readable(queue, START, peek=peek) is None
+
+
+@pytest.mark.spec("DMPR-3.1.7.3.2-d")
+def test_what_a_transaction_holds_is_seen_by_peeks_when_its_sender_allows_it(
+    host: Host, queue: Queue
+) -> None:
+    for body, allowed in ((b"hidden", False), (b"shown", True), (b"free", False)):
+        host.send(queue, body, allow_peek_when_locked=allowed)
+    transaction = host.transactions.create(b"t" * 16)
+    taking, looking = host.reader(queue), host.reader(queue, PEEK)
+    for _ in range(2):
+        taking.receive(transaction=transaction)
+    assert taking.bodies == [b"hidden", b"shown"]
+    assert body_of(looking.peek()) == b"shown"
+    assert body_of(host.reader(queue).receive()) == b"free"
+    host.transactions.abort(transaction.identifier)
+    assert body_of(looking.peek()) == b"hidden"
 
 
 @pytest.mark.spec("DMPR-3.1.1.11-e")

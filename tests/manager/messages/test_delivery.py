@@ -9,6 +9,7 @@ import pytest
 
 from msmq.errors import LabelTooLongError, MessageStorageFailedError
 from msmq.manager.core import Subscriber
+from msmq.manager.mailbox.batch import Batch
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.model import QueuePrivacyLevel
 from msmq.manager.queues.queue import Queue
@@ -248,12 +249,12 @@ def test_full_dead_letter_queues_take_nothing(host: Host) -> None:
 def test_copies_of_what_was_sent(host: Host) -> None:
     core = host.manager.core
     one = message(b"sent", recoverable=True)
-    host.manager.sending.journal_sent(one)
+    host.manager.sending.journal_sent(Batch.of((one,), host.manager.core.record.identifier))
     core.record.journal_quota_kb = 1
-    host.manager.sending.journal_sent(message(bytes(1000)))
+    host.manager.sending.journal_sent(Batch.of((message(bytes(1000)),), host.manager.core.record.identifier))
     core.record.journal_quota_kb = 0xFFFFFFFF
     core.record.queue_manager_quota_kb = 1
-    host.manager.sending.journal_sent(message(bytes(1000)))
+    host.manager.sending.journal_sent(Batch.of((message(bytes(1000)),), host.manager.core.record.identifier))
     host.kill()
     _, _, journal = system_queues(host)
     assert host.contents(journal) == [b"sent"]

@@ -14,11 +14,12 @@ from msmq.errors import (
     IllegalSecurityDescriptorError,
     Information,
     InvalidOwnerError,
+    MQError,
     NoDsError,
     PrivilegeNotHeldError,
     PropertyNotallowedError,
 )
-from msmq.manager.model import QueuePrivacyLevel, QueueType
+from msmq.manager.model import OperatingSystemType, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import format_name
 from msmq.manager.queues.properties import MACHINE, QUEUE
 from msmq.manager.queues.queues import QueueRequest
@@ -27,8 +28,9 @@ from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, Sid
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import guid_text
-from msmq.wire.names import PublicName
-from msmq.wire.properties import ObjectType, lookup
+from msmq.wire.names import MsmqVersion, PublicName
+from msmq.wire.properties import ObjectType, check_value, lookup
+from msmq.wire.properties.machine import OperatingSystem
 from msmq.wire.variant import VT, Variant
 from tests.manager.domain import DomainHost
 from tests.manager.support import NOON, Host
@@ -294,6 +296,60 @@ def test_the_manager_in_a_domain_is_changed_in_the_directory(domain: DomainHost)
     with pytest.raises(NoDsError):
         administration.set_manager_properties([214], [Variant(VT.UI4, 200)])
     assert domain.core.record.queue_manager_quota_kb == 100
+
+
+@pytest.mark.spec("MQMQ-2.3.1.22-a")
+def test_the_path_name_with_the_dns_name_of_its_host(domain: DomainHost) -> None:
+    queue = domain.manager.queues.create(QueueRequest(".\\orders"))
+    administration = domain.manager.administration
+    (value,) = administration.get_properties(queue, [124])
+    assert value == Variant(VT.LPWSTR, f"{domain.core.record.qualified_computer_name}\\orders")
+    assert "." in domain.core.record.qualified_computer_name
+    with pytest.raises(PropertyNotallowedError):
+        administration.set_properties(queue, [124], [Variant(VT.LPWSTR, "other.example\\orders")])
+    row = lookup(ObjectType.QUEUE, 124)
+    assert (row.name, row.vt, row.since) == ("PROPID_Q_PATHNAME_DNS", VT.LPWSTR, MsmqVersion.V2)
+    for text in ("host\\q", "host.example"):
+        with pytest.raises(MQError):
+            check_value(row, Variant(VT.LPWSTR, text))
+
+
+@pytest.mark.spec("MQMQ-2.3.2.19-a")
+def test_the_operating_system_of_a_host(host: Host) -> None:
+    codes = {"NONE": 0, "FOREIGN": 0x100, "95": 0x200, "NTW": 0x300, "NTS": 0x400, "NTE": 0x500}
+    assert {f"MSMQ_OS_{name}": code for name, code in codes.items()} == {
+        each.name: each.value for each in OperatingSystem
+    }
+    for kind, code in zip(OperatingSystemType, (0x100, 0x200, 0x300, 0x400, 0x500, 0), strict=True):
+        host.manager.core.record.operating_system_type = kind
+        (value,) = host.manager.administration.get_manager_properties([220])
+        assert value == Variant(VT.UI4, code)
+
+
+@pytest.mark.spec("MQMQ-2.3.1.23-b")
+@pytest.mark.parametrize(
+    ("address", "taken"),
+    [
+        ("224.0.0.0:0", True),
+        ("239.255.255.255:65535", True),
+        ("223.255.255.255:80", False),
+        ("240.0.0.0:80", False),
+        ("234.1.1.1:65536", False),
+        ("234.1.1.1", False),
+    ],
+)
+def test_the_range_of_multicast_addresses(host: Host, address: str, taken: bool) -> None:
+    queue = host.queue()
+    for use in (
+        lambda: host.queue("other", multicast_address=address),
+        lambda: host.manager.administration.set_properties(queue, [125], [Variant(VT.LPWSTR, address)]),
+    ):
+        if taken:
+            use()
+        else:
+            with pytest.raises(IllegalPropertyValueError):
+                use()
+    assert (queue.multicast_address == address) is taken
 
 
 @pytest.mark.parametrize("propid", [201, 203, 220, 242])

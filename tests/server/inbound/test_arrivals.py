@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +14,24 @@ from msmq.manager.model import QueuePrivacyLevel
 from msmq.manager.queues.queue import Queue
 from msmq.security.access import default_queue_manager_descriptor
 from msmq.security.sid import ADMINISTRATORS
+from msmq.store import StoreFullError
 from msmq.transfer.states import State
 from msmq.wire.classes import MessageClass
 from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
-from msmq.wire.packets import FinalAckBody, build_order_message
+from msmq.wire.packets import FinalAckBody, OrderAckBody, build_order_message
+from tests.peers.mqqb import Acceptor
 from tests.server.support import (
     ALICE,
     BOB,
     CAROL,
+    QUICK,
     Node,
     Peer,
     eventually,
     name_of,
     neighbourhood,
     run,
+    stream_from,
 )
 
 FULL_REACH, FULL_RECEIVE = 0x5, 0xE
@@ -287,15 +294,25 @@ def test_a_full_queue(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQMQ-2.3.2.10-a", "MQQB-3.1.5.8.8-c")
-@pytest.mark.parametrize("throttled", [False, True])
-def test_a_full_host_closes_the_session(tmp_path: Path, throttled: bool) -> None:
+@pytest.mark.spec(
+    "MQMQ-2.3.2.10-a", "MQQB-3.1.5.8.8-c", "DMPR-3.1.7.2.5-a", "DMPR-3.1.7.2.6-a", "DMPR-3.1.1.1-x"
+)
+@pytest.mark.parametrize("throttled", [False, True], ids=["no quota", "no disk"])
+def test_a_full_host_closes_the_session(
+    tmp_path: Path, throttled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the quota of its queue manager, or by a disk that takes nothing more for a while."""
+
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
             alice, bob = await here.node(ALICE), await here.node(BOB)
             orders = bob.queue()
+            assert not bob.core.throttled
             if throttled:
-                bob.manager.begin_flow_control()
+                monkeypatch.setattr(bob.daemon.store, "write", no_room)
+                bob.queue("other")
+                bob.daemon.commit.request()
+                await eventually(lambda: bob.core.throttled)
             else:
                 bob.core.record.queue_manager_quota_kb = 1
             alice.send(name_of(BOB), bytes(2_000), recoverable=True)
@@ -305,12 +322,17 @@ def test_a_full_host_closes_the_session(tmp_path: Path, throttled: bool) -> None
             assert len(queue.positions) == 2
             assert not len(orders.positions)
             if throttled:
-                bob.manager.end_flow_control()
+                monkeypatch.undo()
             else:
                 bob.core.record.queue_manager_quota_kb = 1_000
             await eventually(lambda: len(orders.positions) == 2)
+            assert not bob.core.throttled
 
     run(test)
+
+
+def no_room(_: object) -> None:
+    raise StoreFullError("There is no room.")
 
 
 @pytest.mark.spec("MQQB-3.1.5.8-c", "MQQB-3.1.5.8.8-d")
@@ -406,6 +428,77 @@ def test_nobody_is_told_about_queues_that_are_internal(tmp_path: Path, name: str
             (ack,) = alice.packets(admin)
             assert ack.properties.correlation_id == last.identifier.encode()
             assert ack.properties.message_class == MessageClass.ACK_REACH_QUEUE
+            await peer.close()
+
+    run(test)
+
+
+# --- OrderAcks ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("MQQB-3.1.7.17-g", "MQQB-3.1.7.17-j", "MQQB-2.2.4-d")
+def test_an_order_ack_reaches_a_sender_whose_session_has_closed(tmp_path: Path) -> None:
+    """It waits in the outgoing queue to the order queue of its sender, which is not there at first."""
+    timers = replace(QUICK, order_ack_timeout_ms=300)
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, timers=timers) as here:
+            bob = await here.node(BOB)
+            orders = bob.queue(transactional=True)
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            for number in (1, 2):
+                peer.send(peer.message(b"%d" % number, transaction=place(number)))
+            await eventually(lambda: len(orders.positions) == 2)
+            await peer.close()
+            assert peer.order_acks == []
+            waiting = f"direct=tcp:{CAROL}\\private$\\order_queue$"
+            await eventually(lambda: waiting in bob.core.outgoing)
+            queue, day_s = bob.core.outgoing[waiting], 86_400
+            (first,) = [entry.lookup_id for entry in queue.positions]
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            peer.send(peer.message(b"2", transaction=place(2)))
+            await peer.close()
+            await eventually(lambda: first not in [entry.lookup_id for entry in queue.positions])
+            assert len(queue.positions) == 1, "the newer one takes the place of the one that waits"
+            bob.daemon.arrivals.keep_house(bob.core.now_s + day_s)
+            assert len(queue.positions) == 0, "its sender has asked again by now"
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            peer.send(peer.message(b"2", transaction=place(2)))
+            await peer.close()
+            with closing(Acceptor(CAROL, here.port, Peer.GUID)) as acceptor:
+
+                def heard() -> dict[str, Any]:
+                    with closing(acceptor.accept()) as session:
+                        session.handle()
+                        return session.messages[0]
+
+                said = await asyncio.to_thread(heard)
+            assert said["destination"] == ("direct", f"TCP:{CAROL}\\PRIVATE$\\order_queue$")
+            assert (said["message_class"], said["label"]) == (MessageClass.ORDER_ACK, "QM Ordering Ack")
+            assert not said["recoverable"], "what is lost with us is asked for again"
+            assert said["body"][:16] == SEQUENCE.to_bytes(8, "little") + bytes([2, 0, 0, 0, 1, 0, 0, 0])
+
+    run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.5.8.6-b")
+def test_a_sequence_without_its_beginning_is_answered_and_not_remembered(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            bob = await here.node(BOB)
+            orders = bob.queue(transactional=True)
+            peer = Peer()
+            await peer.connect(BOB, here.port, source=CAROL)
+            peer.send(peer.message(b"third", transaction=place(3)))
+            await eventually(lambda: peer.order_acks)
+            assert peer.order_acks == [OrderAckBody(SEQUENCE, 0, 0)]
+            assert stream_from(orders, Peer.GUID).reject_count == 1
+            peer.send(peer.message(b"first", transaction=place(1)))
+            await eventually(lambda: peer.order_acks[1:] == [OrderAckBody.of(SEQUENCE, 1)])
+            assert bob.bodies(orders) == [b"first"]
             await peer.close()
 
     run(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,19 @@ import pytest
 from msmq.server.config import Config
 from msmq.transfer.states import State
 from msmq.wire.packets import EstablishConnection
-from tests.server.support import ALICE, BOB, QUICK, Node, Peer, eventually, name_of, neighbourhood, run
+from tests.server.support import (
+    ALICE,
+    BOB,
+    CAROL,
+    DORA,
+    QUICK,
+    Node,
+    Peer,
+    eventually,
+    name_of,
+    neighbourhood,
+    run,
+)
 
 # An address of its own, because the well-known port is one for the whole machine.
 WELL_KNOWN, OTHER_WELL_KNOWN = "127.18.1.1", "127.18.1.2"
@@ -91,30 +104,62 @@ def test_no_more_sessions_than_allowed(tmp_path: Path) -> None:
     run(test)
 
 
-def test_no_more_connections_than_allowed(tmp_path: Path) -> None:
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def silent(address: str, port: int, count: int, source: str) -> list[Stream]:
+    """Connections that say nothing."""
+    return [await asyncio.open_connection(address, port, local_addr=(source, 0)) for _ in range(count)]
+
+
+def test_silent_connections_keep_nobody_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """However many of them one address has: newcomers get in, and the log says what happens, once."""
+
     async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE, max_opening_connections=3)
-            idle = [await asyncio.open_connection(ALICE, here.port) for _ in range(6)]
-            await asyncio.sleep(0.05)
-            assert len(alice.daemon.listener.connections) == 3
-            turned_away = 0
-            for reader, writer in idle:
-                try:
-                    async with asyncio.timeout(0.05):
-                        assert await reader.read(1) == b""
-                    turned_away += 1
-                except ConnectionResetError:
-                    turned_away += 1
-                except TimeoutError:
-                    pass
-                writer.close()
-            assert turned_away == 3
-            await eventually(lambda: not alice.daemon.listener.connections)
+        async with neighbourhood(tmp_path, max_opening_connections=30) as here:
+            alice = await here.node(ALICE)
+            greedy = await silent(ALICE, here.port, 60, CAROL)
+            await eventually(lambda: len(alice.daemon.listener.connections) == 30)
             peer = Peer()
-            await peer.connect(ALICE, here.port)
+            await peer.connect(ALICE, here.port, source=BOB)
+            assert peer.session.state is State.OPEN
+            for reader, _ in greedy[:30]:
+                assert await reader.read() == b""
+            await eventually(lambda: "turned away" in caplog.text)
             assert peer.session.state is State.OPEN
             await peer.close()
+            for _, writer in greedy:
+                writer.close()
+
+    with caplog.at_level(logging.WARNING, "msmq.server.daemon"):
+        run(test)
+    (told,) = [record.getMessage() for record in caplog.records if "turned away" in record.getMessage()]
+    assert "more than 30 that do nothing yet" in told
+    assert f"from {CAROL}" in told
+
+
+def test_idle_sessions_of_one_address_keep_nobody_out(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with neighbourhood(tmp_path, max_connections=6, max_connections_per_address=5) as here:
+            alice = await here.node(ALICE)
+            orders = alice.queue()
+            modest = Peer()
+            await modest.connect(ALICE, here.port, source=BOB)
+            greedy = [Peer() for _ in range(7)]
+            for peer in greedy:
+                await peer.connect(ALICE, here.port, source=CAROL)
+                assert peer.session.state is State.OPEN
+            for peer in greedy[:2]:
+                await peer.closed.wait()
+            new = Peer(bytes(range(0xB0, 0xC0)))
+            await new.connect(ALICE, here.port, source=DORA)
+            assert new.session.state is State.OPEN
+            await greedy[2].closed.wait()
+            for peer in (modest, new):
+                peer.send(peer.message(b"x"))
+            await eventually(lambda: len(orders.positions) == 2)
+            for peer in (modest, new, *greedy):
+                await peer.close()
 
     run(test)
 
@@ -158,13 +203,14 @@ def test_before_the_session_is_open_few_bytes_are_enough(tmp_path: Path) -> None
 
 def test_who_says_nothing_is_shown_out_in_time(tmp_path: Path) -> None:
     async def test() -> None:
-        timers = replace(QUICK, session_initialization_ms=100)
-        async with neighbourhood(tmp_path, timers=timers) as here:
-            await here.node(ALICE)
-            reader, writer = await asyncio.open_connection(ALICE, here.port)
-            async with asyncio.timeout(5):
-                assert await reader.read() == b""
-            writer.close()
+        patient, quick = replace(QUICK, session_initialization_ms=100), replace(QUICK)
+        for timers, timeout_s in ((patient, 60), (quick, 0)):
+            async with neighbourhood(tmp_path, timers=timers, opening_timeout_s=timeout_s) as here:
+                await here.node(ALICE)
+                reader, writer = await asyncio.open_connection(ALICE, here.port)
+                async with asyncio.timeout(5):
+                    assert await reader.read() == b""
+                writer.close()
 
     run(test)
 

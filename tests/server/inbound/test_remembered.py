@@ -77,8 +77,7 @@ def test_numbers_that_count_on_are_few_bytes() -> None:
     assert [value[1][SOURCE.hex()] for value in ledger.values.values()] == [[[5, 200]], [300, 302, 210]]
     after = history(ledger, size=1_000)
     assert len(after) == 203
-    assert not after.all_new(SOURCE, (204,))
-    assert after.all_new(SOURCE, (4, 205, 301))
+    assert list(after.fresh(SOURCE, (204, 4, 205, 301), range(4), NOON)) == [1, 2, 3]
 
 
 @pytest.mark.spec("MQQB-3.1.5.8.2-d")

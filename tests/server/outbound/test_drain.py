@@ -210,7 +210,7 @@ def test_a_final_ack_of_an_unlisted_class(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQQB-3.1.7.2.2-a", "MQQB-3.1.7.2.2-b")
+@pytest.mark.spec("MQQB-3.1.7.2.2-a", "MQQB-3.1.7.2.2-b", "MQMQ-2.2.20.5-d")
 def test_who_asks_for_a_final_ack(tmp_path: Path) -> None:
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:

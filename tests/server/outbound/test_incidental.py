@@ -9,24 +9,55 @@ import pytest
 
 from msmq.manager.model import QueueAccessType
 from msmq.wire.classes import MessageClass
-from tests.server.support import ALICE, CAROL, DORA, Node, Peer, eventually, name_of, neighbourhood, run
+from tests.server.support import ALICE, BOB, CAROL, DORA, Node, Peer, eventually, name_of, neighbourhood, run
 
-PA = 0x1
+PA, AR = 0x1, 0x2
 
 
 def incidental(node: Node) -> list[str]:
     return [queue.label for queue in node.manager.queues.outgoing.incidental]
 
 
-async def stranger(here_port: int) -> Peer:
-    peer = Peer()
-    await peer.connect(ALICE, here_port, source=DORA)
+async def stranger(here_port: int, source: str = DORA, guid: bytes = Peer.GUID) -> Peer:
+    peer = Peer(guid)
+    await peer.connect(ALICE, here_port, source=source)
     return peer
+
+
+@pytest.mark.parametrize("asked", [PA, AR], ids=["when it arrives", "when it is read"])
+def test_one_source_does_not_use_up_what_all_share(tmp_path: Path, asked: int) -> None:
+    """However many administration queues on dead hosts it names, others get their acknowledgments, also after a
+    restart."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path, max_incidental_queues=8) as here:
+            alice, carol = await here.node(ALICE), await here.node(CAROL)
+            orders, admin = alice.queue(), carol.queue("admin")
+            hostile = await stranger(here.port)
+            for number in range(30):
+                name = f"TCP:127.0.1.{number}\\private$\\admin"
+                hostile.send(hostile.message(b"x", admin=name, acknowledge=asked, recoverable=True))
+            await eventually(lambda: len(orders.positions) == 30)
+            for _ in range(30):
+                alice.receive(orders)
+            assert len(incidental(alice)) == 4
+            await hostile.close()
+            for round_ in range(2):
+                honest = await stranger(here.port, BOB, bytes((round_ + 1,)) * 16)
+                name = f"TCP:{CAROL}\\private$\\admin"
+                honest.send(honest.message(b"x", admin=name, acknowledge=asked, recoverable=True))
+                await eventually(lambda: len(alice.find().positions) == 1)
+                alice.receive(alice.find())
+                await eventually(lambda round_=round_: len(admin.positions) == round_ + 1)  # type: ignore[misc]
+                await honest.close()
+                await alice.restart()
+
+    run(test)
 
 
 def test_no_more_than_so_many(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with neighbourhood(tmp_path, max_incidental_queues=3) as here:
+        async with neighbourhood(tmp_path, max_incidental_queues=6) as here:
             alice = await here.node(ALICE)
             orders = alice.queue()
             peer = await stranger(here.port)

@@ -77,6 +77,8 @@ def test_a_public_queue(tmp_path: Path) -> None:
             assert queue.destination_queue_manager == bobs
             assert queue.next_hops == (BOB,)
             assert await addressing(alice).hops(bobs) == [Hop(BOB, "BOB", bobs)]
+            (connection,) = alice.own_connections
+            assert (connection.peer, connection.session.remote_guid) == (BOB, bobs)
             key = destination_of(parse_format_name(name))
             assert key is not None
             assert addressing(alice).destination(key) == bobs

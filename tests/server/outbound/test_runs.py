@@ -8,19 +8,19 @@ from typing import Any, cast
 import pytest
 
 from msmq.manager.mailbox.contents import Found
+from msmq.manager.mailbox.positions import Positions
 from msmq.manager.mailbox.stored import LocalAttributes
 from msmq.server.outbound.runs import (
     LATE,
-    ODD,
     PASSING_TH,
+    PRIVATE,
     Run,
-    alike,
     awaited,
-    is_simple,
+    runs_in,
     runs_of,
     together,
 )
-from msmq.wire.headers import USER_RECOVERABLE, USER_TH
+from msmq.wire.headers import USER_JP, USER_RECOVERABLE, USER_TH
 from tests.transfer import support
 
 NOW_S = 1_000_000
@@ -39,55 +39,62 @@ def packet(*, source: bytes = OURS, flags: int = 0, ttrq_s: int = 0xFFFFFFFF, ag
     return bytes(data)
 
 
-def found(*packets: bytes, odd: tuple[int, ...] = ()) -> Found:
-    return Found(packets=list(packets), local=dict.fromkeys(odd, LocalAttributes()))
+def found(*packets: bytes, private: tuple[int, ...] = (), other: tuple[int, ...] = ()) -> Found:
+    local = dict.fromkeys(private, LocalAttributes(private=True))
+    local |= dict.fromkeys(other, LocalAttributes(application_deadletter_queue="host\\private$\\dead"))
+    ids = array("Q", range(70, 70 + len(packets)))
+    positions = Positions(ids, array("Q"), array("I"), bytearray(), bytearray())
+    return Found(positions, packets=list(packets), local=local)
+
+
+def runs(given: Found) -> list[tuple[Run, int, list[int]]]:
+    return list(runs_in(NOBODY, given, OURS, NOW_S))
+
+
+def places(given: Found) -> list[list[int]]:
+    """Where the messages of each run stood."""
+    return [[lookup_id - 70 for lookup_id in run.lookup_ids] for run, _, _ in runs(given)]
 
 
 def test_neighbours_that_need_the_same_are_one_run() -> None:
     express, durable = packet(), packet(flags=USER_RECOVERABLE)
     order = packet(flags=USER_RECOVERABLE | USER_TH)
     passing = packet(flags=USER_RECOVERABLE | USER_TH, source=THEIRS)
-    given = found(express, express, durable, durable, durable, order, order, passing)
-    runs = list(alike(given, OURS, NOW_S))
-    assert [(start, stop) for start, stop, _ in runs] == [(0, 2), (2, 5), (5, 7), (7, 8)]
-    assert [is_simple(kind) for _, _, kind in runs] == [True, True, True, False]
-    assert [kind & PASSING_TH == USER_TH for _, _, kind in runs] == [False, False, True, False]
-
-
-def test_flags_that_do_not_matter_do_not_part_them() -> None:
-    given = found(packet(flags=USER_RECOVERABLE | 1), packet(flags=USER_RECOVERABLE | 0x4000000))
-    assert len(list(alike(given, OURS, NOW_S))) == 1
+    given = found(express, durable, express, durable, durable, order, order, passing, other=(1, 2))
+    assert places(given) == [[0, 1, 2, 3, 4], [5, 6], [7]]
+    assert [run.express for run, _, _ in runs(given)] == [bytes((1, 0, 1, 0, 0)), None, None]
+    assert [kind & PASSING_TH == USER_TH for _, kind, _ in runs(given)] == [False, True, False]
+    assert [eventful for _, _, eventful in runs(given)] == [[], [], [77]], "a host that passes it on is told"
 
 
 @pytest.mark.parametrize("recoverable", [0, USER_RECOVERABLE], ids=["express", "recoverable"])
-def test_what_is_journaled_here_is_not_simple(recoverable: int) -> None:
-    ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200)), OURS, NOW_S)
-    assert not is_simple(kind)
-    ((_, _, kind),) = alike(found(packet(flags=recoverable | 0x200 | USER_TH)), OURS, NOW_S)
-    assert is_simple(kind)  # by its FinalAck
+def test_what_is_journaled_here_is_to_be_seen_to(recoverable: int) -> None:
+    journaled = packet(flags=recoverable | USER_JP)
+    ((_, _, eventful),) = runs(found(packet(), journaled, packet()))
+    assert eventful == [71]
+    ((_, _, eventful),) = runs(found(packet(flags=USER_RECOVERABLE | USER_JP | USER_TH)))
+    assert eventful == []  # by its FinalAck
 
 
-def test_who_is_late_or_odd_stands_alone() -> None:
+def test_who_is_late_or_private_stands_alone() -> None:
     late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
-    given = found(fresh, late, late, fresh, fresh, odd=(3, 4))
-    runs = list(alike(given, OURS, NOW_S))
-    assert [(start, stop) for start, stop, _ in runs] == [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
-    assert [bool(kind & LATE) for _, _, kind in runs] == [False, True, True, False, False]
-    assert [bool(kind & ODD) for _, _, kind in runs] == [False, False, False, True, True]
-    assert [is_simple(kind) for _, _, kind in runs] == [True, True, True, False, False]
+    given = found(fresh, late, late, fresh, fresh, private=(3, 4))
+    assert places(given) == [[0], [1], [2], [3], [4]]
+    assert [bool(kind & LATE) for _, kind, _ in runs(given)] == [False, True, True, False, False]
+    assert [bool(kind & PRIVATE) for _, kind, _ in runs(given)] == [False, False, False, True, True]
 
 
 def test_a_sequence_of_others_does_not_expire_on_its_way() -> None:
     late = packet(flags=USER_TH, source=THEIRS, ttrq_s=5, age_s=6)
-    assert [bool(kind & LATE) for _, _, kind in alike(found(late), OURS, NOW_S)] == [False]
+    assert [bool(kind & LATE) for _, kind, _ in runs(found(late))] == [False]
 
 
 def test_a_part_has_what_the_whole_has() -> None:
-    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, True, True, [b"a", b"b", b"c"], 5)
+    run = Run(NOBODY, array("Q", (7, 8, 9)), 21, bytes((1, 0, 1)), [b"a", b"b", b"c"], 5)
     assert run.part(0, 3) is run
     part = run.part(1, 3)
     assert (list(part.lookup_ids), part.number, part.packets) == ([8, 9], 22, [b"b", b"c"])
-    assert (part.recoverable, part.simple, part.durable_at) == (True, True, 5)
+    assert (part.express, part.durable_at) == (bytes((0, 1)), 5)
     assert list(part.numbers) == [22, 23]
     assert len(run.part(0, 0)) == 0
     plain = Run(NOBODY, array("Q", (7, 8, 9)))
@@ -106,21 +113,16 @@ def test_what_is_left(wanted: str, left: list[list[int]]) -> None:
 
 
 def test_places_without_gaps_are_one_run() -> None:
-    runs = runs_of(NOBODY, [(1, 70), (2, 80), (4, 75), (5, 76)], 3)
-    assert [(run.number, list(run.lookup_ids)) for run in runs] == [(1, [70, 80]), (4, [75, 76])]
-    assert {run.durable_at for run in runs} == {3}
+    made = runs_of(NOBODY, [(1, 70), (2, 80), (4, 75), (5, 76)], 3)
+    assert [(run.number, list(run.lookup_ids)) for run in made] == [(1, [70, 80]), (4, [75, 76])]
+    assert {run.durable_at for run in made} == {3}
 
 
 def test_only_some_are_late_of_those_that_are_looked_at_together() -> None:
     """They differ in their time alone, and each is judged by its own."""
     given = found(*(packet(ttrq_s=5, age_s=age_s) for age_s in (5, 5, 6, 4, 7)))
-    runs = list(alike(given, OURS, NOW_S))
-    assert [(start, stop, bool(kind & LATE)) for start, stop, kind in runs] == [
-        (0, 2, False),
-        (2, 3, True),
-        (3, 4, False),
-        (4, 5, True),
-    ]
+    assert places(given) == [[0, 1], [2], [3], [4]]
+    assert [bool(kind & LATE) for _, kind, _ in runs(given)] == [False, True, False, True]
 
 
 def test_who_may_want_to_hear_of_a_final_acknowledgment() -> None:
@@ -156,7 +158,7 @@ def test_parts_of_a_run_come_together_again() -> None:
 
 def test_what_has_no_place_stays_apart_from_what_has_the_next_number() -> None:
     """One message without a number, then the first of a sequence: 0 + 1 is 1, and they are not neighbours."""
-    without = Run(NOBODY, array("Q", (90,)), simple=True)
+    without = Run(NOBODY, array("Q", (90,)))
     first = Run(NOBODY, array("Q", (91,)), 1)
     merged = together([without, first, without])
     assert [(each.number, list(each.lookup_ids)) for each in merged] == [(0, [90]), (1, [91]), (0, [90])]

@@ -198,7 +198,6 @@ def test_full_path() -> None:
     refuses("PROPID_Q_FULL_PATH", "orders", "")
 
 
-@pytest.mark.spec("MQMQ-2.3.1.22-a")
 def test_path_name_with_dns_name() -> None:
     keeps("PROPID_Q_PATHNAME_DNS", "host.domain\\q", "srv.corp.example\\private$\\q")
     refuses("PROPID_Q_PATHNAME_DNS", "srv\\q")

@@ -4,7 +4,8 @@
 A caller of None is the queue manager itself, or a protocol that has checked already; everybody else comes
 with a token. Queues are guarded by their own descriptor, subqueues and journals by that of their queue. The
 system queues and the outgoing queues have none and are guarded by the descriptor of the queue manager; the
-queues it uses itself are nobody else's business. A descriptor that cannot be read lets nobody in.
+queues it uses itself are nobody else's business. A descriptor that cannot be read lets nobody in. Who may send to a
+public queue is what the directory says now (MS-MQQB 3.1.5.8.3), and what this host knows if it says nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 from msmq.errors import AccessDeniedError, DecodeError
 from msmq.manager.core import Core
+from msmq.manager.directory import DirectoryEvents, ObjectClass, by_identifier
 from msmq.manager.model import QueueAccessType, QueueType
 from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.security.access import (
@@ -40,8 +42,9 @@ properties."""
 class Guard:
     """The access checks."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, directory: DirectoryEvents) -> None:
         self.core = core
+        self._directory = directory
 
     def check_manager(self, caller: Token | None, operation: QueueManagerOperation) -> None:
         """Whether ``caller`` may do this to the queue manager."""
@@ -56,10 +59,21 @@ class Guard:
             return
         self._check_internal(queue)
         if queue.root.security:
-            path = queue.root.pathname
-            _guarded(queue.root.security, caller, operation, path, f"msmq queue acl set '{path}'")
+            path, security = queue.root.pathname, self._security(queue.root, operation)
+            _guarded(security, caller, operation, path, f"msmq queue acl set '{path}'")
         else:
             self.check_manager(caller, _ON_MANAGER.get(operation, QueueManagerOperation.SET_PROPERTIES))
+
+    def _security(self, queue: Queue, operation: QueueOperation) -> bytes:
+        if (
+            operation is not QueueOperation.WRITE_MESSAGE
+            or queue.queue_type is not QueueType.PUBLIC
+            or self.core.directory_offline
+        ):
+            return queue.security
+        _, found = self._directory.read(ObjectClass.QUEUE, by_identifier(queue.identifier), ("security",))
+        published: bytes | None = None if found is None else found.attributes.get("security")
+        return published or queue.security
 
     def check_open(self, caller: Token | None, queue: Queue, access: QueueAccessType) -> None:
         """Whether ``caller`` may open ``queue`` like this."""

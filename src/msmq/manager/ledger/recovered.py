@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.mailbox.positions import PositionMark
-from msmq.manager.mailbox.stored import ENVELOPE_SIZE
+from msmq.manager.mailbox.stored import ENVELOPE_SIZE, LARGEST_FRONT
 
 if TYPE_CHECKING:
     from msmq.manager.ledger.ledger import RecoveredOperation
@@ -34,8 +34,9 @@ NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
 """Where the flags of a MESSAGE have the marks of its position."""
-MARKS_MASK: Final = 31
+MARKS_MASK: Final = 63
 LOCAL_SIZE_SHIFT: Final = 8
+_HAS_SOURCE: Final = PositionMark.HAS_SOURCE << MARKS_SHIFT
 
 _WORDS, _LONGS = ROW_SIZE // 4, ROW_SIZE // 8
 _QUEUE, _EXPIRY, _FLAGS, _TRANSACTION, _SIZE = 1, 5, 6, range(7, 11), 13
@@ -364,7 +365,8 @@ def _ascending(column: array[int]) -> bool:
 
 def packet_size(payload_size: int, flags: int) -> int:
     """The size of a packet whose record has such a payload and such flags; recovery looks at no payload."""
-    return payload_size - ENVELOPE_SIZE - (flags >> LOCAL_SIZE_SHIFT)
+    front = LARGEST_FRONT if flags & _HAS_SOURCE else ENVELOPE_SIZE
+    return payload_size - front - (flags >> LOCAL_SIZE_SHIFT)
 
 
 def marks_in(flags: int) -> int:

@@ -30,23 +30,24 @@ _ASKS_LATER: Final = 0x02 | 0x08
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
+_HAS_SOURCE: Final = int(PositionMark.HAS_SOURCE)
 
 
 @lru_cache(maxsize=4096)
-def marks_of(user_flags: int, asks: int, *, ours: bool, final_ack: int = 0) -> int:
-    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, and
-    whether it is to be kept when nobody reads it.
+def marks_of(user_flags: int, asks: int, *, ours: bool, final_ack: int = 0, sourced: bool = False) -> int:
+    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, whether
+    it is to be kept when nobody reads it, and whether its source is kept with it.
 
     Who asked for acknowledgments of that is told, and so is another host that waits for the FinalAck of a transactional
     message. A transactional message of this host (``ours``) waits for none, but may have to become a dead letter.
     """
     owes = bool(user_flags & ADMIN_QUEUE and asks & _ASKS_LATER)
-    if ours:
-        kept = _KEPT_UNREAD if user_flags & USER_TH and user_flags & NEGATIVE_JOURNALING else 0
-        return kept if owes else kept | _OWES_NOTHING
-    if user_flags & USER_TH and (user_flags & _JOURNALED or final_ack):
+    marks = _HAS_SOURCE if sourced else 0
+    if ours and user_flags & USER_TH and user_flags & NEGATIVE_JOURNALING:
+        marks |= _KEPT_UNREAD
+    elif not ours and user_flags & USER_TH and (user_flags & _JOURNALED or final_ack):
         owes = True
-    return 0 if owes else _OWES_NOTHING
+    return marks if owes else marks | _OWES_NOTHING
 
 
 def second_after(sent_time: int, limit_s: int) -> int:
@@ -66,6 +67,7 @@ class Batch:
         "packets",
         "reach_by",
         "sizes",
+        "sources",
         "user_flags",
     )
 
@@ -79,6 +81,7 @@ class Batch:
         asks: Sequence[int],
         marks: Sequence[int],
         local: dict[int, LocalAttributes] | None = None,
+        sources: Sequence[bytes] | None = None,
     ) -> None:
         self.packets = packets
         """Without a SessionHeader, which belongs to a session and not to the message."""
@@ -93,6 +96,8 @@ class Batch:
         self.marks = marks
         self.local = local or {}
         """By index, the attributes of those that have any."""
+        self.sources = [b""] * len(packets) if sources is None else sources
+        """The addresses of the hosts they came from, nothing for those of this host."""
         self.sizes = list(map(len, packets))
 
     def __len__(self) -> int:
@@ -122,10 +127,12 @@ class Batch:
                     ask,
                     ours=user.source_queue_manager == own_guid,
                     final_ack=0 if transaction is None else transaction.flags & FINAL_ACK,
+                    sourced=bool(message.source),
                 )
-                for user, ask, transaction in zip(users, asks, transactions, strict=True)
+                for message, user, ask, transaction in zip(given, users, asks, transactions, strict=True)
             ),
             {index: message.local for index, message in enumerate(given) if message.local.has_any},
+            [message.source for message in given],
         )
 
     def replace(self, index: int, message: StoredMessage) -> None:
@@ -154,4 +161,5 @@ class Batch:
             [self.asks[index] for index in chosen],
             [self.marks[index] for index in chosen],
             local,
+            [self.sources[index] for index in chosen],
         )

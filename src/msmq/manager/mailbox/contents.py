@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
+from operator import add
 from typing import Final
 
 from msmq.errors import MessageStorageFailedError
@@ -19,6 +20,7 @@ from msmq.manager.mailbox.positions import END, PositionMark, Positions, no_posi
 from msmq.manager.mailbox.seek import next_readable
 from msmq.manager.mailbox.stored import (
     ENVELOPE_SIZE,
+    FRONTS,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
@@ -44,6 +46,8 @@ class Found:
     positions: Positions = field(default_factory=no_positions)
     arrival_times: list[int] = field(default_factory=list)
     packets: list[bytes] = field(default_factory=list)
+    sources: list[bytes] = field(default_factory=list)
+    """The addresses of the hosts they came from, nothing for those of this host."""
     local: dict[int, LocalAttributes] = field(default_factory=dict)
     """By index, the attributes of those that have any."""
 
@@ -60,6 +64,7 @@ class Found:
             self.local.get(index, NO_ATTRIBUTES),
             self.positions.ids[index],
             self.arrival_times[index],
+            source=self.sources[index],
         )
 
     @property
@@ -112,9 +117,9 @@ class Contents:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
         ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
         records = [
-            (address, 0 if marks & HAS_LOCAL else ENVELOPE_SIZE + size)
-            for address, size, marks in zip(
-                positions.addresses, positions.sizes, positions.marks, strict=True
+            (address, front and front + size)
+            for address, size, front in zip(
+                positions.addresses, positions.sizes, positions.marks.translate(FRONTS), strict=True
             )
             if address
         ]
@@ -142,24 +147,29 @@ class Contents:
         local: dict[int, LocalAttributes] = {}
         if len(payloads) == len(positions.ids):
             times = list(map(arrival_time_of, payloads))
-            packets = [payload[ENVELOPE_SIZE:] for payload in payloads]
+            fronts = marks.translate(FRONTS)
+            packets = [payload[front:] for payload, front in zip(payloads, fronts, strict=True)]
+            sources = [payload[ENVELOPE_SIZE:front] for payload, front in zip(payloads, fronts, strict=True)]
             for index in compress(range(len(marks)), marks.translate(_IS_LOCAL)):
-                times[index], packets[index], local[index] = unpacked(payloads[index])
+                times[index], packets[index], sources[index], local[index] = unpacked(
+                    payloads[index], marks[index]
+                )
         else:
-            times, packets = [], []
+            times, packets, sources = [], [], []
             on_disk = iter(payloads)
-            for index, (lookup_id, address) in enumerate(
-                zip(positions.ids, positions.addresses, strict=True)
+            for index, (lookup_id, address, mark) in enumerate(
+                zip(positions.ids, positions.addresses, marks, strict=True)
             ):
-                kept = unpacked(next(on_disk)) if address else queue.volatile[lookup_id]
+                kept = unpacked(next(on_disk), mark) if address else queue.volatile[lookup_id]
                 times.append(kept[0])
                 packets.append(kept[1])
-                if kept[2] is not NO_ATTRIBUTES:
-                    local[index] = kept[2]
+                sources.append(kept[2])
+                if kept[3] is not NO_ATTRIBUTES:
+                    local[index] = kept[3]
         for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
             first, last = bool(marks[index] & _FIRST), bool(marks[index] & _LAST)
             packets[index] = with_edges(packets[index], first=first, last=last)
-        return Found(positions, times, packets, local)
+        return Found(positions, times, packets, sources, local)
 
     def load(self, queue: Queue, lookup_id: int) -> StoredMessage:
         """The message at a place, which is somebody's. Raises MessageStorageFailedError when the disk has damaged
@@ -196,17 +206,18 @@ class Contents:
                 core.express_bytes -= size
         if forget:
             store, marks = core.ledger.store, positions.marks
-            if not any(marks.translate(_IS_LOCAL)) and 0 not in positions.addresses:
-                store.release_all(positions.addresses, [ENVELOPE_SIZE + size for size in positions.sizes])
+            fronts = marks.translate(FRONTS)
+            if 0 not in fronts and 0 not in positions.addresses:
+                store.release_all(positions.addresses, list(map(add, positions.sizes, fronts)))
             else:
-                for address, size, mark in zip(positions.addresses, positions.sizes, marks, strict=True):
+                for address, size, front in zip(positions.addresses, positions.sizes, fronts, strict=True):
                     if address:
-                        store.release(address, None if mark & HAS_LOCAL else ENVELOPE_SIZE + size)
-        for table in (core.moved, queue.aborts, queue.moves):
+                        store.release(address, front + size if front else None)
+        for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
                 for lookup_id in ids:
                     table.pop(lookup_id, None)
-        for members in (queue.peekable_when_locked, queue.overdue):
+        for members in (queue.peekable_when_locked, queue.overdue, queue.paused):
             if members:
                 members.difference_update(ids)
 

@@ -9,7 +9,7 @@ messages come and go.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,14 +33,16 @@ class Expiries:
     def __len__(self) -> int:
         return sum(self._counts.values())
 
-    def watch(self, queue: Queue, lookup_id: int, second: int) -> None:
-        """Have a message expire, if it is still there then."""
-        buckets = self._buckets.setdefault(queue, {})
-        if second not in buckets:
-            timer = self._timers.start(second, partial(self._run, queue, second))
-            buckets[second] = array("Q"), timer
-        buckets[second][0].append(lookup_id)
-        count = self._counts[queue] = self._counts.get(queue, 0) + 1
+    def watch(self, queue: Queue, ids: Iterable[int], seconds: Iterable[int]) -> None:
+        """Have messages expire, each at its second, if they are still there then."""
+        buckets, added = self._buckets.setdefault(queue, {}), 0
+        for lookup_id, second in zip(ids, seconds, strict=True):
+            if second not in buckets:
+                timer = self._timers.start(second, partial(self._run, queue, second))
+                buckets[second] = array("Q"), timer
+            buckets[second][0].append(lookup_id)
+            added += 1
+        count = self._counts[queue] = self._counts.get(queue, 0) + added
         if count > _SMALLEST_SWEEP and count > 2 * len(queue.positions):
             self._sweep(queue)
 

@@ -23,9 +23,10 @@ from msmq.manager.mailbox.batch import NEVER, RECOVERABLE, Batch
 from msmq.manager.mailbox.contents import HAS_LOCAL, Contents, Known
 from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
+from msmq.manager.mailbox.retries import Retries
 from msmq.manager.mailbox.stored import (
-    ENVELOPE_SIZE,
     LARGEST_ENVELOPE,
+    LARGEST_FRONT,
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
@@ -81,9 +82,8 @@ class Mailbox(Contents):
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
-        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
-            None
-        )
+        self.retries = Retries(self, purge_reason)
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
         :class:`msmq.manager.messages.delivery.Sending`."""
 
@@ -139,7 +139,7 @@ class Mailbox(Contents):
         if is_destination(queue) and min(batch.expiries) != NEVER:
             watched = True
             overdue = [index for index, expiry in enumerate(batch.expiries) if expiry <= now_s]
-        size = sum(sizes) - express_bytes + (ENVELOPE_SIZE + LARGEST_ENVELOPE * bool(batch.local)) * written
+        size = sum(sizes) - express_bytes + (LARGEST_FRONT + LARGEST_ENVELOPE * bool(batch.local)) * written
         if overdue:
             late = batch.only(overdue)
             size += self.letters_bytes(late.sizes, bytes(late.marks))
@@ -158,9 +158,8 @@ class Mailbox(Contents):
                 if local.allow_peek_when_locked:
                     queue.peekable_when_locked.add(ids[index])
             if watched:
-                for index, expiry in enumerate(batch.expiries):
-                    if now_s < expiry != NEVER:
-                        self.expiries.watch(queue, ids[index], expiry)
+                later = [now_s < expiry != NEVER for expiry in batch.expiries]
+                self.expiries.watch(queue, compress(ids, later), compress(batch.expiries, later))
                 queue.overdue.update(ids[index] for index in overdue)
             if transaction is NO_TRANSACTION:
                 self._announce(queue, ids)
@@ -190,27 +189,15 @@ class Mailbox(Contents):
         """Write what has to survive; gives the addresses, 0 for what stays in memory."""
         put, now_s = self.core.ledger.put_messages, self.core.now_s
         if all(on_disk):
-            return put(
-                queue.number, ids, now_s, batch.packets, batch.expiries, marks, batch.local, transaction
-            )
+            return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
         for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
             local = batch.local.get(index, NO_ATTRIBUTES)
-            queue.volatile[ids[index]] = (now_s, batch.packets[index], local)
+            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
         chosen = list(compress(range(len(batch)), on_disk))
         if chosen:
-            part = batch.only(chosen)
             part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
-            written = put(
-                queue.number,
-                part_ids,
-                now_s,
-                part.packets,
-                part.expiries,
-                part_marks,
-                part.local,
-                transaction,
-            )
+            written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
         return addresses
@@ -222,7 +209,8 @@ class Mailbox(Contents):
             self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
-        """A reader or a transaction does not keep messages after all."""
+        """A reader has left and does not keep messages after all. One that rejects them is another matter
+        (:mod:`msmq.manager.mailbox.retries`)."""
         before = {lookup_id: queue.aborts.get(lookup_id, 0) for lookup_id in ids}
         queue.aborts.update((lookup_id, count + 1) for lookup_id, count in before.items())
         try:
@@ -397,16 +385,18 @@ class Mailbox(Contents):
         told: list[StoredMessage],
         *,
         recorded: bool,
+        certain: dict[int, Queue] | None = None,
     ) -> None:
         """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
-        reason beside them. A disk that is too full for that costs the reason, not the messages."""
-        graves = self._graves(queue, messages, own=True)
+        reason beside them. A disk that is too full for that costs the reason, not the messages. Where they go is
+        what their senders asked for, unless it is ``certain``."""
+        graves = self._graves(queue, messages, own=True) if certain is None else certain
         size = sum(messages[lookup_id].size for lookup_id in graves) + LARGEST_ENVELOPE * len(graves)
         count = len(positions.ids)
         event = self.core.event_with_room(size + 8 * count + NUMBERS_BYTES, 2 * len(graves) + count + 2)
         with event or self.core.event(0, 2 * count + 2, freeing=True):
             if event is None and not recorded:
-                graves = self._graves(queue, messages, own=False)
+                graves = self._graves(queue, messages, own=False) if certain is None else certain
                 kept = [index for index, one in enumerate(positions.ids) if one in graves]
                 for index in kept:
                     self._transfer(queue, positions.only([index]), graves[positions.ids[index]])
@@ -418,6 +408,40 @@ class Mailbox(Contents):
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
                     self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
             self._tell_deleted(queue, positions.ids, told, reason)
+
+    def bury(self, queue: Queue, ids: Sequence[int], reason: int) -> set[int]:
+        """Messages become dead letters of this computer, whatever their senders asked for; gives which. Those that the
+        dead-letter queue has no room for stay where they are."""
+        positions = queue.positions.find(ids)
+        messages = self._read_first(queue, positions, b"\1" * len(positions.ids), _NONE_KNOWN)
+        graves: dict[int, Queue] = {}
+        used = 0
+        for lookup_id, message in messages.items():
+            core = self.core
+            transactional = message.packet.transactional
+            grave = core.transactional_dead_letter_queue if transactional else core.dead_letter_queue
+            if (
+                grave is not None
+                and grave is not queue
+                and self.fits_system_queue(grave, used + message.size)
+            ):
+                graves[lookup_id] = grave
+                used += message.size
+        chosen = positions.only([index for index, one in enumerate(positions.ids) if one in graves])
+        if graves:
+            told = [
+                messages[one] for one in compress(chosen.ids, self._telling(queue, chosen, reason, False))
+            ]
+            self._remove_with_dead_letters(
+                queue, chosen, reason, messages, told, recorded=False, certain=graves
+            )
+        return set(graves)
+
+    @staticmethod
+    def poison_bytes(queue: Queue, ids: Sequence[int]) -> int:
+        """What to reserve for messages that :meth:`bury` may bury."""
+        sizes = queue.positions.find(ids).sizes
+        return sum(sizes) + (LARGEST_ENVELOPE + 8) * len(sizes) + NUMBERS_BYTES
 
     def _graves(self, queue: Queue, messages: Mapping[int, StoredMessage], *, own: bool) -> dict[int, Queue]:
         """Where messages go that are to be kept, as many as fit. A queue of their application's ``own`` is a queue like
@@ -473,7 +497,8 @@ class Mailbox(Contents):
         if message is None:
             return False
         core = self.core
-        changed = StoredMessage(message.packet, change(message.local), 0, message.arrival_time)
+        changed = message.same_place(0)
+        changed.local = change(message.local)
         batch = Batch.of([changed], core.record.identifier)
         with core.event(message.size + LARGEST_ENVELOPE + NUMBERS_BYTES, 4):
             self.put(target, batch)
@@ -513,20 +538,19 @@ class Mailbox(Contents):
         """Messages that were moved to a subqueue expire there."""
         now_s = self.core.now_s
         found = self.read(target, positions, ours=False)
-        for message in found.messages:
-            if (expiry := message.expiry) is None:
-                continue
-            if expiry <= now_s:
-                target.overdue.add(message.lookup_id)
-            else:
-                self.expiries.watch(target, message.lookup_id, expiry)
+        expiries = {
+            message.lookup_id: expiry for message in found.messages if (expiry := message.expiry) is not None
+        }
+        target.overdue.update(one for one, expiry in expiries.items() if expiry <= now_s)
+        later = {one: expiry for one, expiry in expiries.items() if expiry > now_s}
+        self.expiries.watch(target, later.keys(), later.values())
 
     # --- time -----------------------------------------------------------------------------------------------
 
     def watch_expiry(self, queue: Queue, lookup_id: int, expiry: int) -> None:
         """Start the Time To Be Received timer; only messages at their destination expire unread."""
         if is_destination(queue):
-            self.expiries.watch(queue, lookup_id, expiry)
+            self.expiries.watch(queue, (lookup_id,), (expiry,))
 
     def expire(self, queue: Queue, ids: Sequence[int]) -> None:
         """Time To Be Received ran out. Whoever holds a message keeps it; it expires if it ever comes back, and one that

@@ -44,7 +44,8 @@ class PositionMark(IntEnum):
     FIRST and LAST are FirstInTransaction and LastInTransaction, which a packet does not say when it is written before
     anybody knows. OWES_NOTHING says that no acknowledgment can be due for the message once it has arrived, whatever
     becomes of it; KEPT_UNREAD that its sender wants it kept if nobody reads it; HAS_LOCAL that its record has local
-    attributes beside the packet and so is longer than that.
+    attributes beside the packet and so is longer than that; HAS_SOURCE that its record has the address of the host it
+    came from.
     """
 
     FIRST = 1
@@ -52,6 +53,7 @@ class PositionMark(IntEnum):
     OWES_NOTHING = 4
     KEPT_UNREAD = 8
     HAS_LOCAL = 16
+    HAS_SOURCE = 32
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED

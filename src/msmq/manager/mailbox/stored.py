@@ -1,7 +1,8 @@
 """A message as a queue keeps it: the packet it travels in, and what this host knows about it beside the packet.
 
-Wire form is disk form. A recoverable message is one record of the store: a short envelope with the local attributes,
-usually empty, and the packet's bytes as they came. An express message is the same bytes in memory.
+Wire form is disk form. A recoverable message is one record of the store: a short envelope, the address of the host it
+came from if it came from one, its local attributes, which few messages have, and the packet's bytes as they came. An
+express message is the same bytes in memory.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from msmq.manager.mailbox.positions import PositionMark
 from msmq.wire.headers import INFINITE
 from msmq.wire.message import UserMessage
+from msmq.wire.trailers import HOST_ADDRESS_SIZE
 
 if TYPE_CHECKING:
     from msmq.manager.mailbox.positions import Entry
@@ -22,7 +25,15 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = struct.Struct("<II")
 ENVELOPE_SIZE: Final = _PREFIX.size
-"""Bytes in front of the packet of a message without local attributes: how long those are, and the arrival time."""
+"""Bytes at the front of every record of a message: how long its local attributes are, and the arrival time."""
+FRONTS: Final = bytes(
+    0 if marks & PositionMark.HAS_LOCAL
+    else ENVELOPE_SIZE + HOST_ADDRESS_SIZE * bool(marks & PositionMark.HAS_SOURCE)
+    for marks in range(256)
+)  # fmt: skip
+"""For ``bytes.translate``: by a message's marks, the bytes in front of its packet; 0 where local attributes stand there
+too, whose size only the record tells."""
+LARGEST_FRONT: Final = ENVELOPE_SIZE + HOST_ADDRESS_SIZE
 LARGEST_ENVELOPE: Final = 4096
 """More than local attributes ever take: each is a name of a queue or a number."""
 
@@ -38,7 +49,8 @@ class LocalAttributes:
     private: bool = False
     """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
     transaction_status_queue: str = ""
-    source_address: str = ""
+    direct_session: bool = False
+    """A FinalAck goes to the address the message came from, because its session knew no GUIDs."""
     dead_letter_class: int = 0
     """Why a message is in a dead-letter queue; 0 for every other message."""
 
@@ -51,7 +63,7 @@ class LocalAttributes:
             or self.authentication_level
             or self.private
             or self.transaction_status_queue
-            or self.source_address
+            or self.direct_session
             or self.dead_letter_class
         )
 
@@ -88,6 +100,8 @@ class StoredMessage:
     arrival_time: int = 0
     transaction: bytes | None = None
     """Identifier of the local transaction that enqueued it and has not ended yet."""
+    source: bytes = b""
+    """Address of the host it came from, see :func:`msmq.wire.trailers.host_address`; nothing if it was sent here."""
 
     @property
     def size(self) -> int:
@@ -100,7 +114,7 @@ class StoredMessage:
 
     def same_place(self, lookup_id: int) -> StoredMessage:
         """A copy for another place."""
-        return StoredMessage(self.packet, self.local, lookup_id, self.arrival_time)
+        return StoredMessage(self.packet, self.local, lookup_id, self.arrival_time, source=self.source)
 
     @property
     def expiry(self) -> int | None:
@@ -131,7 +145,9 @@ def _written(values: tuple[object, ...]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _read(text: bytes) -> tuple[Any, ...]:
-    return tuple(_values(LocalAttributes(**json.loads(text))))
+    """Names that this program does not know were written by others."""
+    found = json.loads(text)
+    return tuple(_values(LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})))
 
 
 def arrival_time_of(payload: bytes) -> int:
@@ -139,18 +155,20 @@ def arrival_time_of(payload: bytes) -> int:
     return int.from_bytes(payload[4:8], "little")
 
 
-def unpacked(payload: bytes) -> tuple[int, bytes, LocalAttributes]:
-    """Arrival time, packet and local attributes in the payload of a record; the store has checked its checksum."""
+def unpacked(payload: bytes, marks: int) -> tuple[int, bytes, bytes, LocalAttributes]:
+    """Arrival time, packet, source and local attributes in the payload of the record of a message with such marks; the
+    store has checked its checksum."""
     length, arrival_time = _PREFIX.unpack_from(payload)
-    start = ENVELOPE_SIZE + length
-    local = LocalAttributes(*_read(payload[ENVELOPE_SIZE:start])) if length else NO_ATTRIBUTES
-    return arrival_time, payload[start:], local
+    middle = LARGEST_FRONT if marks & PositionMark.HAS_SOURCE else ENVELOPE_SIZE
+    start = middle + length
+    local = LocalAttributes(*_read(payload[middle:start])) if length else NO_ATTRIBUTES
+    return arrival_time, payload[start:], payload[ENVELOPE_SIZE:middle], local
 
 
-def from_record(payload: bytes, lookup_id: int) -> StoredMessage:
+def from_record(payload: bytes, lookup_id: int, marks: int) -> StoredMessage:
     """The message in the payload of a record."""
-    arrival_time, packet, local = unpacked(payload)
-    return StoredMessage(UserMessage.route(packet), local, lookup_id, arrival_time)
+    arrival_time, packet, source, local = unpacked(payload, marks)
+    return StoredMessage(UserMessage.route(packet), local, lookup_id, arrival_time, source=source)
 
 
 def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:

@@ -10,6 +10,7 @@ nobody is left to tell: the acknowledgment is dropped and counted, and the messa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Final
 
 from msmq.errors import MsmqError
@@ -26,9 +27,11 @@ from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import Queues
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import Acknowledgment, acknowledgment
+from msmq.wire.guid import guid_text
 from msmq.wire.headers import INFINITE
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
+from msmq.wire.trailers import host_in
 
 _MOST_TEMPLATES: Final = 256
 
@@ -55,15 +58,19 @@ class Acknowledging(Subscriber):
         """Journals and dead letters are history: what happens to them is of no interest to the sender. Neither is a
         copy of a transactional message that only passes through: its sender sends it again."""
         # A dead letter may stand in a queue of its application's own.
-        packets = [message.packet for message in messages if not message.local.dead_letter_class]
+        told = [message for message in messages if not message.local.dead_letter_class]
         if reason == MessageClass.NACK_DELETED:
             own = self.core.record.identifier
-            packets = [
-                each for each in packets if each.user.source_queue_manager == own or not each.transactional
+            told = [
+                each
+                for each in told
+                if each.packet.user.source_queue_manager == own or not each.packet.transactional
             ]
         elif not is_destination(queue) or reason == MessageClass.NORMAL:
             return
-        self.acknowledge(packets, MessageClass(reason))
+        for cause, of_one in groupby(told, _sender):
+            with self.queues.outgoing.on_behalf_of(cause):
+                self.acknowledge((message.packet for message in of_one), MessageClass(reason))
 
     def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
         """Send Administration Acknowledgment for each message for which one is due. What cannot be sent is counted: no
@@ -71,9 +78,11 @@ class Acknowledging(Subscriber):
         due: dict[str, list[Acknowledgment]] = {}
         for packet in packets:
             found = acknowledgment(packet, fate, send_insecure_nacks=self.send_insecure_nacks)
-            for destination in () if found is None else found.destinations:
-                assert found is not None
+            if found is None:
+                continue
+            for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
+            self.unsent += not found.destinations
         for destination, acknowledgments in due.items():
             try:
                 self._send(destination, acknowledgments)
@@ -132,3 +141,10 @@ class Acknowledging(Subscriber):
             )
             template = self._templates[key] = Template(message, NO_ATTRIBUTES)
         return template
+
+
+def _sender(message: StoredMessage) -> str:
+    """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
+    if message.source:
+        return str(host_in(message.source))
+    return guid_text(message.packet.user.source_queue_manager)

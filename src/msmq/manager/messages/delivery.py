@@ -261,29 +261,36 @@ class Sending:
         assert system is not None
         return system
 
-    def move_to_system_queue(self, queue: Queue, lookup_id: int, target: Queue) -> None:
-        """Move a message to a journal or a dead-letter queue; one that is full gets nothing, and the
-        message goes."""
-        entry = queue.positions.get(lookup_id)
-        assert entry is not None
-        if self.mailbox.fits_system_queue(target, entry.size):
-            self.mailbox.move(queue, (lookup_id,), target)
-        else:
-            self.mailbox.remove(queue, (lookup_id,), MessageClass.NORMAL)
+    def move_to_system_queue(self, queue: Queue, lookup_ids: Sequence[int], target: Queue) -> None:
+        """Move messages to a journal or a dead-letter queue. One that is full gets no more of them, and the rest
+        goes."""
+        found = queue.positions.find(lookup_ids)
+        kept, lost, used = [], [], 0
+        for lookup_id, size in zip(found.ids, found.sizes, strict=True):
+            if self.mailbox.fits_system_queue(target, used + size):
+                kept.append(lookup_id)
+                used += size
+            else:
+                lost.append(lookup_id)
+        self.mailbox.move(queue, kept, target)
+        self.mailbox.remove(queue, lost, MessageClass.NORMAL)
 
-    def journal_sent(self, message: StoredMessage, *, freeing: bool = False) -> None:
-        """Positive source journaling: keep a copy of a delivered message, unless the journal or the host is
-        full. ``freeing`` says that its room is reserved."""
-        core = self.core
-        journal = core.journal_queue
+    def journal_sent(self, batch: Batch, *, freeing: bool = False) -> None:
+        """Positive source journaling: keep copies of delivered messages, as many as the journal and the host have room
+        for. ``freeing`` says that their room is reserved."""
+        core, journal = self.core, self.core.journal_queue
         assert journal is not None
-        if self.mailbox.fits_system_queue(journal, message.size) and within_quota(
-            core.record.queue_manager_quota_kb, core.total_bytes, message.size
-        ):
-            copy = Batch.of((message.same_place(0),), core.record.identifier)
-            # The message itself is delivered, whatever becomes of its copy.
+        chosen, used = [], 0
+        for index, size in enumerate(batch.sizes):
+            if self.mailbox.fits_system_queue(journal, used + size) and within_quota(
+                core.record.queue_manager_quota_kb, core.total_bytes, used + size
+            ):
+                chosen.append(index)
+                used += size
+        if chosen:
+            # The messages themselves are delivered, whatever becomes of their copies.
             with suppress(MessageStorageFailedError, InsufficientResourcesError):
-                self.mailbox.put(journal, copy, freeing=freeing)
+                self.mailbox.put(journal, batch.only(chosen), freeing=freeing)
 
 
 def messages_of(
@@ -296,6 +303,7 @@ def messages_of(
             batch.local.get(index, NO_ATTRIBUTES),
             lookup_ids[index],
             arrival_time,
+            source=batch.sources[index],
         )
         for index in indices
     ]

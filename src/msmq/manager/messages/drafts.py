@@ -311,17 +311,18 @@ class Posting:
     def _journal(self, batch: Batch, fates: Sequence[MessageClass], transaction: Transaction | None) -> None:
         """Source journaling of messages that had no way to go: the copies that senders asked for are made here, or with
         the commit of their transaction."""
+        copied = []
         for index, flags in enumerate(batch.user_flags):
             if not flags & _JOURNALED:
                 continue
-            arrived = fates[index] is MessageClass.ACK_REACH_QUEUE
-            wanted = NEGATIVE_JOURNALING if not arrived else POSITIVE_JOURNALING if transaction is None else 0
-            if flags & wanted:
-                (message,) = messages_of(batch, [0] * len(batch), (index,), self.core.now_s)
-                if arrived:
-                    self.sending.journal_sent(message)
-                else:
-                    self.sending.dead_letter_copies((message,), fates[index])
+            if fates[index] is MessageClass.ACK_REACH_QUEUE:
+                if flags & POSITIVE_JOURNALING and transaction is None:
+                    copied.append(index)
+            elif flags & NEGATIVE_JOURNALING:
+                refused = messages_of(batch, [0] * len(batch), (index,), self.core.now_s)
+                self.sending.dead_letter_copies(refused, fates[index])
+        if copied:
+            self.sending.journal_sent(batch.only(copied))
 
     def _check_privacy(self, message: Message) -> None:
         if message.destination_queue_type is DestinationQueueType.DIRECT_QUEUE:

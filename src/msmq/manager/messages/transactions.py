@@ -24,7 +24,8 @@ from msmq.manager.ledger.recovered import NUMBER_MASK
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, Batch
 from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
-from msmq.manager.mailbox.stored import ENVELOPE_SIZE, LARGEST_ENVELOPE, StoredMessage
+from msmq.manager.mailbox.retries import Retry
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LARGEST_FRONT, StoredMessage
 from msmq.manager.model import OperationType
 from msmq.manager.queues.queue import Queue, WaitingRead
 from msmq.wire.classes import MessageClass
@@ -51,6 +52,8 @@ class TransactionalOperation:
     """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
     reasons: dict[int, int] = field(default_factory=dict)
     """Why messages are taken, where it is not that they are received."""
+    retry: Retry | None = None
+    """The reader's policy for messages that come back."""
 
     def drop(self, index: int) -> None:
         """Leave out one of the messages."""
@@ -81,8 +84,8 @@ class Transactions:
         self.core = core
         self.mailbox = mailbox
         self.collection: dict[bytes, Transaction] = {}
-        self.journal: Callable[[StoredMessage], None] = lambda message: None
-        """Keeps a copy of a message that was sent (positive source journaling)."""
+        self.journal: Callable[[Batch], None] = lambda batch: None
+        """Keeps copies of messages that were sent (positive source journaling)."""
         self._number = 0
 
     def create(self, identifier: bytes | None = None, *, single_phase: bool = True) -> Transaction:
@@ -190,9 +193,9 @@ class Transactions:
             if messages:
                 for tell in self.core.told_arrived:
                     tell(queue, messages, MessageClass.ACK_REACH_QUEUE)
-                for message in messages:
-                    if message.packet.user.positive_journaling:
-                        self.journal(message)
+                journaled = [message for message in messages if message.packet.user.positive_journaling]
+                if journaled:
+                    self.journal(Batch.of(journaled, self.core.record.identifier))
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:
@@ -241,7 +244,11 @@ class Transactions:
             if state == PositionState.PURGE_PENDING
         ]
         self.mailbox.remove(queue, purged, purge_reason(queue))
-        self.mailbox.give_back(queue, queue.positions.find(ids).ids)
+        there = queue.positions.find(ids).ids
+        if operation.operation_type is OperationType.DEQUEUE:
+            self.mailbox.retries.reject(queue, there, operation.retry)
+        else:
+            self.mailbox.give_back(queue, there)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
         """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
@@ -272,7 +279,7 @@ class Transactions:
         ids = self.mailbox.put(queue, batch, transaction.identifier)
         positions = queue.positions.find(ids)
         local = any(map(PositionMark.HAS_LOCAL.__and__, positions.marks))
-        sizes = [ENVELOPE_SIZE + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
+        sizes = [LARGEST_FRONT + size + (LARGEST_ENVELOPE if local else 0) for size in batch.sizes]
         operation = TransactionalOperation(
             OperationType.ENQUEUE, queue, positions.ids, positions.addresses, sizes
         )
@@ -285,9 +292,11 @@ class Transactions:
         transaction.operations.append(operation)
         return ids
 
-    def dequeue(self, transaction: Transaction, queue: Queue, positions: Positions) -> None:
-        """Lock messages until the transaction ends, which takes them."""
-        self._lock(transaction, queue, positions, OperationType.DEQUEUE, None)
+    def dequeue(
+        self, transaction: Transaction, queue: Queue, positions: Positions, retry: Retry | None = None
+    ) -> None:
+        """Lock messages until the transaction ends, which takes them, or rejects them by the policy ``retry``."""
+        self._lock(transaction, queue, positions, OperationType.DEQUEUE, None, retry)
 
     def move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
         """Lock a message until the transaction ends, which moves it to another queue."""
@@ -300,6 +309,7 @@ class Transactions:
         positions: Positions,
         kind: OperationType,
         target: Queue | None,
+        retry: Retry | None = None,
     ) -> None:
         ledger, ids, name = self.core.ledger, positions.ids, transaction.identifier
         with self.core.event(0, len(ids), freeing=True):
@@ -310,7 +320,7 @@ class Transactions:
             queue.positions.set_states(ids, PositionState.LOCKED)
         copied = sum(positions.sizes) + LARGEST_ENVELOPE * len(ids) if target is None else 0
         operation = TransactionalOperation(
-            kind, queue, ids, array("Q", addresses), [0] * len(ids), target, copied
+            kind, queue, ids, array("Q", addresses), [0] * len(ids), target, copied, retry=retry
         )
         transaction.operations.append(operation)
 

@@ -3,12 +3,14 @@
 A queue that an application opened stays. One that this host made for its own purposes, to acknowledge what a stranger
 sent or to pass it on, is *incidental*: there may only be so many of those, and one that is empty may be taken away.
 Otherwise whoever can reach this host could fill its store with names. A limit that is reached costs acknowledgments,
-never a message that was taken.
+never a message that was taken. Each remembers whose messages caused it, and nobody may cause more than are left for
+everybody else: a thousand names of dead hosts must not cost others their acknowledgments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Final
 
@@ -61,12 +63,22 @@ class OutgoingQueues:
         self._take_number = take_number
         self._write = write
         self.most_incidental = MOST_INCIDENTAL
+        self._cause = ""
         self.refused = 0
         """How often there were too many incidental queues to make another one."""
         self.make_room: Callable[[], None] = lambda: None
         """Takes away incidental queues that are empty; given by the server, which may be using them."""
         self.check_way: Callable[[FormatName], None] = lambda name: None
         """Raises for names that no protocol of this host can deliver to; given by the server."""
+
+    @contextmanager
+    def on_behalf_of(self, cause: str) -> Iterator[None]:
+        """Meanwhile incidental queues are made because of what ``cause`` sent: an address, or a queue manager."""
+        before, self._cause = self._cause, cause
+        try:
+            yield
+        finally:
+            self._cause = before
 
     @property
     def incidental(self) -> list[OutgoingQueue]:
@@ -114,6 +126,7 @@ class OutgoingQueues:
         queue.base_priority = base_priority
         queue.destination_queue_manager = host
         queue.incidental = purpose is not Purpose.APPLICATION
+        queue.cause = self._cause if queue.incidental else ""
         queue.multicast = isinstance(name, MulticastName)
         if core.hardened_security and not is_http(name):
             queue.state = OutgoingState.LOCKED
@@ -122,14 +135,20 @@ class OutgoingQueues:
         return queue
 
     def _check_room(self) -> None:
-        if len(self.incidental) >= self.most_incidental:
+        if not self._has_room():
             self.make_room()
-            if len(self.incidental) >= self.most_incidental:
+            if not self._has_room():
                 self.refused += 1
                 raise InsufficientResourcesError(
-                    f"There are {self.most_incidental} outgoing queues that no application asked for, all of them "
-                    "with messages that wait; no more are made."
+                    f"{len(self.incidental)} outgoing queues that no application asked for have messages that wait; "
+                    f"no more are made for {self._cause or 'anybody'}."
                 )
+
+    def _has_room(self) -> bool:
+        """Whether there is room for one more, and its cause has fewer than are left for others."""
+        incidental = self.incidental
+        left = self.most_incidental - len(incidental)
+        return left > (sum(queue.cause == self._cause for queue in incidental) if self._cause else 0)
 
     def opened(self, queue: OutgoingQueue, name: FormatName, purpose: Purpose) -> None:
         """A queue that was there is opened again: an application makes it one that stays, and the host of a public

@@ -79,11 +79,12 @@ from msmq.wire.packets import (
     build_order_messages,
     is_for_order_queue,
 )
+from msmq.wire.trailers import host_in
 
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
 _REFUSED_BYTES: Final = 1_024
-_TAKEN_BYTES: Final = 64
+_TAKEN_BYTES: Final = 96
 """What to reserve for a message beside its packet: when it may be refused, and when nothing can follow from it."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _DESTINATION: Final = USER_TH | 7 << 10
@@ -119,8 +120,15 @@ class Way:
     """Whether it is the one for acknowledgments of orders."""
     source: bytes
     """The queue manager that sends."""
-    source_address: str
-    """Where a FinalAck goes if the session has no name."""
+    host: bytes
+    """The address of the host they come from, see :func:`msmq.wire.trailers.host_address`."""
+    direct: bool
+    """Whether their sender itself opened the session without saying whom it calls, so that FinalAcks go to its
+    address."""
+
+    def refused(self, packet: UserMessage) -> StoredMessage:
+        """A message of theirs that is not kept, for its FinalAck."""
+        return StoredMessage(packet, LocalAttributes(direct_session=self.direct), source=self.host)
 
 
 class Reading:
@@ -175,9 +183,11 @@ class Arrivals(Subscriber):
         self._receiver: OrderReceiver[Connection] = OrderReceiver(
             timers, self._streams.restore(values), now_ms()
         )
+        self._asked_again_s = timers.resend_timeouts_final_s
+        """A sender that has heard nothing for so long has sent its message again, and gets another OrderAck."""
         self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
-        self._routed: dict[Stream, MessagePosition] = {}
-        """OrderAcks that wait for their way back, the last one of each stream."""
+        self._routed: dict[Stream, tuple[MessagePosition, int]] = {}
+        """OrderAcks that wait for their way back, the last one of each stream, and since when."""
         self._alarm = Alarm(self._timer_expired)
 
     def stop(self) -> None:
@@ -191,11 +201,12 @@ class Arrivals(Subscriber):
         size = event.messages.size
         try:
             messages, ways = self._acknowledgments(reading, event.messages)
-            try:
-                self._take(reading, messages, ways)
-            except MessageStorageFailedError:
-                for index in range(reading.taken, len(messages)):
-                    self._take(reading, messages.only((index,)), ways[index : index + 1])
+            with self._manager.queues.outgoing.on_behalf_of(connection.peer):
+                try:
+                    self._take(reading, messages, ways)
+                except MessageStorageFailedError:
+                    for index in range(reading.taken, len(messages)):
+                        self._take(reading, messages.only((index,)), ways[index : index + 1])
         except DecodeError as error:
             connection.dispatch(connection.session.close(now_ms(), malformed=str(error)))
         except (NoRoomError, MessageStorageFailedError, InsufficientResourcesError) as error:
@@ -275,10 +286,7 @@ class Arrivals(Subscriber):
     def _take_plain(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
         """Messages without a transaction: those that came before are dropped."""
         history, now_s = self._history, reading.now_s
-        numbers = messages.message_ids[indices.start : indices.stop]
-        fresh: Sequence[int] = indices
-        if not history.all_new(way.source, numbers):
-            fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
+        fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
         if not fresh:
             return
         taken = self._deliver(way, messages, fresh)
@@ -338,14 +346,19 @@ class Arrivals(Subscriber):
         address, source = messages.addresses[index], messages.sources[index]
         if self.forwarding.concerns(address):
             return None
-        key = (messages.user_flags[index] & _DESTINATION, messages.names[index], address, source)
+        destination = messages.user_flags[index] & _DESTINATION
+        key: tuple[object, ...] = (destination, messages.names[index], address, source)
         way = reading.ways.get(key)
         if way is None:
-            session, message = reading.connection.session, messages.message(index)
-            own = session.remote_guid == source  # else it came by way of others
-            from_where = reading.connection.peer if session.direct and own else ""
+            message, connection = messages.message(index), reading.connection
+            direct = connection.session.direct and connection.session.remote_guid == source
             queue, name = self._destination(message)
-            way = reading.ways[key] = Way(queue, name, is_for_order_queue(message), source, from_where)
+            # The names of other queues may differ, and most of those messages still go the same way.
+            way = reading.ways.setdefault(
+                (destination, name, address, source),
+                Way(queue, name, is_for_order_queue(message), source, connection.source, direct),
+            )
+            reading.ways[key] = way
         return way
 
     def _destination(self, message: UserMessage) -> tuple[Queue | None, str]:
@@ -366,9 +379,7 @@ class Arrivals(Subscriber):
             fate = MessageClass.NACK_BAD_DST_Q
             packets = [messages.message(index) for index in chosen]
             self._manager.acknowledging.acknowledge(packets, fate)
-            local = LocalAttributes(source_address=way.source_address)
-            refused_here = [StoredMessage(packet, local) for packet in packets if packet.transactional]
-            self._send_final_acks(refused_here, fate)
+            self._send_final_acks([way.refused(each) for each in packets if each.transactional], fate)
             return len(chosen)
         senders, refused = self._examine(way.queue, messages, chosen, batch)
         delivery = self._manager.sending.deliver(
@@ -382,14 +393,14 @@ class Arrivals(Subscriber):
         return len(delivery.fates)
 
     def _batch(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> Batch:
-        """The messages as their queue is to keep them. Where one came from matters only for a FinalAck."""
+        """The messages as their queue is to keep them."""
         if len(chosen) < len(messages):
             messages = messages.only(chosen)
         own, flags = way.source == self._own_guid, messages.user_flags
         final_acks = [0 if sequel is None else sequel.flags & FINAL_ACK for sequel in messages.sequels]
         local = {}
-        if way.source_address and not own:
-            kept = LocalAttributes(source_address=way.source_address)
+        if way.direct and not own:
+            kept = LocalAttributes(direct_session=True)
             local = {
                 index: kept
                 for index, final_ack in enumerate(final_acks)
@@ -403,10 +414,11 @@ class Arrivals(Subscriber):
             list(map(second_after, messages.sent_times, messages.times_to_reach_queue_s)),
             messages.asks,
             bytes(
-                marks_of(each, asks, ours=own, final_ack=final_ack)
+                marks_of(each, asks, ours=own, final_ack=final_ack, sourced=bool(way.host))
                 for each, asks, final_ack in zip(flags, messages.asks, final_acks, strict=True)
             ),
             local,
+            [way.host] * len(messages),
         )
 
     def _examine(
@@ -423,7 +435,10 @@ class Arrivals(Subscriber):
                 continue  # nothing but a name, and nothing to prove it
             if queue.transactional != bool(flags & USER_TH):
                 continue
-            stored = StoredMessage(messages.message(index), batch.local.get(place, LocalAttributes()))
+            local = batch.local.get(
+                place, NO_ATTRIBUTES
+            ).changed()  # what is found out is about this message alone
+            stored = StoredMessage(messages.message(index), local)
             try:
                 senders[place] = credentials.examine(stored)
             except MessageRejectedError as error:
@@ -436,12 +451,12 @@ class Arrivals(Subscriber):
         """A message is not taken: its sender's queue manager is told, or the message is kept here."""
         flags = batch.user_flags[index]
         if flags & USER_TH:
-            local = LocalAttributes(source_address=way.source_address)
-            refused = StoredMessage(UserMessage.route(batch.packets[index]), local)
-            self._send_final_acks((refused,), fate)
+            self._send_final_acks((way.refused(UserMessage.route(batch.packets[index])),), fate)
         elif fate in _KEPT_HERE and flags & NEGATIVE_JOURNALING:
             kept = StoredMessage(
-                UserMessage.route(batch.packets[index]), batch.local.get(index, NO_ATTRIBUTES)
+                UserMessage.route(batch.packets[index]),
+                batch.local.get(index, NO_ATTRIBUTES),
+                source=way.host,
             )
             self._manager.sending.dead_letter_copies((kept,), fate)
 
@@ -456,10 +471,10 @@ class Arrivals(Subscriber):
 
     def _send_final_acks(self, messages: Iterable[StoredMessage], message_class: MessageClass) -> None:
         """Tell the hosts that sent transactional messages what became of them, each of all of its messages together."""
-        by_sender: dict[tuple[bytes, str], list[StoredMessage]] = {}
+        by_sender: dict[tuple[bytes, bytes], list[StoredMessage]] = {}
         for message in messages:
-            sender = message.packet.user.source_queue_manager, message.local.source_address
-            by_sender.setdefault(sender, []).append(message)
+            address = message.source if message.local.direct_session else b""
+            by_sender.setdefault((message.packet.user.source_queue_manager, address), []).append(message)
         for (source, address), told in by_sender.items():
             if source == self._own_guid or (source == NULL_GUID and not address):
                 continue  # nobody to tell
@@ -467,7 +482,7 @@ class Arrivals(Subscriber):
                 [FinalAckBody.of(message.packet) for message in told],
                 message_class,
                 source=self._own_guid,
-                destination=ip_address(address) if address else source,
+                destination=host_in(address) if address else source,
                 message_ids=[self._core.next_message_ordinal() for _ in told],
                 sent_time=self._core.now_s,
             )
@@ -509,42 +524,48 @@ class Arrivals(Subscriber):
             message_id=self._core.next_message_ordinal(),
             sent_time=self._core.now_s,
         )
-        if session.remote_guid != source and self._addressing.knows_way(source):
-            self._route_order_ack(due.stream, packet)
-        else:
+        has_way = self._addressing.knows_way(source)
+        if due.link.is_open and (session.remote_guid == source or not has_way):
             self._commit.when_durable(partial(self._ship_order_ack, due, packet.data))
+        elif direct or has_way:
+            self._route_order_ack(due.stream, packet)
 
     def _route_order_ack(self, stream: Stream, packet: UserMessage) -> None:
-        """The message came by way of others: its OrderAck finds its own way to the sender. One that still waits is
-        out of date."""
-        old = self._routed.pop(stream, None)
-        if old is not None and old.state is PositionState.AVAILABLE:
-            self._manager.mailbox.remove(old.queue, (old.lookup_id,), MessageClass.NORMAL)
+        """The message came by way of others, or its session is closed: the OrderAck finds its own way to the sender.
+        One that still waits is out of date."""
+        self._drop_routed(stream)
         position = self._post((packet,), Purpose.COURTESY)
         if position is not None:
-            self._routed[stream] = position
+            self._routed[stream] = position, self._core.now_s
         self._commit.request()
+
+    def _drop_routed(self, stream: Stream) -> None:
+        position, _ = self._routed.pop(stream, (None, 0))
+        if position is not None and position.state is PositionState.AVAILABLE:
+            self._manager.mailbox.remove(position.queue, (position.lookup_id,), MessageClass.NORMAL)
+
+    def keep_house(self, now_s: int) -> None:
+        """Give up OrderAcks that have waited for so long that their senders have asked for others."""
+        for stream, (_, since_s) in list(self._routed.items()):
+            if now_s - since_s >= self._asked_again_s:
+                self._drop_routed(stream)
 
     def _ship_order_ack(self, due: OrderAckDue[Connection], packet: bytes) -> None:
         if not due.link.is_open:
-            return
-        if due.link.session.send(packet, None, now_ms()):
+            self._send_order_ack(due)
+        elif due.link.session.send(packet, None, now_ms()):
             due.link.flush()
         else:
             self._unsent[due.stream] = due  # the window is closed; the next acknowledgment opens it
 
     def room_again(self, connection: Connection) -> None:
         """The window of a session has opened."""
-        if self._unsent:
-            unsent, self._unsent = self._unsent, {}
-            for stream, due in unsent.items():
-                if due.link is connection:
-                    self._send_order_ack(due)
-                elif due.link.is_open:
-                    self._unsent[stream] = due
+        for stream in [stream for stream, due in self._unsent.items() if due.link is connection]:
+            self._send_order_ack(self._unsent.pop(stream))
 
     def closed(self, connection: Connection) -> None:
-        self._receiver.link_closed(connection)
+        """What waited for the window of a session goes without it."""
+        self.room_again(connection)
 
     # Time
 

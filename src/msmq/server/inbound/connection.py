@@ -1,8 +1,9 @@
 """A transport connection and the session on it: bytes in, events out, and the session's timer.
 
-The session is a pure machine; this is the asyncio around it. Two things are watched here that
-the machine cannot see: a peer that does not read what we send is not read beyond its window, and a peer that sends
-faster than the disk writes is read no further until the disk has caught up.
+The session is a pure machine; this is the asyncio around it. Three things are watched here that
+the machine cannot see: a peer that does not read what we send is not read beyond its window, a peer that sends
+faster than the disk writes is read no further until the disk has caught up, and a peer that has begun a packet has to
+end it in a time that fits its size.
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final, cast
 
+from msmq.admission.gate import Gate
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.outbound.runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
+from msmq.transfer.timers import earliest
+from msmq.wire.trailers import host_address
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
+PACKET_MS: Final = 30_000
+SLOWEST_BYTES_PER_MS: Final = 4
+"""How long a packet may take: so long, and its size at the rate of a telephone line."""
 _log = logging.getLogger(__name__)
 
 
@@ -70,17 +77,19 @@ class Connection(asyncio.Protocol):
         max_unstored_bytes: int,
         backlog: Backlog,
         lost: Callable[[Connection], None] = lambda connection: None,
-        admit: Callable[[Connection], bool] = lambda connection: True,
+        gate: Gate | None = None,
     ) -> None:
         self.session = session
         self.peer = ""
-        """IP address of the other side."""
+        self.source = b""
+        """IP address of the other side, and the same as messages keep it that come from there."""
         self.promised = 0
         """Messages on their way into the window that wait for the disk."""
         self.was_open = False
         self._handle = handle
         self._lost = lost
-        self._admit = admit
+        self._gate = gate
+        self._heard_ms = 0
         self._max_opening_bytes = max_opening_bytes
         self._max_unstored_bytes = max_unstored_bytes
         self._backlog = backlog
@@ -89,6 +98,8 @@ class Connection(asyncio.Protocol):
         self._congested = False
         self._reading = True
         self._received_before = 0
+        self._packet_began_ms: int | None = None  # of the one that is incomplete
+        self._packets = 0
         self._over = False  # an initiator's session goes on with another connection
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
@@ -101,12 +112,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer = str(ip_address(peer[0].partition("%")[0])) if peer else ""
+        if peer:
+            host, scope = ip_address(peer[0].partition("%")[0]), peer[3] if len(peer) > 3 else 0
+            self.peer = str(host)
+            self.source = host_address(ip_address(f"{host}%{scope}") if scope else host)
         self._transport.set_write_buffer_limits(_WRITE_BUFFER_BYTES)
-        if not self._admit(self):
-            _log.debug("connection of %s turned away: it has too many", self.peer)
-            self._transport.abort()
-            return
+        if self._gate is not None:
+            handle = transport.get_extra_info("socket")
+            if not self._gate.enter(self, self.peer, 0 if handle is None else handle.fileno()):
+                self._transport.abort()
+                return
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -114,11 +129,16 @@ class Connection(asyncio.Protocol):
             return
         session = self.session
         opening = session.state is not State.OPEN
-        events = session.receive_data(data, now_ms())
+        now = self._heard_ms = now_ms()
+        events = session.receive_data(data, now)
+        self._follow_packet(now)
         if opening:
             self._opening_bytes += len(data)
-            if self._opening_bytes > self._max_opening_bytes and session.state is not State.OPEN:
-                events += session.close(now_ms(), malformed="too many bytes before the session is open")
+            if session.state is State.OPEN:
+                if self._gate is not None:
+                    self._gate.opened(self)
+            elif self._opening_bytes > self._max_opening_bytes:
+                events += session.close(now, malformed="too many bytes before the session is open")
         self.dispatch(events)
         if self._congested:
             self.regulate_reading()
@@ -129,6 +149,8 @@ class Connection(asyncio.Protocol):
         if not self._over:
             self.dispatch(self.session.disconnected(now_ms()))
         self._alarm.stop()
+        if self._gate is not None:
+            self._gate.leave(self)
         self._lost(self)
 
     def pause_writing(self) -> None:
@@ -172,7 +194,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if output and transport is not None and not transport.is_closing():
             transport.write(output[0] if len(output) == 1 else b"".join(output))
-        self._alarm.set(self.session.next_deadline_ms)
+        self._alarm.set(earliest(self.session.next_deadline_ms, self._packet_deadline_ms))
 
     def _hang_up(self) -> None:
         """Close the transport when what was written has left it, or when it does not leave."""
@@ -190,6 +212,17 @@ class Connection(asyncio.Protocol):
         if self.session.receipts.pending:
             self.session.pause(now_ms())
         self.dispatch(self.session.close(now_ms()))
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when neither side has had anything to send or to store."""
+        busy = self._unstored_bytes or self.promised or self.session.outbox.awaiting
+        return None if busy else self._heard_ms / 1_000
+
+    def show_out(self, reason: str) -> None:
+        """There is no room for it any more."""
+        _log.debug("connection of %s closed: %s", self.peer, reason)
+        self.close()
 
     def refuse(self, reason: str) -> None:
         """Close without acknowledging what has come since the last write: it could not be taken."""
@@ -229,7 +262,30 @@ class Connection(asyncio.Protocol):
         )
         if wanted != self._reading:
             self._reading = wanted
+            if self._packet_began_ms is not None:
+                self._packet_began_ms = now_ms()  # the pause was ours
             transport.resume_reading() if wanted else transport.pause_reading()
+            self.flush()
+
+    def _follow_packet(self, now: int) -> None:
+        reader = self.session.reader
+        if not reader.buffered:
+            self._packet_began_ms = None
+        elif self._packet_began_ms is None or self._packets != reader.finished:
+            self._packet_began_ms = now
+        self._packets = reader.finished
+
+    @property
+    def _packet_deadline_ms(self) -> int | None:
+        if self._packet_began_ms is None or not self._reading:
+            return None
+        reader = self.session.reader
+        size = reader.buffered + reader.missing
+        return self._packet_began_ms + PACKET_MS + size // SLOWEST_BYTES_PER_MS
 
     def _timer_expired(self) -> None:
-        self.dispatch(self.session.handle_timer(now_ms()))
+        now, deadline = now_ms(), self._packet_deadline_ms
+        if deadline is not None and deadline <= now:
+            self.dispatch(self.session.close(now, malformed="a packet takes too long"))
+        else:
+            self.dispatch(self.session.handle_timer(now))

@@ -1,12 +1,12 @@
-"""TCP 1801: accepting sessions (MS-MQQB 2.1.1), no more of them than there is room for."""
+"""TCP 1801: accepting sessions (MS-MQQB 2.1.1), as many as the gate lets in."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import cast
 
+from msmq.admission.gate import Gate
 from msmq.manager.core import Subscriber
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
@@ -27,16 +27,17 @@ class Listener(Subscriber):
         session_config: SessionConfig,
         handle: Callable[[Connection, list[TransferEvent]], None],
         backlog: Backlog,
+        gate: Gate,
     ) -> None:
         self.config = config
         self._session_config = session_config
         self._handle = handle
         self._backlog = backlog
+        self._gate = gate
         self._servers: list[asyncio.Server] = []
         self._opening: asyncio.Task[None] | None = None
         self.connections: dict[Connection, None] = {}
         """A set that keeps its order."""
-        self._by_address: dict[str, int] = {}
 
     @property
     def open_sessions(self) -> int:
@@ -45,7 +46,8 @@ class Listener(Subscriber):
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for address in self.config.listen:
-            server = await loop.create_server(self._accept, address, self.config.port, backlog=1_024)
+            at_once = self._gate.crowding.at_once
+            server = await loop.create_server(self._accept, address, self.config.port, backlog=at_once)
             self._servers.append(server)
 
     def connection_active(self, active: bool) -> None:
@@ -75,9 +77,6 @@ class Listener(Subscriber):
 
     def _accept(self) -> asyncio.BaseProtocol:
         config = self.config
-        opening = len(self.connections) - self.open_sessions
-        if len(self.connections) >= config.max_connections or opening >= config.max_opening_connections:
-            return _TurnedAway("too many are open")
         session: TransferSession = Session(Role.ACCEPTOR, self._session_config, now_ms(), admit=self._admit)
         connection = Connection(
             session,
@@ -86,34 +85,13 @@ class Listener(Subscriber):
             max_unstored_bytes=config.max_unstored_bytes,
             backlog=self._backlog,
             lost=self._lost,
-            admit=self._admit_address,
+            gate=self._gate,
         )
         self.connections[connection] = None
         return connection
 
-    def _admit_address(self, connection: Connection) -> bool:
-        """One address may have many connections, but not all of them."""
-        count = self._by_address[connection.peer] = self._by_address.get(connection.peer, 0) + 1
-        return count <= self.config.max_connections_per_address
-
     def _lost(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        left = self._by_address.get(connection.peer, 0) - 1
-        if left > 0:
-            self._by_address[connection.peer] = left
-        else:
-            self._by_address.pop(connection.peer, None)
 
     def _admit(self, request: EstablishConnection) -> bool:
         return not session_quota_reached(self.open_sessions, self.config.max_in_sessions)
-
-
-class _TurnedAway(asyncio.Protocol):
-    """A connection there is no room for."""
-
-    def __init__(self, why: str) -> None:
-        self._why = why
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        _log.debug("connection of %s turned away: %s", transport.get_extra_info("peername"), self._why)
-        cast(asyncio.Transport, transport).abort()

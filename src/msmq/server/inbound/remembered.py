@@ -72,16 +72,14 @@ class RememberedIds:
             source, number = split(identifier)
             self._fresh.setdefault(source, []).append(number)
 
-    def all_new(self, source: bytes, numbers: Sequence[int]) -> bool:
-        """Whether none of several messages is a duplicate, not even of another one among them."""
-        return self._history.all_new(source, numbers)
-
-    def fresh(self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int) -> list[int]:
+    def fresh(
+        self, source: bytes, numbers: Sequence[int], indices: Sequence[int], now_s: int
+    ) -> Sequence[int]:
         """Which of some messages of a source have not come before, given as indices into their numbers."""
         return self._history.fresh(source, numbers, indices, now_s)
 
     def record_all(self, source: bytes, numbers: Sequence[int], now_s: int, *, recoverable: bool) -> None:
-        """Messages of one source were taken that are :meth:`all_new`."""
+        """Messages of one source were taken that are all :meth:`fresh`."""
         self._history.record_all(source, numbers, now_s)
         if recoverable:
             self._fresh.setdefault(source, []).extend(numbers)

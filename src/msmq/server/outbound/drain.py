@@ -28,16 +28,15 @@ from msmq.server.inbound.places import PLACE_BYTES, RECORD_BYTES, Places
 from msmq.server.outbound.deadlines import Expiries
 from msmq.server.outbound.runs import (
     LATE,
-    ODD,
     PASSING_TH,
+    PRIVATE,
     Ending,
     Parcel,
     Run,
-    alike,
     awaited,
     journaled,
     look,
-    run_of,
+    runs_in,
     runs_of,
     together,
 )
@@ -82,8 +81,8 @@ class Drain:
         """What has to be durable before the messages that were chosen last may leave, as a number of the store."""
         self._again: deque[Run] = deque()
         """In the order of the numbers, what has its place and is to be sent (again). Some of it may be gone."""
-        self._odd: set[int] = set()
-        """Messages with a place that are more than their packet, or may be."""
+        self._eventful: set[int] = set()
+        """Messages on their way for which more is to be done on arrival than to forget them, or may be."""
         self._available_at = self._appended
         self._expiries = Expiries(queue.positions)
         self._unwatched = array("Q")
@@ -131,7 +130,7 @@ class Drain:
             positions.set_state(lookup_id, PositionState.LOCKED)
             tracked = outgoing.final_acks.track(self.load(lookup_id).packet, Parcel(self, lookup_id))
             self.numbers[lookup_id] = number
-            self._odd.add(lookup_id)
+            self._eventful.add(lookup_id)
             released = self._sender.readmit(lookup_id, (sequence_id, number), tracked)
             if released is not None:
                 self._release(released)
@@ -233,13 +232,12 @@ class Drain:
         chosen: list[Run] = []
         placed: list[Run] = []
         whole = True
-        for start, stop, kind in alike(found, self._own_guid, self.outgoing.core.now_s):
+        for run, kind, eventful in runs_in(self, found, self._own_guid, self.outgoing.core.now_s):
             if only_placed and kind & PASSING_TH != USER_TH:
                 whole = False
                 break
-            run = run_of(self, found, start, stop, kind)
             run.durable_at = self._available_at
-            if kind & (LATE | ODD):
+            if kind & (LATE | PRIVATE):
                 ready = self._prepare(run, kind)
                 if ready is None:
                     continue
@@ -248,11 +246,12 @@ class Drain:
                     break
             if kind & PASSING_TH == USER_TH:
                 wanted = len(run)
-                run = self._place(run, kind, 0 if placed else len(found.packets))
+                run = self._place(run, 0 if placed else len(found.packets))
                 placed.append(run)
                 whole = len(run) == wanted
             if len(run):
                 self.queue.positions.set_states(run.lookup_ids, _LOCKED)
+                self._eventful.update(eventful)
                 chosen.append(run)
             if not whole:
                 break
@@ -260,18 +259,17 @@ class Drain:
         return chosen, whole
 
     def _prepare(self, run: Run, kind: int) -> bool | None:
-        """Whether a message that is late or not plain can be sent; None when it was given up."""
+        """Whether a message that is late or to be encrypted can be sent; None when it was given up."""
         (lookup_id,) = run.lookup_ids
         message = self.load(lookup_id)
         if kind & LATE:
             return None if self.expire(lookup_id, message) else False
-        if message.local.private:
-            if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
-                return False  # the keys come later, and nothing overtakes it
-            sealed = self._sealed(lookup_id, message)
-            if sealed is None:
-                return None if self.queue.positions.get(lookup_id) is None else False
-            run.packets = [sealed]
+        if not self.outgoing.may_seal(message.packet, partial(self.outgoing.wake_drain, self)):
+            return False  # the keys come later, and nothing overtakes it
+        sealed = self._sealed(lookup_id, message)
+        if sealed is None:
+            return None if self.queue.positions.get(lookup_id) is None else False
+        run.packets = [sealed]
         return True
 
     def _sealed(self, lookup_id: int, message: StoredMessage) -> bytes | None:
@@ -297,7 +295,7 @@ class Drain:
             return False
         return True
 
-    def _place(self, run: Run, kind: int, reserved: int) -> Run:
+    def _place(self, run: Run, reserved: int) -> Run:
         """Give messages their places; gives those of them for which there were any. For ``reserved`` messages room is
         made first."""
         room = self._sender.room
@@ -313,8 +311,6 @@ class Drain:
                 tracked[index] = found
         run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
         self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
-        if kind & ODD:
-            self._odd.update(run.lookup_ids)
         return run
 
     def _write_places(self, placed: list[Run]) -> None:
@@ -378,14 +374,11 @@ class Drain:
         for run in together(runs):
             if run.number:
                 numbers += [left.numbers for left in self.left_of(run)]
-            elif run.simple:
-                done += run.lookup_ids
             else:
-                for lookup_id in run.lookup_ids:
-                    self._delivered(lookup_id)
+                done += run.lookup_ids
         if numbers:
             self._release(self._sender.received_session_acks(numbers))
-        self._forget(done)
+        self._delivered(done)
 
     def release(self, released: Released[int]) -> None:
         """An OrderAck has come."""
@@ -402,10 +395,7 @@ class Drain:
             self.parked.add(lookup_id)
         if done:
             self.outgoing.deletions += 1  # one of them may be about to be sent once more
-        odd = self._odd.intersection(done) if self._odd else ()
-        self._forget([lookup_id for lookup_id in done if lookup_id not in odd] if odd else done)
-        for lookup_id in sorted(odd):
-            self._delivered(lookup_id)
+        self._delivered(done)
 
     def _forget(self, lookup_ids: list[int]) -> None:
         """Messages are where they belong, and that is all."""
@@ -413,32 +403,38 @@ class Drain:
             self.outgoing.mailbox.remove(self.queue, lookup_ids, MessageClass.NORMAL, quiet=True)
             self._places.done_all(lookup_ids)
 
-    def _delivered(self, lookup_id: int) -> None:
-        """The message is where it belongs; a transactional one is journaled by its FinalAck only."""
-        self._odd.discard(lookup_id)
-        if self.queue.positions.get(lookup_id) is None:
-            return
-        message = self.load(lookup_id)
+    def _delivered(self, lookup_ids: list[int]) -> None:
+        """Messages are where they belong; a transactional one is journaled by its FinalAck only."""
+        eventful = self._eventful.intersection(lookup_ids) if self._eventful else None
+        if eventful:
+            self._eventful -= eventful
+            found = self.queue.positions.find([one for one in lookup_ids if one in eventful])
+            known = {
+                each.lookup_id: each
+                for each in self.outgoing.mailbox.read(self.queue, found, ours=False).messages
+            }
+            self._move_to_journal([one for one, message in known.items() if self._is_journaled(message)])
+            self.outgoing.mailbox.remove(self.queue, found.ids, MessageClass.NORMAL, known=known)
+            self._places.done_all(found.ids.tolist())
+            lookup_ids = [one for one in lookup_ids if one not in eventful]
+        self._forget(lookup_ids)
+
+    def _is_journaled(self, message: StoredMessage) -> bool:
         packet = message.packet
         wanted = packet.user.positive_journaling and not packet.transactional and self._is_ours(packet)
-        if wanted and journaled(message):
-            self._move_to_journal(lookup_id)
-        else:
-            known = {lookup_id: message}
-            self.outgoing.mailbox.remove(self.queue, (lookup_id,), MessageClass.NORMAL, known=known)
-        self._places.done(lookup_id)
+        return bool(wanted) and journaled(message)
 
-    def _move_to_journal(self, lookup_id: int) -> None:
+    def _move_to_journal(self, lookup_ids: list[int]) -> None:
         journal = self.outgoing.core.journal_queue
         assert journal is not None
-        self.outgoing.sending.move_to_system_queue(self.queue, lookup_id, journal)
+        self.outgoing.sending.move_to_system_queue(self.queue, lookup_ids, journal)
 
     def settle(self, endings: Sequence[Ending]) -> None:
         """FinalAcks have decided."""
-        forgotten = []
+        forgotten, kept = [], []
         for lookup_id, fate, parked, message_class in endings:
             self.parked.discard(lookup_id)
-            self._odd.discard(lookup_id)
+            self._eventful.discard(lookup_id)
             number = self.numbers.pop(lookup_id, None)
             if not parked and number is not None:
                 self._sender.remove(number)
@@ -449,15 +445,18 @@ class Drain:
                 forgotten.append(lookup_id)
                 continue
             if fate is Fate.JOURNAL:
-                self._move_to_journal(lookup_id)
-            else:
-                self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
+                kept.append(lookup_id)
+                continue
+            self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
             self._places.done(lookup_id)
+        self._move_to_journal(kept)
+        self._places.done_all(kept)
         self._forget(forgotten)
         self._changed = True
 
     def returned(self, lookup_id: int) -> None:
         """A message without a transaction comes back from a session that closed."""
+        self._eventful.discard(lookup_id)
         entry = self.queue.positions.get(lookup_id)
         if entry is None:
             return
@@ -481,7 +480,7 @@ class Drain:
         if number is not None:
             self._sender.remove(number)
         self.parked.discard(lookup_id)
-        self._odd.discard(lookup_id)
+        self._eventful.discard(lookup_id)
         self._forget_final_ack(message.packet)
         self._places.done(lookup_id)
 
@@ -577,7 +576,7 @@ class Drain:
                 )
         if number is not None:
             self._sender.remove(number)
-        self._odd.discard(lookup_id)
+        self._eventful.discard(lookup_id)
         self.outgoing.deletions += 1
         self._forget_final_ack(packet)
         self._places.done(lookup_id)

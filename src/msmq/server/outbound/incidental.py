@@ -7,6 +7,7 @@ a limit to them (:mod:`msmq.manager.queues.outgoing_queues`), and this is how th
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 from msmq.manager.queues.queues import Queues
 from msmq.server.outbound.outgoing import Outgoing
@@ -45,10 +46,13 @@ class Incidental:
     def _report(self) -> None:
         refused = self._queues.outgoing.refused
         if refused != self._reported:
+            incidental = self._queues.outgoing.incidental
+            causes = Counter(queue.cause for queue in incidental).most_common(1)
             _log.warning(
                 "%d acknowledgments or messages in transit found no outgoing queue: there are %d already that no "
-                "application asked for (max_incidental_queues)",
+                "application asked for, %d of them because of what %s sent (max_incidental_queues)",
                 refused - self._reported,
-                len(self._queues.outgoing.incidental),
+                len(incidental),
+                *((causes[0][1], causes[0][0] or "this host") if causes else (0, "nobody")),
             )
             self._reported = refused

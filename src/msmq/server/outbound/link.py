@@ -184,7 +184,7 @@ class Link:
                 continue
             for part in run.drain.with_packets(run):
                 packets, joined = run.drain.packets(part)
-                sent = connection.session.send_run(part, packets, part.recoverable, now, joined)
+                sent = connection.session.send_run(part, packets, part.express, now, joined)
                 part.packets = None  # there may be very many messages that wait for their acknowledgment
                 run.drain.sent(part, sent, now)
                 if self._around.tracing is not None:

@@ -1,9 +1,8 @@
 """Messages that leave together: what a drain chooses, a link sends and a session counts is a run.
 
-A run are messages of one outgoing queue that stand side by side and need the same: all express or all recoverable, all
-with consecutive places in a sequence or all without, nothing to be done for any of them on arrival but to forget it, or
-something for each. A message that needs something of its own is a run of one. So whatever happens to messages on their
-way happens to a run or to a part of one, in a few steps that cost the same for one message and for hundreds.
+A run are messages of one outgoing queue that stand side by side, all with consecutive places in a sequence or all
+without. A message that is late or is to be encrypted is a run of one. So whatever happens to messages on their way
+happens to a run or to a part of one, in a few steps that cost the same for one message and for hundreds.
 """
 
 from __future__ import annotations
@@ -34,9 +33,8 @@ _FINAL_ACK: Final = 0x02
 """TransactionHeader.Flags.FA."""
 _FLAGS: Final = TRANSACTION["flags"]
 _JOURNALED: Final = USER_JN | USER_JP
-_KIND: Final = USER_RECOVERABLE | USER_TH | USER_JP
-_PASSING, LATE, ODD = 1 << 32, 1 << 33, 1 << 34
-"""What makes messages alike, their *kind*: some of their flags; and that they are another host's, late, not plain."""
+_PASSING, LATE, PRIVATE = 1 << 32, 1 << 33, 1 << 34
+"""What makes messages alike, their *kind*: Flags.TH; and that they are another host's, late, to be encrypted."""
 PASSING_TH: Final = _PASSING | USER_TH
 
 
@@ -64,9 +62,8 @@ class Run:
     lookup_ids: array[int]
     number: int = 0
     """TxSequenceNumber of the first, the others follow; 0 when they have no transaction."""
-    recoverable: bool = True
-    simple: bool = False
-    """Nothing is to be done when they have arrived but to forget them."""
+    express: bytes | None = None
+    """For each of them 1 if it is express and 0 if not; None when none is."""
     packets: list[bytes] | None = None
     durable_at: int = 0
     """What has to be durable before any of them leaves, as a number of the store."""
@@ -87,8 +84,7 @@ class Run:
             self.drain,
             self.lookup_ids[start:stop],
             self.number + start if self.number else 0,
-            self.recoverable,
-            self.simple,
+            None if self.express is None else self.express[start:stop],
             None if self.packets is None else self.packets[start:stop],
             self.durable_at,
         )
@@ -125,13 +121,13 @@ def together(runs: Iterable[Run]) -> list[Run]:
         if last is not None and last.number and run.number == last.number + len(last):
             last.lookup_ids.extend(run.lookup_ids)
         else:
-            merged.append(Run(run.drain, run.lookup_ids[:], run.number, run.recoverable, run.simple))
+            merged.append(Run(run.drain, run.lookup_ids[:], run.number, run.express))
     return merged
 
 
 def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -> int:
     ttrq_s, source, ttbr_s, sent_time, flags = each
-    kind = flags & _KIND if source == own_guid else flags & _KIND | _PASSING
+    kind = flags & USER_TH if source == own_guid else flags & USER_TH | _PASSING
     age_s = now_s - sent_time
     # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
     if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
@@ -139,47 +135,37 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -
     return kind
 
 
-def alike(found: Found, own_guid: bytes, now_s: int) -> Iterator[tuple[int, int, int]]:
-    """Where stretches of messages begin and end that need the same, and their kind. One that is late or not plain is
-    alone."""
+def runs_in(drain: Drain, found: Found, own_guid: bytes, now_s: int) -> Iterator[tuple[Run, int, list[int]]]:
+    """Messages as runs, each with its kind, and with those that more is to be done for on arrival than to forget them:
+    without a transaction they may be journaled then, and a host that passes transactional messages on wants to hear
+    when they have gone."""
     # Messages that were sent in the same second say the same here, so only a few of them are looked at closely.
     looks = list(map(look, found.packets))
     kind_of = {each: _kind(each, own_guid, now_s) for each in set(looks)}
-    if len(kind_of) == 1 and not found.local:
-        (kind,) = kind_of.values()
-        if not kind & LATE:
-            yield 0, len(looks), kind
-            return
     kinds = [kind_of[each] for each in looks]
-    for index in found.local:
-        kinds[index] |= ODD
+    for index, local in found.local.items():
+        if local.private:
+            kinds[index] |= PRIVATE
     start = 0
     for kind, group in groupby(kinds):
         stop = start + len(list(group))
-        if kind & (LATE | ODD):
-            yield from ((index, index + 1, kind) for index in range(start, stop))
-        else:
-            yield start, stop, kind
+        size = 1 if kind & (LATE | PRIVATE) else stop - start
+        for first in range(start, stop, size):
+            yield _run(drain, found, range(first, first + size), kind, looks)
         start = stop
 
 
-def run_of(drain: Drain, found: Found, start: int, stop: int, kind: int) -> Run:
-    """Messages of one kind as a run."""
-    return Run(
-        drain,
-        found.ids[start:stop],
-        0,
-        bool(kind & USER_RECOVERABLE),
-        is_simple(kind),
-        found.packets[start:stop],
-    )
-
-
-def is_simple(kind: int) -> bool:
-    """Whether nothing is to be done for messages on arrival but to forget them. A host that passes
-    transactional messages on wants to hear when they have gone."""
-    journaled = kind & (USER_JP | USER_TH) == USER_JP
-    return not kind & ODD and not journaled and kind & PASSING_TH != PASSING_TH
+def _run(
+    drain: Drain, found: Found, places: range, kind: int, looks: list[tuple[int, bytes, int, int, int]]
+) -> tuple[Run, int, list[int]]:
+    start, stop = places.start, places.stop
+    flags = [each[-1] for each in looks[start:stop]]
+    express = bytes(not each & USER_RECOVERABLE for each in flags)
+    ids = found.ids[start:stop]
+    awaited = [one for one, each in zip(ids, flags, strict=True) if each & (USER_JP | USER_TH) == USER_JP]
+    if kind & PASSING_TH == PASSING_TH:
+        awaited = list(ids)
+    return Run(drain, ids, 0, express if 1 in express else None, found.packets[start:stop]), kind, awaited
 
 
 def awaited(packets: list[bytes]) -> list[int]:

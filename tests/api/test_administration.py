@@ -10,6 +10,7 @@ from msmq.api.callers import token_digest
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import (
     AccessDeniedError,
+    IllegalFormatnameError,
     IllegalPropertyValueError,
     InvalidParameterError,
     QueueExistsError,
@@ -157,5 +158,29 @@ def test_the_queue_manager(tmp_path: Path) -> None:
             assert (changed.quota_kb, changed.journal_quota_kb) == (5000, info.journal_quota_kb)
             assert not (await call("SetOnline", pb.SetOnlineRequest(online=False))).online
             assert (await call("SetOnline", pb.SetOnlineRequest(online=True))).online
+
+    run(test)
+
+
+def test_where_a_queue_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+            for here in (QUEUE, "HOST\\private$\\absent", "DIRECT=OS:host\\private$\\absent"):
+                assert await call("LocateQueue", pb.QueueName(queue=here)) == pb.QueuePlace(here=True)
+            for there, host, name in (
+                ("other\\private$\\q", "other", "DIRECT=OS:other\\private$\\q"),
+                ("other\\public", "other", "DIRECT=OS:other\\public"),
+                (
+                    "FormatName:DIRECT=TCP:10.0.0.7\\private$\\q",
+                    "10.0.0.7",
+                    "DIRECT=TCP:10.0.0.7\\private$\\q",
+                ),
+            ):
+                found = await call("LocateQueue", pb.QueueName(queue=there))
+                assert found == pb.QueuePlace(host=host, format_name=name)
+            unknown = "PUBLIC=01234567-89ab-cdef-0123-456789abcdef"
+            with pytest.raises(IllegalFormatnameError):
+                await call("LocateQueue", pb.QueueName(queue=unknown))
 
     run(test)

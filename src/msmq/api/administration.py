@@ -22,6 +22,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
+from msmq.wire.names import DirectName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -130,6 +131,15 @@ class AdministrationCalls:
         queue = self._desk.names.local(request.queue)
         self._manager.guard.check_queue(caller, queue, QueueOperation.GET_PROPERTIES)
         return self._info(queue)
+
+    async def locate_queue(self, request: pb.QueueName, caller: Token) -> pb.QueuePlace:
+        """Where a queue is. Nothing is said of queues of this computer that could not be learned by opening them."""
+        name = self._desk.names.format_name(request.queue)
+        naming, parsed = self._manager.naming, parse_format_name(name)
+        if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
+            return pb.QueuePlace(here=True)
+        _, host = await self._desk.host.ask(lambda: naming.queue_path(name))
+        return pb.QueuePlace(host=parsed.host if isinstance(parsed, DirectName) else host, format_name=name)
 
     async def set_queue(self, request: pb.SetQueueRequest, caller: Token) -> pb.QueueInfo:
         queue = self._desk.names.local(request.queue)

@@ -8,6 +8,7 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.names import path_of
 from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
 from msmq.manager.mailbox.retries import NO_RETRY
@@ -138,8 +139,14 @@ class AdministrationCalls:
         naming, parsed = self._manager.naming, parse_format_name(name)
         if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
             return pb.QueuePlace(here=True)
+        path = path_of(request.queue)
+        found = await self._desk.host.ask(lambda: naming.published(path)) if path is not None else None
+        if found is not None:
+            return pb.QueuePlace(format_name=found[0], host=found[1])
+        if isinstance(parsed, DirectName):
+            return pb.QueuePlace(host=parsed.host, format_name=name)
         _, host = await self._desk.host.ask(lambda: naming.queue_path(name))
-        return pb.QueuePlace(host=parsed.host if isinstance(parsed, DirectName) else host, format_name=name)
+        return pb.QueuePlace(host=host, format_name=name)
 
     async def set_queue(self, request: pb.SetQueueRequest, caller: Token) -> pb.QueueInfo:
         queue = self._desk.names.local(request.queue)

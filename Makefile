@@ -62,8 +62,9 @@ bench: setup ## Run every benchmark of bench/
 sim: setup ## Simulate until it fails: SIM=network, manager, store or all in turn (SEED=, SEEDS=, STEPS=)
 	@$(RUN) msmq.testing.campaign --sim $(SIM) --seed $(SEED) --seeds $(SEEDS) --steps $(STEPS)
 
-soak: setup ## Kill processes and cut lines for MINUTES=5 while transactional messages flow
+soak: setup ## Kill processes and cut lines for MINUTES=5 while transactional messages flow; then as long what comes and goes
 	@$(RUN) tests.server.chaos --minutes $(MINUTES)
+	@MSMQ_SOAK_SECONDS=$$(($(MINUTES) * 60)) $(RUN) pytest -q -s tests/server/test_soak.py
 
 fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executions
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)

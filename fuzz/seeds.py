@@ -20,6 +20,7 @@ from uuid import UUID
 
 from fuzz.rpc_targets import Part, Parts
 from fuzz.targets import HEADERS, PROPERTIES, SHAPES, TARGETS
+from msmq.remote_read.interface import StartReceiveReply
 from msmq.rpc.epm import EPM, Entry, EptLookup, EptLookupReply, EptMap, EptMapReply, Tower, build_tower
 from msmq.rpc.mgmt import IfId, IfIdVector, InqIfIdsReply, InqPrincNameReply, InqStatsReply
 from msmq.rpc.ndr import NULL_HANDLE, Parameters
@@ -58,7 +59,6 @@ from msmq.wire.keys import DSPublicKey, DSPublicKeys, KeyType, ProviderType, Pub
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import DistributionListName, MultiQueueFormatHeader
 from msmq.wire.names import parse_format_name
-from msmq.wire.ndr import NdrWriter
 from msmq.wire.optional_headers import (
     DebugHeader,
     ProviderInfo,
@@ -78,7 +78,7 @@ from msmq.wire.packets import (
 )
 from msmq.wire.queue_format import QueueFormat, QueueFormatType
 from msmq.wire.queue_format_ndr import encode_queue_format
-from msmq.wire.sections import Section, SectionType, write_section
+from msmq.wire.sections import Section, SectionType
 from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 from msmq.wire.trailers import (
     DeadLetterHeader,
@@ -225,11 +225,9 @@ def _cut_packets() -> Iterator[bytes]:
 
 
 def _section_buffers() -> Iterator[bytes]:
+    reply = StartReceiveReply.of(1, 2, [Section(SectionType.BINARY_FIRST_SECTION, 12, b"first")])
     for ndr64 in (False, True):
-        writer = NdrWriter(ndr64)
-        write_section(writer, Section(SectionType.BINARY_FIRST_SECTION, 12, b"first"))
-        writer.resolve()
-        yield b"\0\0" + writer.getvalue()
+        yield b"\0\0" + reply.encode(ndr64)
 
 
 PATHS = ("srv\\q", ".\\private$\\orders;sub", "srv\\system$;journal", "srv\\q;JOURNAL")

@@ -40,6 +40,7 @@ import pytest
 
 from scripts import conformance
 from scripts.mutations import Mutation, mutations
+from scripts.samba_dc import lease
 
 ROOT = Path(__file__).resolve().parent.parent
 # With fewer rows than this, others are traced as well: what they execute too is not the row's own.
@@ -97,6 +98,8 @@ class Bench:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(self.copy), str(root)])
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(work / "hypothesis")
         os.environ.pop("CI", None)
+        # As among workers, one domain controller serves all runs, in the directory above their own.
+        os.environ["PYTEST_XDIST_WORKER"] = "mutants"
 
     @cache  # noqa: B019 - one bench lives as long as the program
     def text(self, file: str) -> str:
@@ -378,14 +381,25 @@ class Campaign:
         others = [row for row in sorted(marked) if row not in chosen]
         self.bench.find_functions()
         background = draw.sample(others, min(len(others), max(0, LEAST_TRACED - len(chosen))))
-        executed = self.trace({row: marked[row] for row in [*chosen, *background]})
+        selected = {row: marked[row] for row in [*chosen, *background]}
+        with contextlib.ExitStack() as held:
+            if any(
+                "domain_controller" in getattr(item, "fixturenames", ())
+                for tests in selected.values()
+                for item in tests.items
+            ):
+                held.enter_context(lease(self.bench.work / "domain_controller"))
+            self.campaign(chosen, selected)
+        return True
+
+    def campaign(self, chosen: Sequence[str], marked: Mapping[str, Tests]) -> None:
+        executed = self.trace(marked)
         for number, row in enumerate(chosen, 1):
             if row in self.report.failing:
                 print(f"{row}: its tests fail, or take too long, on the whole source", flush=True)
             else:
                 self.attack(self.rows[row], marked[row], executed)
             _progress(f"row {number} of {len(chosen)}: {self.report.line()}")
-        return True
 
     def trace(self, marked: Mapping[str, Tests]) -> Counter[tuple[str, int]]:
         """How many rows execute each line."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from scripts import conformance
 from scripts.mutations import mutations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +57,18 @@ def test_lines_keep_their_numbers_and_entries_of_tables_are_known() -> None:
     assert {m.apply(text).count("\n") for m in found} == {text.count("\n")}
     assert {m.entry for m in found if m.line == 5} == {"'B': 2"}
     assert {(m.line, m.function) for m in found} == {(2, ""), (3, ""), (5, ""), (10, "f")}
+
+
+def test_what_is_broken_by_hand_is_there() -> None:
+    rows = conformance.load_inventory(conformance.Home().inventory)
+    entries = tomllib.loads((ROOT / "conformance" / "mutants.toml").read_text(encoding="utf-8"))
+    for entry in entries["by_hand"]:
+        assert entry["row"] in rows
+        assert (ROOT / "src" / entry["file"]).read_text(encoding="utf-8").count(entry["old"]) == 1, entry
+    for entry in entries.get("explained", []):
+        lines = (ROOT / "src" / entry["file"]).read_text(encoding="utf-8").splitlines()
+        assert entry["old"] in map(str.strip, lines), entry
+        assert entry["why"]
 
 
 RULES = """

@@ -23,6 +23,27 @@ BOB = "S-1-5-21-1-2-3-1002"
 FAR = "DIRECT=TCP:127.0.0.9\\private$\\far"
 
 
+@pytest.mark.spec("MQMQ-2.1.6-c", "MQMQ-2.2.11-b")
+def test_the_queues_of_a_foreign_system(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            name = "CONNECTOR=11111111-2222-3333-4444-555555555555"
+            made = await call("CreateQueue", pb.CreateQueueRequest(path=name.lower()))
+            assert (made.path, made.kind, made.transactional) == (name, pb.CONNECTOR, False)
+            with pytest.raises(QueueExistsError):
+                await call("CreateQueue", pb.CreateQueueRequest(path=name))
+            ordered = await call("GetQueue", pb.QueueName(queue=f"{name};XACTONLY"))
+            assert (ordered.kind, ordered.transactional) == (pb.CONNECTOR, True)
+            for each in (name, f"{name};XACTONLY"):
+                await call("DeleteQueue", pb.QueueName(queue=each))
+                with pytest.raises(QueueNotFoundError):
+                    await call("GetQueue", pb.QueueName(queue=each))
+            with pytest.raises(IllegalFormatnameError):
+                await call("CreateQueue", pb.CreateQueueRequest(path="CONNECTOR=nobody"))
+
+    run(test)
+
+
 def test_a_queue_from_the_cradle_to_the_grave(tmp_path: Path) -> None:
     async def test() -> None:
         async with daemon(tmp_path) as running, calling(address(running)) as call:

@@ -105,7 +105,7 @@ def test_access_lists(live: Live) -> None:
     [
         (("create", ".\\private$\\q1"), 1, "MQ_ERROR_QUEUE_EXISTS"),
         (("create", "nonsense"), 1, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
-        (("create", ".\\private$\\bad", "--quota", "much"), 2, "number of kilobytes"),
+        (("create", ".\\private$\\bad", "--quota", "much"), 2, "a size such as"),
         (("show", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("set", ".\\private$\\absent", "--label", "x"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("set", ".\\private$\\q1"), 2, "nothing to change"),

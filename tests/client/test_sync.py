@@ -56,7 +56,7 @@ def public(kind: type) -> set[str]:
             Connection,
             {"call", "elsewhere", "stream", "server_stream", "sender", "patience"},
         ),
-        (sync.SyncQueue, Queue, {"hold", "hold_by_id", "hold_wanted", "receive_wanted"}),
+        (sync.SyncQueue, Queue, {"hold", "hold_by_id", "hold_wanted", "receive_wanted", "consumer"}),
         (
             sync.SyncCursor,
             Cursor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from msmq.api.desk import Desk
@@ -23,7 +24,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
-from msmq.wire.names import DirectName, parse_format_name
+from msmq.wire.names import ConnectorName, DirectName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -69,6 +70,14 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
+        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        if request.path.upper().startswith("CONNECTOR="):
+            name = parse_format_name(request.path)
+            assert isinstance(name, ConnectorName)
+            create = partial(self._manager.queues.create_connector, name.guid, caller)
+            queue, _ = await self._desk.host.change(create)
+            await self._desk.durable()
+            return self._info(queue)
         settings = request.settings
         wanted = QueueRequest(
             pathname=request.path,
@@ -82,7 +91,7 @@ class AdministrationCalls:
             authentication=settings.authenticated_only,
             privacy_level=_privacy_level(settings),
             transactional=request.transactional,
-            multicast_address=settings.multicast_address or None,
+            multicast_address=_multicast(settings.multicast_address) or None,
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
@@ -154,7 +163,9 @@ class AdministrationCalls:
         for name, propid in _PROPIDS.items():
             if request.settings.HasField(name):
                 propids.append(propid)
-                values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
+                value = getattr(request.settings, name)
+                value = _multicast(value) if name == "multicast_address" else value
+                values.append(_variant(ObjectType.QUEUE, propid, value))
         administration, retry = self._manager.administration, retry_of(request.settings, queue.retry).check()
 
         def change() -> None:
@@ -380,6 +391,18 @@ def _ace(entry: pb.AccessEntry) -> Ace:
 
 def _guid(text: str) -> bytes:
     return guid_from_text(text) if text else NULL_GUID
+
+
+def _multicast(text: str) -> str:
+    """The address of a group and its port, or nothing."""
+    host, _, port = text.rpartition(":")
+    try:
+        good = not text or (ip_address(host).is_multicast and 0 <= int(port) <= 0xFFFF)
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidParameterError(f"{text!r} is no multicast address, which looks like 234.1.1.1:8001.")
+    return text
 
 
 def _privacy_level(settings: pb.QueueSettings) -> QueuePrivacyLevel:

@@ -46,7 +46,10 @@ MOVE_HELP = (
     "  msmq move '.\\deadletter$' '.\\private$\\orders' --label 'table *'\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;poison' --id 4503599627370497"
 )
-SHOW_HELP = "Show everything about one message, its body as text, XML, JSON or hexadecimal."
+SHOW_HELP = (
+    "Show everything about one message, its body as text, XML, JSON or hexadecimal.\n\nExamples:\n\n"
+    "  msmq message show '.\\private$\\orders' 216172782113783809"
+)
 
 
 class BodyAs(StrEnum):

@@ -1,6 +1,7 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
 from msmq.client.connection import Connection, RemoteAccess, Tls, connect
+from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
 from msmq.client.info import (
     AccessEntry,
@@ -26,7 +27,7 @@ from msmq.client.problems import (
 )
 from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
-from msmq.client.sync import SyncConnection, connect_sync
+from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
 from msmq.wire.bodies import Body, Formatter
 
@@ -38,6 +39,7 @@ __all__ = [
     "ClientError",
     "Connection",
     "ConnectionLostError",
+    "Consumer",
     "Cursor",
     "Delivery",
     "Formatter",
@@ -63,6 +65,7 @@ __all__ = [
     "ServerNotAvailableError",
     "Statistics",
     "SyncConnection",
+    "SyncMessage",
     "Tls",
     "TokenInfo",
     "Transaction",

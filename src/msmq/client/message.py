@@ -236,8 +236,8 @@ NOTHING_MORE: Final = pb.Remark()
 """What the queue manager adds to most messages."""
 
 
-class ReceivedMessage:
-    """A message from a queue. Its packet is read when something of it is asked for."""
+class QueuedMessage:
+    """A message from a queue, and everything that can be read of it. Its packet is read when something is asked for."""
 
     __slots__ = ("_arrived_s", "_data", "_packet", "_properties", "_receiver", "_rest", "lookup_id", "queue")
 
@@ -279,7 +279,12 @@ class ReceivedMessage:
         ]
 
     def __repr__(self) -> str:
-        return f"<ReceivedMessage {self.id} {self.label!r} from {self.queue}>"
+        return f"<{type(self).__name__} {self.id} {self.label!r} from {self.queue}>"
+
+    @property
+    def parts(self) -> tuple[str, int, int, bytes, pb.Remark | pb.Delivered, Receiver | None]:
+        """What it is made of."""
+        return self.queue, self.lookup_id, self._arrived_s, self._data, self._rest, self._receiver
 
     @property
     def packet(self) -> UserMessage:
@@ -459,7 +464,15 @@ class ReceivedMessage:
         """Whether the queue manager has verified a signature."""
         return self._rest.authenticated
 
-    # --- what to do with it -------------------------------------------------------------------------------------
+    def reply(self, body: Body = b"", **properties: Any) -> Message:
+        """An answer, for its ``response_queue``."""
+        return Message(body, correlation_id=self.message_id, **properties)
+
+
+class ReceivedMessage(QueuedMessage):
+    """A message from a queue, and what to do with it."""
+
+    __slots__ = ()
 
     def acknowledge(self) -> Future[None]:
         """It is done: the message leaves the queue. Await it to know that this is durable."""
@@ -473,7 +486,3 @@ class ReceivedMessage:
         if self._receiver is None:
             raise RuntimeError("This message is not waiting for an acknowledgment.")
         return self._receiver
-
-    def reply(self, body: Body = b"", **properties: Any) -> Message:
-        """An answer, for its ``response_queue``."""
-        return Message(body, correlation_id=self.message_id, **properties)

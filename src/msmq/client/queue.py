@@ -9,13 +9,16 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from signal import Signals
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.consumer import SIGNALS, Consumer
 from msmq.client.cursor import Cursor, HeldAtCursor, Wanted
 from msmq.client.message import Message, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import RowError, SendError
+from msmq.client.properties import MessageProperties, check_names
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
 from msmq.errors import MessageNotFoundError, MQError, QueueNotFoundError
@@ -70,8 +73,9 @@ class Seek(IntEnum):
     LAST = 4
 
 
-def as_message(message: Message | Body, properties: dict[str, Any]) -> Message:
+def as_message(message: Message | Body, properties: MessageProperties) -> Message:
     """A message, or a body and the properties it is to have."""
+    check_names(properties, MessageProperties.__annotations__)
     if isinstance(message, Message):
         return message.with_(**properties) if properties else message
     return Message(message, **properties)
@@ -90,7 +94,11 @@ class Queue:
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def send(
-        self, message: Message | Body, *, transaction: Transaction | None = None, **properties: Any
+        self,
+        message: Message | Body,
+        *,
+        transaction: Transaction | None = None,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
         outgoing queue on its way elsewhere. Sends of several tasks travel together."""
@@ -107,7 +115,7 @@ class Queue:
         messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
         *,
         transaction: Transaction | None = None,
-        **properties: Any,
+        **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
         """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
         named = transaction.identifier if transaction is not None else b""
@@ -179,6 +187,17 @@ class Queue:
             max_deliveries=max_deliveries,
             poison_subqueue=poison_subqueue,
         )
+
+    def consumer(
+        self,
+        *,
+        concurrency: int = 1,
+        drain: float | None = None,
+        signals: tuple[Signals, ...] = SIGNALS,
+    ) -> Consumer:
+        """Work on messages until a signal comes: ``await queue.consumer(concurrency=8).run(work)``, or ``async for
+        message in queue.consumer():``. Work that has begun is finished, or given up after ``drain`` seconds."""
+        return Consumer(self, concurrency=concurrency, drain=drain, signals=signals)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to
@@ -427,7 +446,7 @@ class Queue:
 
 
 async def _loads(
-    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: dict[str, Any]
+    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: MessageProperties
 ) -> AsyncIterator[Load]:
     """Messages as they come, as many at a time as one batch takes."""
     load = Load()

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
@@ -28,8 +28,9 @@ from msmq.client.info import (
     TokenInfo,
 )
 from msmq.client.loop import Loop
-from msmq.client.message import Message, Receipt, ReceivedMessage, id_bytes
+from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
+from msmq.client.properties import MessageProperties, QueueSettings
 from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
@@ -54,18 +55,15 @@ def connect_sync(
     )
 
 
-class SyncMessage:
-    """A received message; everything of :class:`~msmq.client.message.ReceivedMessage`, and settling without await."""
+class SyncMessage(QueuedMessage):
+    """A message from a queue, and what to do with it without await."""
+
+    __slots__ = ("_loop", "message")
 
     def __init__(self, loop: Loop, message: ReceivedMessage) -> None:
+        super().__init__(*message.parts)
         self._loop = loop
         self.message = message
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.message, name)
-
-    def __repr__(self) -> str:
-        return repr(self.message)
 
     def acknowledge(self) -> None:
         """It is done: the message leaves the queue."""
@@ -96,7 +94,9 @@ class SyncTransaction:
         """Make a call that takes a message; if that does not reach the program, there is no commit."""
         return self._loop.run(call, lambda _: self.inner.doom())
 
-    def send(self, queue: SyncQueue | str, message: Message | Body, **properties: Any) -> Receipt:
+    def send(
+        self, queue: SyncQueue | str, message: Message | Body, **properties: Unpack[MessageProperties]
+    ) -> Receipt:
         return self._loop.run(self.inner.send(_inner(queue), message, **properties))
 
     def receive(self, queue: SyncQueue | str, timeout: float | None = None) -> SyncMessage:
@@ -199,7 +199,11 @@ class SyncQueue:
         return repr(self.inner)
 
     def send(
-        self, message: Message | Body, *, transaction: SyncTransaction | None = None, **properties: Any
+        self,
+        message: Message | Body,
+        *,
+        transaction: SyncTransaction | None = None,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         return self._loop.run(self.inner.send(message, transaction=_inside(transaction), **properties))
 
@@ -208,7 +212,7 @@ class SyncQueue:
         messages: Iterable[Message | Body],
         *,
         transaction: SyncTransaction | None = None,
-        **properties: Any,
+        **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
         return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
 
@@ -451,10 +455,18 @@ class SyncConnection:
     # --- administration -----------------------------------------------------------------------------------------
 
     def create_queue(
-        self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        sddl: str = "",
+        if_missing: bool = False,
+        **settings: Unpack[QueueSettings],
     ) -> SyncQueue:
         made = self.loop.run(
-            self.inner.create_queue(path, transactional=transactional, sddl=sddl, **settings)
+            self.inner.create_queue(
+                path, transactional=transactional, sddl=sddl, if_missing=if_missing, **settings
+            )
         )
         return SyncQueue(self, made)
 
@@ -472,7 +484,7 @@ class SyncConnection:
     def queue_exists(self, queue: SyncQueue | str) -> bool:
         return self.loop.run(self.inner.queue_exists(_inner(queue)))
 
-    def set_queue(self, queue: SyncQueue | str, **settings: Any) -> QueueInfo:
+    def set_queue(self, queue: SyncQueue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         return self.loop.run(self.inner.set_queue(_inner(queue), **settings))
 
     def security(self, queue: SyncQueue | str | None = None) -> Security:

@@ -1,9 +1,7 @@
 """Security contexts of a connection: who the peer is, and what protects the fragments (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
-A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake, `protect` and
-`unprotect` a fragment. What a signature covers: the whole PDU when headers are signed, else the stub with its
-padding. NTLM with extended session security always covers the whole PDU; Kerberos does when both sides announced
-header signing.
+A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake; then `protect` and
+`unprotect` do a fragment by the seal that `msmq.rpc.seals` makes of what was agreed.
 
 On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
 extra is installed, SPNEGO over either. On the client `Credentials` do.
@@ -24,20 +22,18 @@ import spnego
 from spnego import ContextProxy, ContextReq
 from spnego._context import GSSMech
 from spnego._negotiate import NegotiateProxy
-from spnego.iov import BufferType
+from spnego._ntlm import NTLMProxy
 
 from msmq.errors import MsmqError
 from msmq.rpc.kerberos import KerberosAcceptor
 from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
-from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.rpc.pdu import AuthLevel, AuthType, SecTrailer
+from msmq.rpc.seals import GssSeal, NtlmSeal, Seal
 from msmq.security.access import Token
 
 # At its debug level pyspnego writes whole tokens, and a token of NTLM is enough to guess a password at leisure.
 logging.getLogger("spnego").setLevel(logging.INFO)
 
-NTLM_SIGNATURE_SIZE: Final = 16
-KERBEROS_MIC_SIZE: Final = 28
-"""Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
 MAX_LEGS: Final = 8
 ACCEPTED_LEVELS: Final = (AuthLevel.CONNECT, AuthLevel.PKT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY)
 """CALL is for connectionless RPC only."""
@@ -74,26 +70,21 @@ class SecurityContext:
         self._legs = 0
         self.auth_type = auth_type
         self.level = AuthLevel(level)
+        self.signs = level >= AuthLevel.CALL
+        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
         self.context_id = context_id
+        self.trailers = tuple(
+            SecTrailer(auth_type, level, padding, 0, context_id).encode() for padding in range(16)
+        )
+        """What precedes a signature, for each size of the padding before it."""
         self.header_signing = False
+        self.established = False
         self.failed = False
+        self._seal: Seal | None = None
         self.identity: Identity | None = None
         """Who was proven, once that is known."""
         self.principal: str | None = None
         """A Kerberos principal that was proven, for `look_up`."""
-
-    @property
-    def established(self) -> bool:
-        return self._context.complete and not self.failed
-
-    @property
-    def signs(self) -> bool:
-        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
-        return self.level >= AuthLevel.CALL
-
-    @property
-    def seals(self) -> bool:
-        return self.level is AuthLevel.PRIVACY
 
     @property
     def effective_level(self) -> AuthLevel:
@@ -109,12 +100,13 @@ class SecurityContext:
             answer = self._context.step(token) or b""
             if self._context.complete:
                 self._finish()
+                self.established = True
         except Exception as error:  # the parsers of tokens raise whatever their libraries do
             raise self._failed(error) from error
         return answer
 
     def _failed(self, error: Exception) -> AuthenticationError:
-        self.failed = True
+        self.failed, self.established = True, False
         reason = f"{type(error).__name__}: {error}"
         if self._authentication is not None:
             self._authentication.tell(reason)
@@ -122,13 +114,18 @@ class SecurityContext:
 
     def _finish(self) -> None:
         attributes = self._context.context_attr
+        seals = self.level is AuthLevel.PRIVACY
         if self.signs and not attributes & ContextReq.integrity:
             raise AuthenticationError("the peer asked for signatures and cannot make them")
-        if self.seals and not attributes & ContextReq.confidentiality:
+        if seals and not attributes & ContextReq.confidentiality:
             raise AuthenticationError("the peer asked for secrecy and cannot keep it")
+        inner = self._context._context if isinstance(self._context, NegotiateProxy) else self._context
+        if self.signs and isinstance(inner, NTLMProxy):
+            self._seal = NtlmSeal(inner, secret=seals)
+        elif self.signs:
+            self._seal = GssSeal(self._context, secret=seals, header_signing=self.header_signing)
         if self._authentication is None:
             return
-        inner = self._context._context if isinstance(self._context, NegotiateProxy) else self._context
         if isinstance(inner, NtlmAcceptor):
             assert inner.account is not None
             self.identity = Identity(inner.account.name, inner.account.token)
@@ -149,51 +146,22 @@ class SecurityContext:
         self.identity = Identity(self.principal or "", token)
 
     @property
-    def _is_ntlm(self) -> bool:
-        return self._context.negotiated_protocol == "ntlm"
-
-    @property
     def signature_size(self) -> int:
-        if self._is_ntlm:
-            return NTLM_SIGNATURE_SIZE
-        return self._context.query_message_sizes().header if self.seals else KERBEROS_MIC_SIZE
-
-    def _covered(self, head: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        return (head, trailer) if self._is_ntlm or self.header_signing else (b"", b"")
+        assert self._seal is not None
+        return self._seal.signature_size
 
     def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
         """What goes out instead of ``stub``, and the signature; ``head`` and ``trailer`` stand around it."""
-        head, trailer = self._covered(head, trailer)
-        if not self.seals:
-            return stub, self._context.sign(head + stub + trailer)
-        sealed = self._context.wrap_iov(
-            [
-                (BufferType.sign_only, head),
-                (BufferType.data, stub),
-                (BufferType.sign_only, trailer),
-                BufferType.header,
-            ]
-        )
-        return sealed.buffers[1].data or b"", sealed.buffers[3].data or b""
+        assert self._seal is not None
+        return self._seal.protect(head, stub, trailer)
 
     def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
         """The stub as it was before `protect`; AuthenticationError if anything was changed."""
-        head, trailer = self._covered(head, trailer)
+        assert self._seal is not None
         try:
-            if not self.seals:
-                self._context.verify(head + stub + trailer, signature)
-                return stub
-            opened = self._context.unwrap_iov(
-                [
-                    (BufferType.sign_only, head),
-                    (BufferType.data, stub),
-                    (BufferType.sign_only, trailer),
-                    (BufferType.header, signature),
-                ]
-            )
+            return self._seal.unprotect(head, stub, trailer, signature)
         except Exception as error:  # as in step
             raise AuthenticationError(f"{type(error).__name__}: {error}") from error
-        return opened.buffers[1].data or b""
 
 
 class PrincipalSource(Protocol):

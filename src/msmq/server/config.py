@@ -251,7 +251,9 @@ class Config:
             try:
                 ip_address(address)
             except ValueError:
-                raise ConfigError(f"listen: {address} is no IP address.") from None
+                raise ConfigError(
+                    f"listen: {address} is no IP address; write one like 10.0.0.5 or ::1."
+                ) from None
         if not self.listen:
             raise ConfigError("listen: there must be at least one address.")
         if self.log_level.lower() not in LOG_LEVELS:

@@ -195,7 +195,7 @@ class Daemon:
         }
         self.store.commit()  # who we are, before anybody is told
         self._troubles = Troubles(self.manager.core, self.store, found.values)
-        self.commit = GroupCommit(self.store, self._store_failed)
+        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
         self.manager.core.events.failed = self._internal_error
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(
@@ -377,6 +377,13 @@ class Daemon:
         failure.__cause__ = error
         self.store.abandon(failure)
         self.commit.give_up(failure)
+
+    def _disk_full(self, full: bool) -> None:
+        """While the disk takes nothing, neither does the queue manager: what it took could only wait in memory."""
+        if full:
+            self.manager.begin_flow_control()
+        else:
+            self.manager.end_flow_control()
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is

@@ -61,6 +61,21 @@ _RECORDS_EACH: Final = 2
 _NONE_KNOWN: Final[Known] = {}
 
 
+def full(core: Core, queue: Queue, size: int) -> str:
+    """Which limit keeps a message of this size out of a queue, its value and how to raise it; empty if none does."""
+    machine_kb, used = core.record.queue_manager_quota_kb, core.total_bytes
+    if not within_quota(machine_kb, used, size):
+        where, limit_kb, command = "the computer", machine_kb, "msmq manager set"
+    elif not within_quota(queue.quota_kb, used := queue.positions.total_bytes, size):
+        where, limit_kb, command = queue.pathname, queue.quota_kb, f"msmq queue set '{queue.pathname}'"
+    else:
+        return ""
+    return (
+        f"The quota of {where} is {limit_kb} KB, {used // 1024} KB are used, and the message takes {size} bytes; "
+        f"`{command} --quota SIZE` raises it."
+    )
+
+
 class Mailbox(Contents):
     """Puts messages into queues, shows them, moves them and takes them out."""
 
@@ -68,9 +83,7 @@ class Mailbox(Contents):
         super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
         self.retries = Retries(self, purge_reason)
-        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
-            None
-        )
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
         :class:`msmq.manager.messages.delivery.Sending`."""
 

@@ -185,10 +185,11 @@ class Reading:
         delete_message: bool,
         transactional: bool = False,
         message: StoredMessage | None = None,
+        reason: int = _ACK_RECEIVE,
     ) -> None:
-        """Dequeue Message End: the reader keeps the message or gives it back. A purge meanwhile has the last
-        word, and a message read in a transaction waits for that to end. Only the descriptor that began a read
-        can end it, and only once. Who still has the ``message`` saves reading it again."""
+        """Dequeue Message End: the reader keeps the message, or rejects it for a ``reason``, or gives it back. A purge
+        meanwhile has the last word, and a message read in a transaction waits for that to end. Only the descriptor that
+        began a read can end it, and only once. Who still has the ``message`` saves reading it again."""
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
         _, lookup_id = position
@@ -198,11 +199,17 @@ class Reading:
         if transactional:
             return
         known = {} if message is None else {lookup_id: message}
-        end = self.keep if delete_message else self.give_back
-        end(descriptor, (lookup_id,), known)
+        if delete_message:
+            self.keep(descriptor, (lookup_id,), known, reason)
+        else:
+            self.give_back(descriptor, (lookup_id,), known)
 
     def keep(
-        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_ids: Sequence[int],
+        known: Known | None = None,
+        reason: int = _ACK_RECEIVE,
     ) -> int:
         """Dequeue Message End for messages that the reader keeps, in one event; gives how many there were. Those that a
         purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
@@ -210,7 +217,7 @@ class Reading:
         queue = self._queue_of(descriptor)
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self._ending(queue, ids, purged):
-            self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
+            self.mailbox.remove(queue, ids, reason, known=known or {})
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)

@@ -21,7 +21,7 @@ from msmq.client.problems import RowError, SendError
 from msmq.client.properties import MessageProperties, check_names
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
-from msmq.errors import MessageNotFoundError, MQError
+from msmq.errors import MessageNotFoundError, MQError, QueueNotFoundError
 from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
@@ -375,8 +375,17 @@ class Queue:
 
     async def purge(self) -> int:
         """Remove all messages; gives how many there were."""
-        reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
-        return reply.messages
+        try:
+            reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
+        except QueueNotFoundError:
+            elsewhere = await self._connection.elsewhere(self.name)
+            if elsewhere is None:
+                raise
+        else:
+            return reply.messages
+        from msmq.client.remote import purge
+
+        return await purge(*elsewhere)
 
     async def move(
         self,

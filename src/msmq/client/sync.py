@@ -46,9 +46,12 @@ def connect_sync(
     tls: asynchronous.Tls | None = None,
     timeout: float = 30.0,
     window: int = 1024,
+    remote: asynchronous.RemoteAccess | None = None,
 ) -> SyncConnection:
     """Connect to a queue manager: ``with msmq.connect_sync() as mq:``. See :func:`msmq.connect`."""
-    return SyncConnection(asynchronous.connect(server, token=token, tls=tls, timeout=timeout, window=window))
+    return SyncConnection(
+        asynchronous.connect(server, token=token, tls=tls, timeout=timeout, window=window, remote=remote)
+    )
 
 
 class SyncMessage(QueuedMessage):

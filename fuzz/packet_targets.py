@@ -8,6 +8,7 @@ from typing import Any
 
 from fuzz.oracles import attempt, require, require_exact, target
 from msmq.errors import DecodeError, EncodeError
+from msmq.remote_read.interface import StartReceiveReply
 from msmq.wire.classes import MessageClass, class_name
 from msmq.wire.delivery import acknowledgment, late_for_queue, late_for_reader
 from msmq.wire.describe import Kind, Node, describe, describe_ping
@@ -28,7 +29,6 @@ from msmq.wire.multi_queue import MQFAddressHeader, MQFSignatureHeader, MultiQue
 from msmq.wire.names import (
     DirectName,
 )
-from msmq.wire.ndr import NdrReader, NdrWriter
 from msmq.wire.optional_headers import (
     DebugHeader,
     SecurityHeader,
@@ -47,7 +47,7 @@ from msmq.wire.packets import (
     is_for_order_queue,
     order_ack_body,
 )
-from msmq.wire.sections import Section, join_sections, read_section, split_sections, write_section
+from msmq.wire.sections import join_sections, split_sections
 from msmq.wire.signature import SignatureType, signature_input
 from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 from msmq.wire.trailers import (
@@ -305,7 +305,7 @@ def _check_message_packet(data: bytes) -> None:
 def section(data: bytes) -> None:
     """The sections of remote read: a packet cut anywhere is joined again, but for what was withheld.
 
-    The first two bytes are how much of a body the reader wants; the rest is a packet, and a SectionBuffer.
+    The first two bytes are how much of a body the reader wants; the rest is a packet, and an answer with sections.
     """
     wanted, content = int.from_bytes(data[:2], "little"), data[2:]
     for packet in (content, _resized(content)):
@@ -322,23 +322,11 @@ def section(data: bytes) -> None:
             again = UserMessage.decode(joined, trailing=True)
             require(again.user == message.user and again.size == message.size, "the packet was cut wrongly")
     for ndr64 in (False, True):
-        received = attempt(_read_section, content, ndr64)
-        if received is not None:
-            writer = NdrWriter(ndr64)
-            write_section(writer, received)
-            writer.resolve()
-            require(
-                _read_section(writer.getvalue(), ndr64) == received, "a section changed on its way through"
-            )
-            attempt(join_sections, [received])
-
-
-def _read_section(data: bytes, ndr64: bool) -> Section:
-    reader = NdrReader(data, ndr64)
-    received = read_section(reader)
-    reader.resolve()
-    reader.end()
-    return received()
+        reply = attempt(StartReceiveReply.decode, content, ndr64)
+        if reply is not None:
+            again, _ = StartReceiveReply.decode(reply[0].encode(ndr64), ndr64)
+            require(again == reply[0], "an answer changed on its way through")
+            attempt(lambda found: join_sections(found.sections), reply[0])
 
 
 @target(max_len=1024, weight=6, memory_factor=256)

@@ -203,3 +203,27 @@ def test_the_queue_manager(tmp_path: Path) -> None:
             assert (await call("SetOnline", pb.SetOnlineRequest(online=True))).online
 
     run(test)
+
+
+def test_where_a_queue_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with daemon(tmp_path) as running, calling(address(running)) as call:
+            await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+            for here in (QUEUE, "HOST\\private$\\absent", "DIRECT=OS:host\\private$\\absent"):
+                assert await call("LocateQueue", pb.QueueName(queue=here)) == pb.QueuePlace(here=True)
+            for there, host, name in (
+                ("other\\private$\\q", "other", "DIRECT=OS:other\\private$\\q"),
+                ("other\\public", "other", "DIRECT=OS:other\\public"),
+                (
+                    "FormatName:DIRECT=TCP:10.0.0.7\\private$\\q",
+                    "10.0.0.7",
+                    "DIRECT=TCP:10.0.0.7\\private$\\q",
+                ),
+            ):
+                found = await call("LocateQueue", pb.QueueName(queue=there))
+                assert found == pb.QueuePlace(host=host, format_name=name)
+            unknown = "PUBLIC=01234567-89ab-cdef-0123-456789abcdef"
+            with pytest.raises(IllegalFormatnameError):
+                await call("LocateQueue", pb.QueueName(queue=unknown))
+
+    run(test)

@@ -32,9 +32,13 @@ def test_an_answer_with_sections(count: int, ndr64: bool) -> None:
         Section(SectionType.BINARY_FIRST_SECTION, 9, b"abcde"),
         Section(SectionType.BINARY_SECOND_SECTION, 3, b"xyz"),
     ]
-    reply = idl.StartReceiveReply(7, 0x11223344556677, count, sections[:count] or None, 0)
+    reply = idl.StartReceiveReply.of(7, 0x11223344556677, sections[:count])
+    if not count:
+        reply.pp_packet_sections = None
     stub = reply.encode(ndr64)
-    assert idl.StartReceiveReply.decode(stub, ndr64)[0] == reply
+    decoded = idl.StartReceiveReply.decode(stub, ndr64)[0]
+    assert decoded == reply
+    assert decoded.sections == sections[:count]
     assert struct.unpack_from("<I4xQI", stub) == (7, 0x11223344556677, count)
     size, layout = (8, "<Q") if ndr64 else (4, "<I")
     pointer = 24 if ndr64 else 20
@@ -53,22 +57,37 @@ def test_an_answer_with_sections(count: int, ndr64: bool) -> None:
 
 @pytest.mark.spec("MQRR-3.1.4-b", "MQRR-2.2.6-g")
 def test_sections_that_contradict_themselves() -> None:
-    reply = idl.StartReceiveReply(7, 1, 1, [Section(SectionType.FULL_PACKET, 5, b"abcde")], 0)
+    reply = idl.StartReceiveReply.of(7, 1, [Section(SectionType.FULL_PACKET, 5, b"abcde")])
     stub = bytearray(reply.encode())
     size = stub.index(b"abcde") - 4
     pointer = size - 4
     null = bytes(stub[:pointer]) + bytes(4) + bytes(stub[-4:])
     with pytest.raises(DecodeError, match="without its bytes"):
-        idl.StartReceiveReply.decode(null)
+        _ = idl.StartReceiveReply.decode(null)[0].sections
     stub[size] = 4
     with pytest.raises(DecodeError):
         idl.StartReceiveReply.decode(bytes(stub))
 
 
+@pytest.mark.spec("MQRR-2.2.6-a", "MQRR-2.2.6-g", "MQRR-2.2.7-b")
+def test_a_section_byte_by_byte() -> None:
+    reply = idl.StartReceiveReply.of(7, 1, [Section(SectionType.BINARY_FIRST_SECTION, 9, b"abcde")])
+    behind_count = 28
+    assert reply.encode()[behind_count:] == bytes.fromhex(
+        "0100" "0000" "09000000" "05000000" "04000200"  # type, allocated, size, pointer
+        "05000000" "6162636465" "000000" "00000000"  # bytes; status
+    )  # fmt: skip
+    behind_count = 40
+    assert reply.encode(ndr64=True)[behind_count:] == bytes.fromhex(
+        "01000000" "09000000" "05000000" "00000000" "0400020000000000"
+        "0500000000000000" "6162636465" "000000" "00000000"
+    )  # fmt: skip
+
+
 @pytest.mark.spec("MQRR-2.2.6-b")
 def test_no_more_than_two_sections() -> None:
     three = [Section(SectionType.FULL_PACKET, 1, b"x")] * 3
-    stub = bytearray(idl.StartReceiveReply(7, 1, 2, three[:2], 0).encode())
+    stub = bytearray(idl.StartReceiveReply.of(7, 1, three[:2]).encode())
     stub[16] = stub[24] = 3
     with pytest.raises(DecodeError):
         idl.StartReceiveReply.decode(bytes(stub))

@@ -180,7 +180,7 @@ async def test_browsing_keeps_little_of_a_long_queue(strict: bool, monkeypatch: 
         assert statistics.calls_in - before > 300
 
 
-NONSENSE = idl.StartReceiveReply(1, 2, 1, [Section(SectionType.FULL_PACKET, 8, bytes(8))], 0)
+NONSENSE = idl.StartReceiveReply.of(1, 2, [Section(SectionType.FULL_PACKET, 8, bytes(8))])
 
 
 @pytest.mark.parametrize(

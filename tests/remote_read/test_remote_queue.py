@@ -128,7 +128,7 @@ BROKEN = {
 @on_loop
 async def test_a_message_that_cannot_be_put_together_is_given_back(kind: str, transactional: bool) -> None:
     sections = BROKEN[kind]
-    broken = answering(idl.StartReceiveReply(1, 1, len(sections), sections, OK))
+    broken = answering(idl.StartReceiveReply.of(1, 1, sections))
     ended = answering(idl.Status(OK))
     async with watched({7: broken, 13: broken, 9: ended, 15: ended}) as (served, host, seen):
         served.queue("orders")
@@ -259,7 +259,7 @@ async def test_only_transactions_reject() -> None:
 @pytest.mark.spec("MQRR-2.2.8-b", "MQRR-7-f")
 @on_loop
 async def test_transactions_of_one_message() -> None:
-    async with watched(internal_transactions=True) as (served, host, seen):
+    async with watched() as (served, host, seen):
         served.queue("orders", b"one", b"two", transactional=True)
         queue = await host.open(direct())
         for body in (b"one", b"two"):
@@ -399,7 +399,9 @@ async def test_closing_cancels_what_waits() -> None:
 @on_loop
 async def test_nothing_of_a_failed_answer_is_believed() -> None:
     garbage = [Section(SectionType.FULL_PACKET, 3, b"abc")]
-    failed = answering(idl.StartReceiveReply(99, 99, 1, garbage, MessageNotFoundError.code))
+    reply = idl.StartReceiveReply.of(99, 99, garbage)
+    reply.status = MessageNotFoundError.code
+    failed = answering(reply)
     async with watched({7: failed}) as (served, host, seen):
         served.queue("orders")
         queue = await host.open(direct())
@@ -433,9 +435,7 @@ async def test_a_server_of_2003_lacks_the_newer_methods() -> None:
 async def test_packets_without_trailers() -> None:
     """As Windows Server 2003 sends them: the packet ends where the message ends."""
     packet = message(b"twelve bytes").packet
-    reply = idl.StartReceiveReply(
-        1, 2, 1, [Section(SectionType.FULL_PACKET, len(packet.data), packet.data)], OK
-    )
+    reply = idl.StartReceiveReply.of(1, 2, [Section(SectionType.FULL_PACKET, len(packet.data), packet.data)])
     async with watched({7: answering(reply)}) as (served, host, _):
         served.queue("orders")
         queue = await host.open(direct())
@@ -447,7 +447,7 @@ async def test_packets_without_trailers() -> None:
 
     (only,) = split_sections(packet.data, 4, 4)
     assert only.type == SectionType.BINARY_FIRST_SECTION
-    assert read_message(idl.StartReceiveReply(1, 2, 1, [only], OK), 4).body == b"twel"
+    assert read_message(idl.StartReceiveReply.of(1, 2, [only]), 4).body == b"twel"
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -51,8 +51,7 @@ def srmp() -> StoredMessage:
 async def sections(peer: Peer, handle: bytes, **limits: Any) -> tuple[idl.StartReceiveReply, list[Any]]:
     reply = await peer.start(handle, Action.PEEK_CURRENT, **limits)
     assert reply.status == OK
-    found = reply.pp_packet_sections
-    assert found is not None
+    found = reply.sections
     assert len(found) == reply.pdw_number_of_sections
     return reply, found
 
@@ -154,8 +153,7 @@ async def test_times(ttrq_s: int) -> None:
             for action in (Action.PEEK_CURRENT, Action.PEEK_CURRENT, Action.RECEIVE):
                 reply = await peer.start(handle, action)
                 assert reply.pdw_arrive_time == NOON
-                assert reply.pp_packet_sections is not None
-                packet = MessagePacket.decode(join_sections(reply.pp_packet_sections))
+                packet = MessagePacket.decode(join_sections(reply.sections))
                 assert packet.message.base.time_to_reach_queue_s == expected
             (entry,) = queue.positions
             kept = served.manager.mailbox.load(queue, entry.lookup_id)
@@ -251,8 +249,7 @@ async def test_a_message_that_is_seen_while_a_transaction_has_it() -> None:
 
 
 def _subqueue(reply: idl.StartReceiveReply) -> Any:
-    assert reply.pp_packet_sections is not None
-    return MessagePacket.decode(join_sections(reply.pp_packet_sections)).subqueue
+    return MessagePacket.decode(join_sections(reply.sections)).subqueue
 
 
 @on_loop

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Annotated
 
 from msmq.errors import QueueNotFoundError
-from msmq.rpc.interface import Call, Interface, Operation, Quick
+from msmq.rpc.interface import Call, Interface, Operation, Promise
 from msmq.rpc.mgmt import Nothing
 from msmq.rpc.ndr import Octets, Parameters, Range, context_handle, declare, u32, wstring
 from msmq.rpc.pdu import AuthLevel, Syntax
@@ -86,24 +85,32 @@ class Echoes:
     async def whoami(self, call: Call, request: Nothing) -> Whoami:
         return Whoami(str(call.token.user), call.principal or "", call.auth_level)
 
-    async def wait(self, call: Call, request: Number) -> Number:
+    def wait(self, call: Call, request: Number) -> Promise:
         """Answers when `release` comes, with one more when the client's cancel comes first."""
-        gate = asyncio.create_task(self.gate(request.number).wait())
-        cancel = asyncio.create_task(call.cancelled.wait())
-        self.waiting.add(request.number)
-        try:
-            await asyncio.wait((gate, cancel), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            self.dropped.append(request.number)
-            raise
-        finally:
-            self.waiting.discard(request.number)
-            gate.cancel()
-            cancel.cancel()
-        if call.cancelled.is_set():
-            self.cancelled.append(request.number)
-            return Number(request.number + 1)
-        return Number(request.number)
+        number = request.number
+
+        def answer(value: int) -> None:
+            self.waiting.discard(number)
+            released.cancel()
+            promise.answer(Number(value))
+
+        def hurried() -> None:
+            self.cancelled.append(number)
+            answer(number + 1)
+
+        def abandoned() -> None:
+            self.waiting.discard(number)
+            released.cancel()
+            self.dropped.append(number)
+
+        async def release() -> None:
+            await self.gate(number).wait()
+            answer(number)
+
+        promise = Promise(abandoned, hurried)
+        released = asyncio.create_task(release())
+        self.waiting.add(number)
+        return promise
 
     async def release(self, call: Call, request: Number) -> Number:
         self.gate(request.number).set()
@@ -125,12 +132,7 @@ class Echoes:
     async def crash(self, call: Call, request: Nothing) -> Nothing:
         raise ZeroDivisionError
 
-    def register(
-        self,
-        server: RpcServer,
-        minimum: AuthLevel = AuthLevel.NONE,
-        quick: Mapping[int, Quick] | None = None,
-    ) -> None:
+    def register(self, server: RpcServer, minimum: AuthLevel = AuthLevel.NONE) -> None:
         handlers = {
             0: self.echo,
             1: self.whoami,
@@ -142,5 +144,5 @@ class Echoes:
             7: self.fail,
             9: self.crash,
         }
-        server.register(ECHOES, handlers, minimum, quick)
+        server.register(ECHOES, handlers, minimum)
         server.register(OTHER, {0: self.use}, minimum)

@@ -233,7 +233,7 @@ def test_calls_and_memory_are_bounded() -> None:
     for call_id in range(100, 200):
         machine.receive_data(request(call_id, bytes(4000), PduFlags.FIRST_FRAG))
         statuses += [Fault.decode(f.body).status for f in answers(machine.data_to_send())]
-        held = sum(len(incoming.stub) for incoming in machine._incoming.values())
+        held = sum(incoming.size for incoming in machine._incoming.values())
         assert held <= 10_000
     assert set(statuses) == {FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY, FaultStatus.NCA_SERVER_TOO_BUSY}
     assert machine.state is State.CLOSED
@@ -278,6 +278,8 @@ def test_a_broken_protocol_ends_the_connection(data: bytes) -> None:
     ("data", "reason"),
     [
         (offer(), NakReason.NOT_SPECIFIED),
+        (b"\4" + offer(ECHO_CONTEXT)[1:], NakReason.PROTOCOL_VERSION_NOT_SUPPORTED),
+        (b"\5\2" + offer(ECHO_CONTEXT)[2:], NakReason.PROTOCOL_VERSION_NOT_SUPPORTED),
         (offer(ECHO_CONTEXT, group=77), NakReason.NOT_SPECIFIED),
         (build(PduType.BIND, 1, offer(ECHO_CONTEXT)[16:], trailer=SecTrailer(99, 5), token=b"x"),
          NakReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED),
@@ -286,7 +288,7 @@ def test_a_broken_protocol_ends_the_connection(data: bytes) -> None:
         (build(PduType.BIND, 1, offer(ECHO_CONTEXT)[16:], trailer=SecTrailer(10, 5), token=b"x"),
          NakReason.INVALID_CHECKSUM),
     ],
-    ids=["nothing", "no group", "no provider", "no level", "bad token"],
+    ids=["nothing", "version 4", "version 5.2", "no group", "no provider", "no level", "bad token"],
 )  # fmt: skip
 def test_a_bind_that_cannot_be(data: bytes, reason: NakReason) -> None:
     machine = server()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.rpc.channel import response_head
-from msmq.rpc.pdu import AuthLevel, PduFlags, Response
+from msmq.rpc.pdu import AuthLevel, Bind, ContextElement, PduFlags, PduType, Request, Response, build
+from msmq.rpc.syntaxes import NDR
+from tests.rpc.echo import ECHOES
 from tests.rpc.machines import Pair, ntlm, take_fragments
 
 
@@ -35,5 +36,14 @@ def test_a_long_answer_goes_out_in_fragments(level: AuthLevel | None, size: int)
     assert arrived.stub == bytes(size)  # type: ignore[union-attr]
 
 
-def test_a_response_names_the_low_byte_of_its_context() -> None:
-    assert Response.decode(response_head(0x1001, 2)) == Response(0, 1, 2)
+def test_a_response_names_the_low_byte_of_its_context_and_the_cancels() -> None:
+    pair = Pair()
+    offer = Bind(5_840, 5_840, contexts=(ContextElement(0x1001, ECHOES.syntax, (NDR,)),))
+    pair.server.receive_data(build(PduType.BIND, 1, offer.write_body()))
+    pair.server.receive_data(build(PduType.REQUEST, 2, Request(0, 0x1001, 0).write_body()))
+    for _ in range(2):
+        pair.server.receive_data(build(PduType.CO_CANCEL, 2, b""))
+    pair.server.data_to_send()
+    pair.server.respond(2, b"")
+    (fragment,) = take_fragments(pair.server.data_to_send(), 5_840)
+    assert Response.decode(fragment.body) == Response(0, 1, 2)

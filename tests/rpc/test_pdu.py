@@ -9,7 +9,7 @@ from impacket.dcerpc.v5.rpcrt import MSRPCBind, MSRPCBindAck, MSRPCHeader
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.rpc.pdu import (
-    PLAIN_SIZE,
+    STUB_START,
     Bind,
     BindAck,
     BindNak,
@@ -17,7 +17,6 @@ from msmq.rpc.pdu import (
     ContextAnswer,
     ContextElement,
     Fault,
-    Fragment,
     PduFlags,
     PduType,
     Request,
@@ -25,9 +24,7 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    plain_beginning,
-    read_plain,
-    write_plain,
+    read_fragment,
 )
 from msmq.rpc.syntaxes import NDR, NDR64
 from tests.rpc.machines import take_fragments
@@ -93,7 +90,7 @@ def test_bodies_raise_only_decode_errors(data: bytes) -> None:
         BindNak.decode,
         Response.decode,
         Fault.decode,
-        Fragment.decode,
+        lambda data: read_fragment(data, 0, len(data)),
     ):
         try:
             read(data)
@@ -117,18 +114,19 @@ def test_a_stream_is_cut_into_its_pdus(bodies: list[bytes], cut: int) -> None:
 def test_a_request_for_an_object() -> None:
     head = Request(8, 1, 2, bytes(range(16)))
     flags = PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG | PduFlags.OBJECT_UUID
-    fragment = Fragment.decode(build(PduType.REQUEST, 1, head.write_body() + b"stub", flags=flags))
-    assert Request.read_body(fragment) == (head, 24)
-    short = Fragment.decode(build(PduType.REQUEST, 1, bytes(12), flags=flags))
-    with pytest.raises(DecodeError):
-        Request.read_body(short)
+    (fragment,) = take_fragments(build(PduType.REQUEST, 1, head.write_body() + b"stub", flags=flags), 100)
+    assert Request.read_body(fragment) == (head, STUB_START + 16)
+    for size in (7, 12):
+        (short,) = take_fragments(build(PduType.REQUEST, 1, bytes(size), flags=flags), 100)
+        with pytest.raises(DecodeError):
+            Request.read_body(short)
 
 
 def test_a_verifier_is_taken_off() -> None:
     raw = build(PduType.AUTH3, 3, b"12345", trailer=SecTrailer(10, 5, 0, 0, 9), token=b"token")
-    fragment = Fragment.decode(raw)
+    (fragment,) = take_fragments(raw, 100)
     assert fragment.trailer == SecTrailer(10, 5, 3, 0, 9)
-    assert (fragment.auth_value, fragment.body, fragment.padding) == (b"token", b"12345\0\0\0", 3)
+    assert (fragment.auth_value, fragment.body) == (b"token", b"12345\0\0\0")
 
 
 @pytest.mark.parametrize(
@@ -156,13 +154,3 @@ def test_too_many_contexts_and_too_long_pdus() -> None:
         Bind.read_body(Bind(contexts=(ContextElement(1, ECHO, (NDR64,) * 17),)).write_body())
     with pytest.raises(EncodeError):
         build(PduType.REQUEST, 1, bytes(65_535))
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 0xFFFF), st.integers(0, 0xFFFF), st.binary(max_size=40))
-def test_plain_pdus_are_like_all_others(call_id: int, context_id: int, opnum: int, stub: bytes) -> None:
-    length = PLAIN_SIZE + len(stub)
-    head = Request(len(stub), context_id, opnum).write_body()
-    written = build(PduType.REQUEST, call_id, head + stub)
-    beginning = plain_beginning(PduType.REQUEST)
-    assert write_plain(beginning, length, 0, call_id, len(stub), context_id, opnum) + stub == written
-    assert read_plain(b"in front" + written, 8) == (length, 0, call_id, len(stub), context_id, opnum)

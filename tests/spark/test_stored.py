@@ -11,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import msmq
-from msmq.manager.ledger.ledger import Kind
 from msmq.spark.schema import Table
-from msmq.spark.stored import KINDS, decode_stores, is_store, read_messages
+from msmq.spark.stored import decode_stores, is_store, read_messages
 from msmq.store import StoreError, StoreLockedError
 from msmq.store.browse import segments
 from tests.spark.support import LEDGER, ORDERS, Server, eventually
@@ -110,11 +109,6 @@ def test_what_was_received_in_any_way_is_removed(spark: SparkSession, server: Se
     removed = Counter(queue for queue, _, state in found if state == "removed")
     assert removed == TAKEN
     assert {state for _, _, state in found} == {"standing", "removed"}
-
-
-def test_every_kind_of_record_is_understood() -> None:
-    """A kind that the ledger has and this module does not know would make messages what they are not."""
-    assert KINDS | {Kind.DROP} == set(Kind), "queues that were dropped are named nevertheless"
 
 
 def test_what_is_damaged_is_a_row(spark: SparkSession, server: Server) -> None:

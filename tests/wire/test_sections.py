@@ -1,4 +1,4 @@
-"""Sections of a remotely read packet (MS-MQRR 2.2.6, 2.2.7): cut, carried by RPC, joined again."""
+"""Sections of a remotely read packet (MS-MQRR 2.2.6, 2.2.7): cut, and joined again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from msmq.errors import DecodeError
 from msmq.wire.headers import MAX_PACKET_SIZE
 from msmq.wire.message import UserMessage
-from msmq.wire.ndr import NdrReader, NdrWriter
 from msmq.wire.sections import (
     Section,
     SectionType,
     join_sections,
-    read_section,
     split_sections,
-    write_section,
 )
 from msmq.wire.trailers import MessagePacket
 from tests.wire import builders, messages
@@ -27,8 +24,6 @@ from tests.wire import builders, messages
 NO_LIMIT = 0xFFFFFFFF
 BODY = bytes(range(100))
 FIRST_TYPES = (SectionType.BINARY_FIRST_SECTION, SectionType.SRMP_FIRST_SECTION)
-
-both = pytest.mark.parametrize("ndr64", [False, True], ids=["ndr", "ndr64"])
 
 
 def packet_of(message: UserMessage) -> bytes:
@@ -200,73 +195,3 @@ def test_sections_that_make_no_packet_are_refused(sections: Sequence[Section]) -
 def test_a_packet_that_is_none_is_not_cut() -> None:
     with pytest.raises(DecodeError):
         split_sections(BINARY[:-200], 0, 0)
-
-
-def encoded(sections: Sequence[Section], ndr64: bool) -> bytes:
-    writer = NdrWriter(ndr64)
-    for section in sections:
-        write_section(writer, section)
-    writer.resolve()
-    return writer.getvalue()
-
-
-def decoded(data: bytes, count: int, ndr64: bool) -> list[Section]:
-    reader = NdrReader(data, ndr64)
-    thunks = [read_section(reader) for _ in range(count)]
-    reader.resolve()
-    reader.end()
-    return [thunk() for thunk in thunks]
-
-
-@pytest.mark.spec("MQRR-2.2.6-a", "MQRR-2.2.6-g", "MQRR-2.2.7-b")
-def test_a_section_in_ndr() -> None:
-    data = encoded([Section(SectionType.BINARY_FIRST_SECTION, 9, b"abcde")], ndr64=False)
-    assert data == bytes.fromhex("0100 0000 09000000 05000000 00000200 05000000") + b"abcde"
-
-
-@pytest.mark.spec("MQRR-2.2.7-b")
-def test_a_section_in_ndr64() -> None:
-    data = encoded([Section(SectionType.BINARY_FIRST_SECTION, 9, b"abcde")], ndr64=True)
-    assert (
-        data
-        == bytes.fromhex("01000000 09000000 05000000 00000000 0000020000000000 0500000000000000") + b"abcde"
-    )
-
-
-@both
-@given(
-    st.lists(
-        st.builds(Section, st.integers(0, 4), st.integers(0, 0xFFFFFFFF), st.binary(max_size=20)), max_size=2
-    )
-)
-def test_sections_round_trip_in_ndr(ndr64: bool, sections: list[Section]) -> None:
-    assert decoded(encoded(sections, ndr64), len(sections), ndr64) == sections
-
-
-@pytest.mark.spec("MQRR-2.2.6-g")
-@both
-@pytest.mark.parametrize("size", [0, 4, 6, 0xFFFFFFFF])
-def test_a_size_that_is_not_that_of_the_array_is_refused(ndr64: bool, size: int) -> None:
-    data = encoded([Section(0, 5, b"abcde")], ndr64)
-    wrong = builders.patched_u32(data, 8, size)
-    with pytest.raises(DecodeError):
-        decoded(wrong, 1, ndr64)
-
-
-@both
-def test_a_null_pointer_is_a_section_of_no_bytes(ndr64: bool) -> None:
-    data = encoded([Section(0, 5, b"abcde")], ndr64)
-    null = data[:12] + bytes(4) if not ndr64 else data[:16] + bytes(8)
-    with pytest.raises(DecodeError):
-        decoded(null, 1, ndr64)
-    assert decoded(builders.patched_u32(null, 8, 0), 1, ndr64) == [Section(0, 5, b"")]
-
-
-@both
-@given(st.binary(max_size=64))
-def test_any_bytes_are_sections_or_refused(ndr64: bool, data: bytes) -> None:
-    try:
-        sections = decoded(data, 1, ndr64)
-        join_sections(sections)
-    except DecodeError:
-        return

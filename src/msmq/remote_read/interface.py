@@ -6,11 +6,10 @@ unique. The two void methods answer with their handle only and fail with faults;
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Annotated, Final
 
-from msmq.remote_read.one_section import OneSection
+from msmq.errors import DecodeError
 from msmq.rpc.interface import Interface, Operation
 from msmq.rpc.ndr import (
     Array,
@@ -18,9 +17,11 @@ from msmq.rpc.ndr import (
     Octets,
     Parameters,
     Range,
+    Struct,
     Unique,
     context_handle,
     declare,
+    enum16,
     fixed_octets,
     guid,
     i32,
@@ -33,7 +34,7 @@ from msmq.rpc.pdu import Syntax
 from msmq.wire.guid import guid_from_text
 from msmq.wire.queue_format import QueueFormat
 from msmq.wire.queue_format_ndr import read_queue_format, write_queue_format
-from msmq.wire.sections import Section, read_section, write_section
+from msmq.wire.sections import Section
 
 RR_NACK: Final = 1
 RR_ACK: Final = 2
@@ -52,11 +53,21 @@ REJECTED_CLASS: Final = 0xC004
 queue_format = Annotated[QueueFormat, Custom(read_queue_format, write_queue_format)]
 xactuow = Annotated[bytes, fixed_octets(16)]
 acknowledgment = Annotated[int, Range(u32, RR_NACK, RR_ACK)]
+
+
+@declare
+class SectionBuffer(Struct):
+    """A part of a message packet (2.2.6)."""
+
+    section_buffer_type: enum16
+    section_size_alloc: u32
+    section_size: u32
+    p_section_buffer: Annotated[bytes | None, Unique(Octets(size_is="section_size"))]
+
+
 packet_sections = Annotated[
-    list[Section] | None,
-    Unique(
-        Array(Custom(read_section, write_section), size_is="pdw_number_of_sections", max_count=MAX_SECTIONS)
-    ),
+    list[SectionBuffer] | None,
+    Unique(Array(SectionBuffer, size_is="pdw_number_of_sections", max_count=MAX_SECTIONS)),
 ]
 
 
@@ -137,14 +148,6 @@ class StartReceive(Parameters):
     dw_max_compound_message_size: u32
 
 
-_START_RECEIVE: Final = struct.Struct("<20s4xQ6I")
-start_receive_stub: Final[Callable[[bytes, int, int, int, int, int, int, int], bytes]] = _START_RECEIVE.pack
-"""The stub of a `StartReceive` with these values, without making one; struct.error for values that cannot be."""
-START_RECEIVE_SIZE: Final = _START_RECEIVE.size
-read_start_receive: Final = _START_RECEIVE.unpack
-"""The values of such a stub."""
-
-
 @declare
 class StartTransactionalReceive(Parameters):
     """R_StartTransactionalReceive (3.1.4.13): the same, with a transaction."""
@@ -162,13 +165,28 @@ class StartTransactionalReceive(Parameters):
 
 @declare
 class StartReceiveReply(Parameters):
-    SHORTCUT = OneSection()
-
     pdw_arrive_time: u32
     p_sequence_id: u64
     pdw_number_of_sections: u32
     pp_packet_sections: packet_sections
     status: u32
+
+    @classmethod
+    def of(cls, arrival_time: int, sequence_id: int, sections: Sequence[Section]) -> StartReceiveReply:
+        """The answer of a read that has found its message."""
+        buffers = [SectionBuffer(kind, alloc, len(data), data) for kind, alloc, data in sections]
+        return cls(arrival_time, sequence_id, len(buffers), buffers, 0)
+
+    @property
+    def sections(self) -> list[Section]:
+        """What the packet comes in; DecodeError for a section without its bytes."""
+        found = []
+        for buffer in self.pp_packet_sections or ():
+            data = buffer.p_section_buffer or b""
+            if len(data) != buffer.section_size:
+                raise DecodeError(f"a section of {buffer.section_size} bytes without its bytes")
+            found.append(Section(buffer.section_buffer_type, buffer.section_size_alloc, data))
+        return found
 
 
 @declare
@@ -184,14 +202,6 @@ class EndReceive(Parameters):
     ph_context: context_handle
     dw_ack: acknowledgment
     dw_request_id: u32
-
-
-_END_RECEIVE: Final = struct.Struct("<20s2I")
-end_receive_stub: Final[Callable[[bytes, int, int], bytes]] = _END_RECEIVE.pack
-END_RECEIVE_SIZE: Final = _END_RECEIVE.size
-read_end_receive: Final = _END_RECEIVE.unpack
-"""Write and read the parameters of an `EndReceive`, and their size."""
-OK_STUB: Final = Status(0).encode()
 
 
 @declare

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
 from msmq.manager.mailbox.cursor import Cursor
-from msmq.manager.mailbox.positions import START
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.readers import INFINITE
 from msmq.manager.messages.transactions import Transaction
-from msmq.manager.model import MessageSeekAction, QueueAccessType
+from msmq.manager.model import MessageSeekAction
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues.queue import OpenQueueDescriptor, Queue, ReadResult
-from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, Meaning, meaning_of
+from msmq.manager.queues.queue import Queue, ReadResult
+from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, meaning_of
 from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.interface import StartReceive, StartReceiveReply, StartTransactionalReceive
 from msmq.remote_read.sections import sections_of
@@ -28,7 +26,6 @@ STATUS_INVALID_HANDLE: Final = 0xC0000008
 
 SMALL: Final = 4_096
 """Packets up to this size are kept until the client has said what becomes of them."""
-_PEEKS_AT_ONCE: Final = frozenset({int(Action.PEEK_CURRENT), int(Action.LOOKUP_PEEK_NEXT)})
 _log = logging.getLogger(__name__)
 _TAKEN: Final = StartReceiveReply(0, 0, 0, None, OperationCancelledError.code)
 
@@ -74,69 +71,26 @@ class Receiving:
         read.transactional = check is not None
         read.transaction = transaction
         self.handles.enter(handle, read)
-        return self._answer_of(read, handle, partial(self._read, request, meaning, handle, cursor, read))
-
-    def has(
-        self, request: StartReceive, handle: OpenHandle, message: StoredMessage, *, receives: bool
-    ) -> StartReceiveReply | Promise:
-        """Answer a read that found its message quickly, and whose request id is free."""
-        queue = handle.descriptor.queue
-        assert queue is not None  # the message is in it
-        read = _Read(self, request, handle, queue, receives)
-        self.handles.enter(handle, read)
         try:
-            return self._answer_of(read, handle, partial(read.has, message))
-        except MQError as error:
-            return _failed(error.code)
-
-    def _answer_of(
-        self, read: _Read, handle: OpenHandle, work: Callable[[], None]
-    ) -> StartReceiveReply | Promise:  # fmt: skip
-        try:
-            work()
+            if meaning.seek is not None:
+                read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
+            else:
+                self._seek(request, handle, cursor, read, receives=meaning.receives)
         except BaseException:
             self.handles.give_back(handle, read)
             raise
         return read.answer if read.answer is not None else read.promise()
 
-    def first(self, descriptor: OpenQueueDescriptor) -> StoredMessage | None:
-        """Dequeue Message Begin for the first message, if there is one."""
-        found = self.manager.reading.take(descriptor, 1, 1, two_phase_read=True)
-        return found.message(0) if len(found) else None
-
-    def keep(self, handle: OpenHandle, pending: Request) -> bool:
-        """Dequeue Message End of a message that the client keeps; False when the method has to say what is wrong."""
-        descriptor, lookup_id = handle.descriptor, pending.lookup_id
-        known = {} if pending.message is None else {lookup_id: pending.message}
-        return self.manager.reading.keep(descriptor, (lookup_id,), known) == 1
-
-    def next(self, descriptor: OpenQueueDescriptor, behind: int) -> StoredMessage | None:
-        """Peek Message for the first one behind a place, if there is one."""
-        queue = descriptor.queue
-        if queue is None or descriptor.access_type not in (QueueAccessType.RECEIVE, QueueAccessType.PEEK):
-            return None  # the event says why
-        found = self.manager.mailbox.look(queue, behind, 1, 1, peek=True)
-        return found.message(0) if len(found) else None
-
-    def _read(
-        self, request: Start, meaning: Meaning, handle: OpenHandle, cursor: Cursor | None, read: _Read
-    ) -> None:
-        """The event of the queue manager that a read stands for; most find their message at once."""
-        message: StoredMessage | None = None
-        if cursor is None and request.ul_action in _PEEKS_AT_ONCE:
-            message = self.next(handle.descriptor, request.lookup_id or START)
-        if message is not None:
-            read.has(message)
-        elif meaning.seek is not None:
-            read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
-        else:
-            self._seek(request, handle, cursor, read, receives=meaning.receives)
-
     def _seek(
         self, request: Start, handle: OpenHandle, cursor: Cursor | None, read: _Read, *, receives: bool
     ) -> None:
-        """The event of the queue manager that an action stands for."""
+        """The event of the queue manager that an action stands for. Only a receive that finds nothing waits."""
         reading, descriptor = self.manager.reading, handle.descriptor
+        if receives and cursor is None:
+            there = reading.take(descriptor, 1, 1, two_phase_read=True)
+            if len(there):
+                read.has(there.message(0))
+                return
         timeout_s = INFINITE if request.ul_timeout == INFINITE_MS else request.ul_timeout / 1000
         if request.ul_action == Action.PEEK_NEXT:
             assert cursor is not None
@@ -225,9 +179,8 @@ class _Read(Request):
             receiving.handles.give_back(self._handle, self)
             promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
             return
-        self._reply = StartReceiveReply(
-            message.arrival_time, message.lookup_id & SEQUENCE_MASK, len(sections), sections, MQ_OK
-        )
+        sequence_id = message.lookup_id & SEQUENCE_MASK
+        self._reply = StartReceiveReply.of(message.arrival_time, sequence_id, sections)
         receiving.when_durable(self._survives)
 
     def _survives(self) -> None:

@@ -8,7 +8,6 @@ is both halves at once: it acknowledges as soon as the message has been put toge
 from __future__ import annotations
 
 import logging
-import struct
 import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -24,8 +23,7 @@ from msmq.errors import (
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import INFINITE_MS, Action
 from msmq.remote_read.failures import call, check_status, error_of
-from msmq.remote_read.one_section import whole_packet
-from msmq.remote_read.remote_message import WHOLE, Layouts, RemoteMessage, read_message
+from msmq.remote_read.remote_message import WHOLE, RemoteMessage, read_message
 from msmq.rpc.client import Awaiting
 from msmq.rpc.interface import Operation
 from msmq.rpc.status import RpcConnectionError, RpcFault
@@ -131,7 +129,6 @@ class RemoteQueue:
         """Requests whose start was not answered yet."""
         self.enlisted: set[bytes] = set()
         self._request_id = 0
-        self._layouts = Layouts()
 
     # --- peek and receive -------------------------------------------------------------------------------
 
@@ -241,13 +238,8 @@ class RemoteQueue:
     def message_in(self, stub: bytes, max_body: int) -> RemoteMessage:
         """The message in the answer of a start; DecodeError if it cannot be put together."""
         client = self.host.client
-        ndr64 = client.ndr64(_START)
-        whole = whole_packet(stub, ndr64)
-        if whole is not None:
-            arrival_time, sequence_id, data = whole
-            return RemoteMessage(data, self._layouts.of(data), arrival_time, sequence_id, max_body)
         try:
-            reply, _ = idl.StartReceiveReply.decode(stub, ndr64)
+            reply, _ = idl.StartReceiveReply.decode(stub, client.ndr64(_START))
         except DecodeError as error:
             raise error_of(client.nonsense(_START, error), _START.name) from error
         if reply.status:
@@ -261,11 +253,9 @@ class RemoteQueue:
     def _start_stub(
         self, action: Action, lookup_id: int, cursor: int, timeout_ms: int, request_id: int, max_body: int
     ) -> bytes:
-        values = (self.handle, lookup_id, cursor, action, timeout_ms, request_id, max_body, WHOLE)
-        try:
-            return idl.start_receive_stub(*values)
-        except struct.error:
-            return idl.StartReceive(*values).encode()  # which says what is wrong
+        return idl.StartReceive(
+            self.handle, lookup_id, cursor, action, timeout_ms, request_id, max_body, WHOLE
+        ).encode()  # fmt: skip
 
     async def _begin(
         self,
@@ -305,16 +295,7 @@ class RemoteQueue:
     async def end(self, request_id: int, ack: int, *, transactional: bool = False) -> None:
         """R_EndReceive, or its counterpart of transactions."""
         operation = idl.R_END_TRANSACTIONAL_RECEIVE if transactional else idl.R_END_RECEIVE
-        client = self.host.client
-        try:
-            stub = await client.call_stub(operation, idl.end_receive_stub(self.handle, ack, request_id))
-            if stub == idl.OK_STUB:
-                return
-            reply, _ = idl.Status.decode(stub)
-        except DecodeError as error:
-            raise error_of(client.nonsense(operation, error), operation.name) from error
-        except (RpcFault, RpcConnectionError) as error:
-            raise error_of(error, operation.name) from error
+        reply = await call(self.host.client, operation, idl.EndReceive(self.handle, ack, request_id))
         check_status(reply.status)
 
     async def cancel(self, request_id: int) -> None:

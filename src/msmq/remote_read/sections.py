@@ -9,7 +9,7 @@ from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.transactions import TransactionalOperation, Transactions
 from msmq.manager.queues.queue import Queue
-from msmq.wire.sections import Section, SectionType, section_of, split_sections
+from msmq.wire.sections import Section, SectionType, split_sections
 from msmq.wire.trailers import (
     HOST_ADDRESS_SIZE,
     DeadLetterHeader,
@@ -17,7 +17,6 @@ from msmq.wire.trailers import (
     ExtensionHeader,
     SubqueueHeader,
     remotely_read,
-    remotely_read_parts,
 )
 
 _FULL_PACKET: Final = int(SectionType.FULL_PACKET)
@@ -31,29 +30,14 @@ def sections_of(
     """The sections of a message for a reader that takes at most ``max_body`` bytes of its body."""
     packet = packet_of(queue, message, transactions)
     if max_body >= len(packet) <= max_compound:  # nothing in it can be larger
-        return [section_of((_FULL_PACKET, len(packet), packet))]
+        return [Section(_FULL_PACKET, len(packet), packet)]
     return split_sections(packet, max_body, max_compound)
 
 
 def packet_of(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
     """The Message Packet (2.2.5). What is stored stays as it is."""
-    if has_past(queue):
-        trailers = _trailers(queue, message, transactions)
-        return remotely_read(message.packet, message.source) + trailers
-    return b"".join(usual_parts(message)[0])
-
-
-def has_past(queue: Queue) -> bool:
-    """Whether the trailers of a message of this queue may tell more than where it came from."""
-    return bool(queue.aborts or queue.moves or queue.peekable_when_locked or queue.parent is not None)
-
-
-def usual_parts(message: StoredMessage) -> tuple[tuple[bytes, ...], int]:
-    """The Message Packet in parts, and its size, of a message in a queue that `has_past` says nothing of."""
-    packet, local = message.packet, message.local
-    trailers = _usual_trailers(packet.message_class, local.application_deadletter_queue, message.source)
-    parts = remotely_read_parts(packet, message.source)
-    return (*parts, trailers), len(packet.data) + len(trailers)
+    trailers = _trailers(queue, message, transactions)
+    return remotely_read(message.packet, message.source) + trailers
 
 
 def _trailers(queue: Queue, message: StoredMessage, transactions: Transactions) -> bytes:
@@ -102,11 +86,6 @@ def operation_on(queue: Queue, lookup_id: int, transactions: Transactions) -> Tr
             if operation.queue is queue and lookup_id in operation.ids:
                 return operation
     return None
-
-
-@lru_cache(maxsize=256)
-def _usual_trailers(message_class: int, dead_letter_queue: str, source: bytes) -> bytes:
-    return _encoded(0, 0, 0, "", "", message_class, dead_letter_queue, source)
 
 
 @lru_cache(maxsize=256)

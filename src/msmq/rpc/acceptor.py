@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
-from msmq.rpc.channel import Channel, Limits, response_head
+from msmq.rpc.channel import Channel, Gathered, Limits
 from msmq.rpc.pdu import (
-    PLAIN_SIZE,
     SMALLEST_AGREED,
     WHOLE,
     AuthLevel,
@@ -41,15 +39,12 @@ from msmq.rpc.pdu import (
     SecTrailer,
     Syntax,
     build,
-    plain_beginning,
-    read_plain,
-    write_plain,
 )
 from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR64, answer_context, is_feature_offer
 
-_PLAIN: Final = plain_beginning(PduType.RESPONSE)
+_FIRST, _LAST = int(PduFlags.FIRST_FRAG), int(PduFlags.LAST_FRAG)
 
 
 class State(Enum):
@@ -81,6 +76,11 @@ SERVER_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
     (State.BOUND, PduType.ORPHANED): Action.ORPHAN,
 }
 """What a PDU of the client means; whatever is not here breaks the protocol and ends the connection."""
+_ACTIONS: Final = {
+    state: {int(ptype): action for (where, ptype), action in SERVER_TABLE.items() if where is state}
+    for state in State
+}
+"""The table, state by state."""
 
 
 class PresentationContext(NamedTuple):
@@ -99,10 +99,6 @@ class CallArrived(NamedTuple):
     object: bytes | None
     stub: bytes
     security: SecurityContext | None
-
-
-_call_arrived: Final[Callable[[tuple[Any, ...]], CallArrived]] = partial(tuple.__new__, CallArrived)
-"""Makes one of its values, at a third of the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +123,15 @@ class ConnectionClosed:
 Event = CallArrived | CallCancelled | CallOrphaned | ConnectionClosed
 
 
-class _Incoming:
-    """A request of which more fragments are to come; a refused one is only waited out."""
+class _Incoming(Gathered):
+    """A request that is coming; a refused one is only waited out."""
 
-    __slots__ = ("head", "refused", "security", "stub")
+    __slots__ = ("head", "refused", "security")
 
     def __init__(self, head: Request, security: SecurityContext | None) -> None:
+        super().__init__()
         self.head = head
         self.security = security
-        self.stub = bytearray()
         self.refused = False
 
 
@@ -145,15 +141,6 @@ class _Executing(NamedTuple):
     context_id: int
     security: SecurityContext | None
     cancels: int = 0
-
-
-class _Open(NamedTuple):
-    """Under this presentation context a call was made that needs no verifier, and so may be all that follow."""
-
-    context: PresentationContext
-    executing: _Executing
-    """What is kept of each of them."""
-    max_calls: int
 
 
 class _BrokenError(Exception):
@@ -175,15 +162,12 @@ class ServerConnection(Channel):
         authentication: Authentication | None = None,
         secondary_address: bytes = b"",
     ) -> None:
-        super().__init__(limits, PduType.REQUEST)
+        super().__init__(limits)
         self._minimum = minimum
         self._join = join
         self._authentication = authentication or Authentication()
         self._secondary_address = secondary_address
         self._contexts: dict[int, PresentationContext] = {}
-        self._open: dict[int, _Open] = {}
-        """Those under which callers without verifiers may call, until something is to be proven again."""
-        self._longest_plain = min(limits.max_fragment, limits.max_unknown_stub, limits.max_partial)
         self._incoming: dict[int, _Incoming] = {}
         self._partial_bytes = 0
         self._executing: dict[int, _Executing] = {}
@@ -206,7 +190,7 @@ class ServerConnection(Channel):
         try:
             self._take(data)
         except BadFragmentError as error:
-            self._refuse_malformed(error.header.ptype, error.header.call_id)
+            self._refuse_malformed(error.ptype, error.call_id)
             self.close(str(error))
         except (DecodeError, AuthenticationError, _BrokenError) as error:
             self.close(str(error))
@@ -225,11 +209,9 @@ class ServerConnection(Channel):
         self._events.append(ConnectionClosed(reason))
 
     def _receive(self, fragment: Fragment) -> None:
-        try:
-            ptype = PduType(fragment.header.ptype)
-            action = SERVER_TABLE[self.state, ptype]
-        except (ValueError, KeyError):
-            self._refuse_misplaced(fragment)
+        action = _ACTIONS[self.state].get(fragment.ptype)
+        if action is Action.TAKE:
+            self._request(fragment)
             return
         match action:
             case Action.BIND:
@@ -238,20 +220,20 @@ class ServerConnection(Channel):
                 self._alter(fragment)
             case Action.FINISH:
                 self._finish(fragment)
-            case Action.TAKE:
-                self._request(fragment)
             case Action.CANCEL:
                 self._cancel(fragment)
             case Action.ORPHAN:
                 self._orphan(fragment)
+            case _:
+                self._refuse_misplaced(fragment)
 
     def _refuse_misplaced(self, fragment: Fragment) -> None:
-        call_id = fragment.header.call_id
-        if fragment.header.ptype == PduType.BIND:
+        call_id = fragment.call_id
+        if fragment.ptype == PduType.BIND:
             self._nak(call_id, NakReason.NOT_SPECIFIED)
         elif self.state is not State.OPENING:
             self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR)
-        raise _BrokenError(f"PDU type {fragment.header.ptype} does not belong into {self.state.value}")
+        raise _BrokenError(f"PDU type {fragment.ptype} does not belong into {self.state.value}")
 
     def _refuse_malformed(self, ptype: int, call_id: int) -> None:
         """Tell the sender of a PDU that cannot be taken apart, in the way its kind allows."""
@@ -263,7 +245,7 @@ class ServerConnection(Channel):
     # --- binding ----------------------------------------------------------------------------------------
 
     def _bind(self, fragment: Fragment) -> None:
-        call_id = fragment.header.call_id
+        call_id = fragment.call_id
         # Padding before a verifier is not taken off: some clients count the contexts into it.
         try:
             bind = Bind.read_body(fragment.body)
@@ -299,7 +281,7 @@ class ServerConnection(Channel):
             raise DecodeError("features are offered twice")
 
     def _alter(self, fragment: Fragment) -> None:
-        call_id = fragment.header.call_id
+        call_id = fragment.call_id
         try:
             bind = Bind.read_body(fragment.body)
             self._check_offer(bind)
@@ -335,7 +317,7 @@ class ServerConnection(Channel):
         if first:
             flags |= fragment.flags & PduFlags.CONC_MPX
         self._out.append(
-            build(ptype, fragment.header.call_id, ack.write_body(), flags=flags, trailer=trailer, token=token)
+            build(ptype, fragment.call_id, ack.write_body(), flags=flags, trailer=trailer, token=token)
         )
 
     def _answers(self, bind: Bind) -> tuple[ContextAnswer, ...]:
@@ -366,7 +348,6 @@ class ServerConnection(Channel):
         trailer = fragment.trailer
         if trailer is None:
             return None, b""
-        self._open.clear()
         security = self._security.get(trailer.auth_context_id)
         answer = SecTrailer(trailer.auth_type, trailer.auth_level, 0, 0, trailer.auth_context_id)
         try:
@@ -387,10 +368,10 @@ class ServerConnection(Channel):
                 raise AuthenticationError("another provider or level than the handshake began with")
             return answer, security.step(fragment.auth_value)
         except AuthenticationError:
-            if fragment.header.ptype == PduType.BIND:
-                self._nak(fragment.header.call_id, self._why(trailer))
+            if fragment.ptype == PduType.BIND:
+                self._nak(fragment.call_id, self._why(trailer))
             else:
-                self._fault(fragment.header.call_id, 0, FaultStatus.ACCESS_DENIED, executed=False)
+                self._fault(fragment.call_id, 0, FaultStatus.ACCESS_DENIED, executed=False)
             raise
 
     def _why(self, trailer: SecTrailer) -> NakReason:
@@ -408,7 +389,6 @@ class ServerConnection(Channel):
             raise _BrokenError("an auth3 without a handshake")
         if (trailer.auth_type, trailer.auth_level) != (security.auth_type, security.level):
             raise _BrokenError("an auth3 of another provider or level than the handshake began with")
-        self._open.clear()
         if not security.established and not security.failed:
             try:
                 security.step(fragment.auth_value)
@@ -427,59 +407,33 @@ class ServerConnection(Channel):
 
     # --- calls ------------------------------------------------------------------------------------------
 
-    def _take_plain(self, data: bytes, offset: int) -> int:
-        """Requests in one PDU each that nobody signs. Whatever there is to object to goes the long way."""
-        if self._incoming:
-            return offset
-        plain, longest, end, opened = self._plain, self._longest_plain, len(data), self._open
-        executing, events = self._executing, self._events
-        while end - offset >= PLAIN_SIZE and data.startswith(plain, offset):
-            length, auth_length, call_id, _, context_id, opnum = read_plain(data, offset)
-            behind = offset + length
-            known = opened.get(context_id)
-            if (
-                known is None
-                or auth_length
-                or not PLAIN_SIZE <= length <= longest
-                or behind > end
-                or call_id in executing
-                or len(executing) >= known.max_calls
-            ):
-                break
-            context, executing[call_id], _ = known
-            stub = data[offset + PLAIN_SIZE : behind]
-            events.append(_call_arrived((call_id, context, opnum, None, stub, known.executing.security)))
-            offset = behind
-        return offset
-
     def _request(self, fragment: Fragment) -> None:
-        call_id = fragment.header.call_id
-        head, offset = Request.read_body(fragment)
+        call_id = fragment.call_id
+        head, start = Request.read_body(fragment)
         try:
-            security = self._security_of(fragment)
-            stub = self._stub_of(fragment, offset, security)
+            security, stub = self._opened(fragment, start)
         except AuthenticationError:
             first = fragment.flags & PduFlags.FIRST_FRAG
             context_id = head.p_cont_id if first else self._begun_under(call_id)
             self._fault(call_id, context_id, FaultStatus.ACCESS_DENIED)
             raise
-        if fragment.flags & PduFlags.FIRST_FRAG:
-            if call_id in self._incoming or call_id in self._executing:
+        incoming = self._incoming.get(call_id)
+        if fragment.flags & _FIRST:
+            if incoming is not None or call_id in self._executing:
                 self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
-            incoming = _Incoming(head, security)
-            status = self._objection(head.p_cont_id, security)
-            self._incoming[call_id] = incoming
+            status = self._objection(head.p_cont_id, security) or self._too_long(0, len(stub), security)
+            if fragment.flags & _LAST and status is None:  # there is nothing to gather
+                self._execute(call_id, head, stub, security)
+                return
+            incoming = self._incoming[call_id] = _Incoming(head, security)
             if status is not None:
                 self._refuse(call_id, incoming, status)
-        else:
-            found = self._incoming.get(call_id)
-            if found is None or found.head.opnum != head.opnum or found.security is not security:
-                self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
-                raise _BrokenError(f"a fragment that belongs to no call {call_id}")
-            incoming = found
+        elif incoming is None or incoming.head.opnum != head.opnum or incoming.security is not security:
+            self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
+            raise _BrokenError(f"a fragment that belongs to no call {call_id}")
         self._gather(call_id, incoming, stub)
-        if fragment.flags & PduFlags.LAST_FRAG:
+        if fragment.flags & _LAST:
             self._complete(call_id)
 
     def _begun_under(self, call_id: int) -> int:
@@ -498,55 +452,50 @@ class ServerConnection(Channel):
         if wanted is None or level < wanted:
             return FaultStatus.ACCESS_DENIED
         limits = self._limits
-        if self.calls >= (limits.max_unknown_calls if security is None else limits.max_calls):
+        if len(self._incoming) + len(self._executing) >= (
+            limits.max_unknown_calls if security is None else limits.max_calls
+        ):
             return FaultStatus.NCA_SERVER_TOO_BUSY
+        return None
+
+    def _too_long(self, gathered: int, more: int, security: SecurityContext | None) -> FaultStatus | None:
+        limits = self._limits
+        longest = limits.max_unknown_stub if security is None else limits.max_stub
+        if gathered + more > longest or self._partial_bytes + more > limits.max_partial:
+            return FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY
         return None
 
     def _gather(self, call_id: int, incoming: _Incoming, stub: bytes) -> None:
         if incoming.refused:
             return
-        limits = self._limits
-        longest = limits.max_unknown_stub if incoming.security is None else limits.max_stub
-        total = len(incoming.stub) + len(stub)
-        if total > longest or self._partial_bytes + len(stub) > limits.max_partial:
-            self._refuse(call_id, incoming, FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY)
+        status = self._too_long(incoming.size, len(stub), incoming.security)
+        if status is not None:
+            self._refuse(call_id, incoming, status)
             return
-        incoming.stub += stub
+        incoming.add(stub)
         self._partial_bytes += len(stub)
 
     def _refuse(self, call_id: int, incoming: _Incoming, status: FaultStatus) -> None:
         self._fault(call_id, incoming.head.p_cont_id, status, executed=False)
         incoming.refused = True
-        self._partial_bytes -= len(incoming.stub)
-        incoming.stub = bytearray()
+        self._partial_bytes -= incoming.size
+        incoming.clear()
         if len(self._incoming) > 2 * self._limits.max_calls:
             raise _BrokenError("too many calls are begun and none is finished")
 
     def _complete(self, call_id: int) -> None:
         incoming = self._incoming.pop(call_id)
-        if incoming.refused:
-            return
-        self._partial_bytes -= len(incoming.stub)
-        head = incoming.head
-        security, limits = incoming.security, self._limits
-        executing = self._executing[call_id] = _Executing(head.p_cont_id, security)
-        # Who calls without a verifier is whoever is the only one here, or nobody (see `_security_of`).
-        if len(self._security) == (security is not None) and not (security is not None and security.signs):
-            most = limits.max_unknown_calls if security is None else limits.max_calls
-            self._open[head.p_cont_id] = _Open(self._contexts[head.p_cont_id], executing, most)
-        self._events.append(
-            CallArrived(
-                call_id,
-                self._contexts[head.p_cont_id],
-                head.opnum,
-                head.object,
-                bytes(incoming.stub),
-                incoming.security,
-            )
-        )
+        if not incoming.refused:
+            self._partial_bytes -= incoming.size
+            self._execute(call_id, incoming.head, incoming.whole(), incoming.security)
+
+    def _execute(self, call_id: int, head: Request, stub: bytes, security: SecurityContext | None) -> None:
+        self._executing[call_id] = _Executing(head.p_cont_id, security)
+        context = self._contexts[head.p_cont_id]
+        self._events.append(CallArrived(call_id, context, head.opnum, head.object, stub, security))
 
     def _cancel(self, fragment: Fragment) -> None:
-        call_id = fragment.header.call_id
+        call_id = fragment.call_id
         executing = self._executing.get(call_id)
         if executing is not None:
             self._executing[call_id] = executing._replace(cancels=min(executing.cancels + 1, 255))
@@ -554,7 +503,7 @@ class ServerConnection(Channel):
 
     def _orphan(self, fragment: Fragment) -> None:
         """Only a whole call can be given up; of one that is still coming, the rest comes all the same."""
-        call_id = fragment.header.call_id
+        call_id = fragment.call_id
         if self._executing.pop(call_id, None) is not None:
             self._events.append(CallOrphaned(call_id))
 
@@ -566,13 +515,8 @@ class ServerConnection(Channel):
         if executing is None:
             return
         context_id, security, cancels = executing
-        size = len(stub)
-        length = PLAIN_SIZE + size
-        if length > self._max_xmit or (security is not None and security.signs):
-            self._send_stub(PduType.RESPONSE, call_id, response_head(context_id, cancels), stub, security)
-            return
         # Windows answers with the low byte of the number alone, so that is what every client copes with.
-        self._out += (write_plain(_PLAIN, length, 0, call_id, size, context_id & 0xFF, cancels), stub)
+        self._send_stub(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub, security)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
         """Answer a call with a status."""

@@ -7,17 +7,16 @@ another interface on the same connection and ends like ``bind``. `CLIENT_TABLE` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
-from msmq.rpc.channel import Channel, Limits
+from msmq.rpc.channel import Channel, Gathered, Limits
 from msmq.rpc.pdu import (
     MIN_FRAGMENT,
-    PLAIN_SIZE,
+    STUB_START,
     WHOLE,
     Bind,
     BindAck,
@@ -28,20 +27,13 @@ from msmq.rpc.pdu import (
     Fragment,
     PduFlags,
     PduType,
-    Request,
-    Response,
     SecTrailer,
     Syntax,
     build,
-    plain_beginning,
-    read_plain,
-    write_plain,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 from msmq.rpc.syntaxes import NDR, NDR64, OUR_FEATURES, feature_syntax
 from msmq.rpc.verification import Meant, append_trailer
-
-_PLAIN: Final = plain_beginning(PduType.REQUEST)
 
 
 class State(Enum):
@@ -81,6 +73,11 @@ CLIENT_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
     },
 }
 """What a PDU of the server means; whatever is not here breaks the protocol and ends the connection."""
+_ACTIONS: Final = {
+    state: {int(ptype): action for (where, ptype), action in CLIENT_TABLE.items() if where is state}
+    for state in State
+}
+"""The table, state by state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +104,6 @@ class ResponseArrived(NamedTuple):
     stub: bytes
 
 
-_response_arrived: Final[Callable[[tuple[int, bytes]], ResponseArrived]] = partial(
-    tuple.__new__, ResponseArrived
-)
-"""Makes one of its values, at a third of the time."""
-
-
 @dataclass(frozen=True, slots=True)
 class FaultArrived:
     call_id: int
@@ -130,7 +121,6 @@ class ConnectionClosed:
     reason: str
 
 
-_NONE: Final = bytearray()
 Event = Bound | BindRefused | ResponseArrived | FaultArrived | ShutdownAsked | ConnectionClosed
 
 
@@ -138,10 +128,10 @@ class ClientConnection(Channel):
     """One connection to a server, with at most one security context."""
 
     def __init__(self, limits: Limits, security: SecurityContext | None = None) -> None:
-        super().__init__(limits, PduType.RESPONSE)
+        super().__init__(limits)
         self._mine = security
-        self._waiting: dict[int, bytearray | None] = {}
-        """Calls, and what has come of the answers that come in fragments."""
+        self._waiting: dict[int, Gathered] = {}
+        """Calls, and what has come of their answers."""
         self._received = 0
         self._offered: ContextElement | None = None
         self._next_context_id = 0
@@ -205,21 +195,12 @@ class ClientConnection(Channel):
         """Send a request; its number is what the answer will carry."""
         assert self.state is State.BOUND or self.state is State.ALTERING
         self._last_call_id = call_id = self._last_call_id + 1 & 0xFFFFFFFF
-        self._waiting[call_id] = None
+        self._waiting[call_id] = Gathered()
         security = self._mine
-        signs = security is not None and security.signs
-        size = len(stub)
-        length = PLAIN_SIZE + size
-        if object_uuid is None and not signs and length <= self._max_xmit:
-            self._out += (write_plain(_PLAIN, length, 0, call_id, size, context_id, opnum), stub)
-            return call_id
-        if signs:
-            interface, transfer = self._interfaces[context_id]
-            signed = self.header_signing
-            stub = append_trailer(stub, Meant(interface, transfer, call_id, context_id, opnum, signed))
-        head = Request(0, context_id, opnum, object_uuid).write_body()
-        flags = PduFlags.OBJECT_UUID if object_uuid is not None else 0
-        self._send_stub(PduType.REQUEST, call_id, head, stub, security, int(flags))
+        if security is not None and security.signs:
+            meant = Meant(*self._interfaces[context_id], call_id, context_id, opnum, self.header_signing)
+            stub = append_trailer(stub, meant)
+        self._send_stub(PduType.REQUEST, call_id, context_id, opnum, stub, security, object_uuid or b"")
         return call_id
 
     def cancel(self, call_id: int) -> None:
@@ -235,7 +216,7 @@ class ClientConnection(Channel):
     def _forget(self, call_id: int) -> bool:
         if call_id not in self._waiting:
             return False
-        self._received -= len(self._waiting.pop(call_id) or b"")
+        self._received -= self._waiting.pop(call_id).size
         return True
 
     # --- input ------------------------------------------------------------------------------------------
@@ -259,49 +240,22 @@ class ClientConnection(Channel):
         self._waiting.clear()
         self._events.append(ConnectionClosed(reason))
 
-    def _take_plain(self, data: bytes, offset: int) -> int:
-        """Answers in one PDU each where nothing is signed. Whatever is amiss goes the long way."""
-        if self.state is not State.BOUND or (self._mine is not None and self._mine.signs):
-            return offset
-        limits, plain, waiting, events, end = (
-            self._limits,
-            self._plain,
-            self._waiting,
-            self._events,
-            len(data),
-        )
-        longest = min(limits.max_fragment, limits.max_stub, limits.max_partial - self._received)
-        while end - offset >= PLAIN_SIZE and data.startswith(plain, offset):
-            length, auth_length, call_id, _, _, _ = read_plain(data, offset)
-            behind = offset + length
-            if (
-                auth_length
-                or not PLAIN_SIZE <= length <= longest
-                or behind > end
-                or waiting.get(call_id, _NONE) is not None
-            ):
-                break
-            del waiting[call_id]
-            events.append(_response_arrived((call_id, data[offset + PLAIN_SIZE : behind])))
-            offset = behind
-        return offset
-
     def _receive(self, fragment: Fragment) -> None:
-        try:
-            action = CLIENT_TABLE[self.state, PduType(fragment.header.ptype)]
-        except (ValueError, KeyError):
-            raise DecodeError(f"PDU type {fragment.header.ptype} does not belong here") from None
+        action = _ACTIONS[self.state].get(fragment.ptype)
+        if action is Action.ANSWER:
+            self._answer(fragment)
+            return
         match action:
             case Action.ACKNOWLEDGED:
                 self._acknowledged(fragment)
             case Action.REFUSED:
                 self._refused(fragment)
-            case Action.ANSWER:
-                self._answer(fragment)
             case Action.FAULT:
                 self._fault(fragment)
             case Action.SHUT_DOWN:
                 self._events.append(ShutdownAsked())
+            case _:
+                raise DecodeError(f"PDU type {fragment.ptype} does not belong here")
 
     def _acknowledged(self, fragment: Fragment) -> None:
         ack = BindAck.read_body(fragment.body)
@@ -309,7 +263,7 @@ class ClientConnection(Channel):
         assert offered is not None
         if not ack.answers:
             raise DecodeError("an answer to a bind that answers nothing")
-        if fragment.header.ptype == PduType.BIND_ACK:
+        if fragment.ptype == PduType.BIND_ACK:
             if ack.max_recv_frag < MIN_FRAGMENT:
                 raise DecodeError("the server can take too little at a time")
             self._max_xmit = min(ack.max_recv_frag, self._limits.max_fragment)
@@ -352,7 +306,7 @@ class ClientConnection(Channel):
         return False
 
     def _refused(self, fragment: Fragment) -> None:
-        if fragment.header.ptype == PduType.BIND_NAK:
+        if fragment.ptype == PduType.BIND_NAK:
             reason = BindNak.decode(fragment.body).provider_reject_reason
         else:
             reason = Fault.decode(fragment.body).status
@@ -360,32 +314,28 @@ class ClientConnection(Channel):
         self.close("the server refused to be bound")
 
     def _answer(self, fragment: Fragment) -> None:
-        Response.decode(fragment.body)
-        security = self._security_of(fragment)
-        if self._mine is not None and self._mine.signs and security is None:
+        if fragment.verifier < STUB_START:
+            raise DecodeError("the head of an answer is cut off", fragment.verifier)
+        security, stub = self._opened(fragment, STUB_START)
+        if security is None and self._mine is not None and self._mine.signs:
             raise AuthenticationError("an answer that nobody signed")
-        stub = self._stub_of(fragment, Response.SIZE, security)
-        call_id = fragment.header.call_id
-        if call_id not in self._waiting:
+        call_id, flags = fragment.call_id, fragment.flags
+        answer = self._waiting.get(call_id)
+        if answer is None:
             return  # given up meanwhile
-        gathered = self._waiting[call_id]
-        first = bool(fragment.flags & PduFlags.FIRST_FRAG)
-        if first is not (gathered is None):
+        if bool(flags & PduFlags.FIRST_FRAG) is bool(answer):
             raise DecodeError(f"the fragments of call {call_id} are out of order")
-        if gathered is None:
-            gathered = self._waiting[call_id] = bytearray()
+        answer.add(stub)
         self._received += len(stub)
-        if len(gathered) + len(stub) > self._limits.max_stub or self._received > self._limits.max_partial:
+        if self._received > self._limits.max_partial or answer.size > self._limits.max_stub:
             raise DecodeError("the server's answers are longer than we take")
-        gathered += stub
-        if fragment.flags & PduFlags.LAST_FRAG:
-            whole = bytes(gathered)
+        if flags & PduFlags.LAST_FRAG:
             self._forget(call_id)
-            self._events.append(ResponseArrived(call_id, whole))
+            self._events.append(ResponseArrived(call_id, answer.whole()))
 
     def _fault(self, fragment: Fragment) -> None:
         fault = Fault.decode(fragment.body)
-        call_id = fragment.header.call_id
+        call_id = fragment.call_id
         if self.state is State.ALTERING and call_id not in self._waiting:
             self._refused(fragment)
         elif self._forget(call_id):

@@ -15,7 +15,6 @@ that has to wait returns a `Promise`, or is a coroutine, which then becomes a ta
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -105,13 +104,12 @@ class Promise:
             self._hurried()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, frozen=True, slots=True)
 class Call:
-    """What a handler knows about the call it serves."""
+    """What a handler knows about the call it serves; all calls of an operation by one caller share it."""
 
     interface: Interface
     operation: Operation[Any, Any]
-    object_uuid: bytes | None
     ndr64: bool
     token: Token
     """Who calls; anonymous when nobody proved anything."""
@@ -125,15 +123,6 @@ class Call:
     """The address of ours that it came to."""
     connection: Hashable
     """Equal for all calls of one connection, and different for those of any other."""
-    _cancelled: asyncio.Event | None = None
-
-    @property
-    def cancelled(self) -> asyncio.Event:
-        """Set when the client asks for an early answer (co_cancel). When it gives the call up, or its connection is
-        gone, the handler's task is cancelled instead."""
-        if self._cancelled is None:
-            self._cancelled = asyncio.Event()
-        return self._cancelled
 
     def open_handle(self, target: Any, rundown: Callable[[Any], None] | None = None) -> bytes:
         """A context handle for ``target``; ``rundown(target)`` is called if the client goes away with it open."""
@@ -150,6 +139,3 @@ class Call:
 
 Answer = Parameters | Promise | Awaitable[Parameters]
 Handler = Callable[[Call, Any], Answer]
-Quick = Callable[[Call, bytes], bytes | Parameters | Promise | None]
-"""A quick way for the usual form of an operation: from stub to stub, or to an answer. None has the handler asked;
-nothing has been done then. The same `Call` is given for many calls."""

@@ -24,23 +24,18 @@ What is checked. Every count against the bytes that remain before anything is re
 the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_is`` and ``switch_is`` against the
 field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
 
-Shortcuts. Parameters of a known size are read and written by one ``struct`` (`Fixed`). Others may be declared with a
-`Shortcut` for the one form that nearly all of them have. A shortcut knows that form alone and leaves everything else,
-whatever is wrong included, to the declaration; so it changes how fast something is read, and never what it means.
-
-How it works. A type reads by calling ``assign`` with its value: at once, or, behind a pointer, when the pointee's
-turn comes. ``scope`` is the structure the field stands in, which is where ``size_is`` looks.
+How it works. Members of a fixed size that lie one behind the other are a `Run`, which one ``struct`` reads and writes.
+Any other type reads by calling ``assign`` with its value: at once, or, behind a pointer, when the pointee's turn comes.
+``scope`` is the structure the field stands in, which is where ``size_is`` looks.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
-from typing import Any, ClassVar, Protocol, Self, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_type_hints
 
 from msmq.errors import DecodeError, EncodeError
 from msmq.rpc.ndr_scalars import (
@@ -49,13 +44,16 @@ from msmq.rpc.ndr_scalars import (
     Assign,
     Decoder,
     NdrType,
+    Primitive,
     Referent,
+    Scalar,
     Silent,
     Text,
     context_handle,
     cstring,
     enum16,
     fixed_octets,
+    forms,
     guid,
     i8,
     i16,
@@ -70,36 +68,26 @@ from msmq.rpc.ndr_scalars import (
 from msmq.wire.ndr import NdrReader, NdrWriter
 
 __all__ = [
-    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Shortcut", "Silent",
+    "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Scalar", "Silent",
     "Struct", "Text", "Union", "Unique", "context_handle", "cstring", "declare", "enum16", "fixed_octets", "guid", "i8",
     "i16", "i32", "i64", "type_of", "u8", "u16", "u32", "u64", "wstring",
 ]  # fmt: skip
 
 
-class Range(NdrType):
+class Range(Scalar):
     """``[range(low, high)]`` of an integer."""
 
     def __init__(self, of: Any, low: int, high: int) -> None:
-        self.of, self.low, self.high = type_of(of), low, high
+        kind = type_of(of)
+        assert isinstance(kind, Scalar)
+        self.of, self.low, self.high = kind, low, high
 
-    def alignment(self, ndr64: bool) -> int:
-        return self.of.alignment(ndr64)
+    def code(self, ndr64: bool) -> str:
+        return self.of.code(ndr64)
 
-    def minimum(self, ndr64: bool) -> int:
-        return self.of.minimum(ndr64)
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        def check(value: int) -> None:
-            if not self.low <= value <= self.high:
-                raise DecodeError(f"{value} is not within {self.low} to {self.high}", reader.offset)
-            assign(value)
-
-        self.of.read(reader, scope, check)
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, int) or not self.low <= value <= self.high:
-            raise EncodeError(f"{value!r} is not within {self.low} to {self.high}")
-        self.of.write(writer, value, scope)
+    def objection(self, value: Any) -> str | None:
+        fits = isinstance(value, int) and self.low <= value <= self.high
+        return None if fits else f"{value!r} is not within {self.low} to {self.high}"
 
 
 class Unique(NdrType):
@@ -108,6 +96,10 @@ class Unique(NdrType):
     def __init__(self, to: Any) -> None:
         self.to = type_of(to)
 
+    def code(self, ndr64: bool) -> str:
+        """How ``struct`` writes the referent id."""
+        return "Q" if ndr64 else "I"
+
     def alignment(self, ndr64: bool) -> int:
         return 8 if ndr64 else 4
 
@@ -115,34 +107,41 @@ class Unique(NdrType):
         return self.alignment(ndr64)
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        if not reader.count():
+        self.follow(reader, scope, assign, reader.count())
+
+    def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
+        """Have the pointee read when its turn comes."""
+        if referent_id:
+            reader.defer(partial(self.to.read, reader, scope, assign))
+        else:
             assign(None)
-            return
-        reader.defer(partial(self.to.read, reader, scope, assign))
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        writer.pointer(None if value is None else partial(self.to.write, writer, value, scope))
+        writer.count(self.refer(writer, value, scope))
+
+    def refer(self, writer: NdrWriter, value: Any, scope: Any) -> int:
+        """Have the pointee written when its turn comes; gives its referent id."""
+        return 0 if value is None else writer.refer(partial(self.to.write, writer, value, scope))
 
 
 class Ref(Unique):
     """``[ref]`` inside a structure: a pointer that may not be null."""
 
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        if not reader.count():
+    def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
+        if not referent_id:
             raise DecodeError("null where a pointer is required", reader.offset)
-        reader.defer(partial(self.to.read, reader, scope, assign))
+        super().follow(reader, scope, assign, referent_id)
 
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+    def refer(self, writer: NdrWriter, value: Any, scope: Any) -> int:
         if value is None:
             raise EncodeError("null where a pointer is required")
-        super().write(writer, value, scope)
+        return super().refer(writer, value, scope)
 
 
 class Full(Unique):
     """``[ptr]``: as unique, but two pointers with one referent id share their pointee. We never write such a pair."""
 
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        referent_id = reader.count()
+    def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
         if not referent_id:
             assign(None)
             return
@@ -207,13 +206,15 @@ class Array(NdrType):
                 raise DecodeError(f"array counts {maximum}, {offset}, {count} disagree", reader.offset)
         if self.max_count is not None and maximum > self.max_count:
             raise DecodeError(f"array of {maximum}, at most {self.max_count} are allowed", reader.offset)
-        self._agree(reader, scope, self.size_is, maximum)
-        self._agree(reader, scope, self.length_is, count)
+        if self.size_is is not None:
+            self._agree(reader, scope, self.size_is, maximum)
+        if self.length_is is not None:
+            self._agree(reader, scope, self.length_is, count)
         self._elements(reader, scope, assign, count)
 
     @staticmethod
-    def _agree(reader: Decoder, scope: Any, declared: Count | None, count: int) -> None:
-        if declared is None:
+    def _agree(reader: Decoder, scope: Any, declared: Count, count: int) -> None:
+        if isinstance(declared, str) and getattr(scope, declared, None) == count:
             return
 
         def check() -> None:
@@ -221,7 +222,7 @@ class Array(NdrType):
             if expected != count:
                 raise DecodeError(f"array holds {count} elements where {expected} are declared")
 
-        reader.checks.append(check)
+        reader.checks.append(check)  # what is declared may stand behind the array
 
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         reader.claim(count, self.of.minimum(reader.ndr64))
@@ -236,8 +237,7 @@ class Array(NdrType):
 
     def conformance(self, value: Any, scope: Any) -> int:
         """The count before the array; what is declared beside it must agree."""
-        count = len(value)
-        maximum = count
+        maximum = count = len(value)
         if self.size_is is not None:
             maximum = _declared(scope, self.size_is)
         elif self.announced is not None:
@@ -364,6 +364,82 @@ class Struct:
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
 
 
+class Run:
+    """Members of a fixed size, pointers among them, that lie one behind the other."""
+
+    def __init__(self, names: Sequence[str], kinds: Sequence[Scalar | Unique]) -> None:
+        self._forms = tuple(forms(tuple(kinds), ndr64) for ndr64 in (False, True))
+        self._checks = tuple(
+            (place, kind.objection)
+            for place, kind in enumerate(kinds)
+            if isinstance(kind, Scalar) and not isinstance(kind, Primitive)
+        )
+        self._pointers = tuple(
+            (place, names[place], kind) for place, kind in enumerate(kinds) if isinstance(kind, Unique)
+        )
+        namespace: dict[str, Any] = {}
+        targets = ", ".join(f"scope.{name}" for name in names)
+        exec(  # one assignment for all of them, as `msmq.wire.declare` has it
+            f"def put(scope, values): {targets}, = values\ndef get(scope): return ({targets},)", namespace
+        )
+        self._put, self._get = namespace["put"], namespace["get"]
+
+    def read(self, reader: Decoder, scope: Any) -> None:
+        values = reader.values(self._forms[reader.ndr64])
+        for place, objection in self._checks:
+            if (wrong := objection(values[place])) is not None:
+                raise DecodeError(wrong, reader.offset)
+        self._put(scope, values)
+        for place, name, kind in self._pointers:
+            kind.follow(reader, scope, partial(setattr, scope, name), values[place])
+
+    def write(self, writer: NdrWriter, scope: Any) -> None:
+        values = self._get(scope)
+        for place, objection in self._checks:
+            if (wrong := objection(values[place])) is not None:
+                raise EncodeError(wrong)
+        if self._pointers:
+            values = [*values]
+            for place, _, kind in self._pointers:
+                values[place] = kind.refer(writer, values[place], scope)
+        writer.values(self._forms[writer.ndr64], values)
+
+
+class Member:
+    """A member of any other type."""
+
+    def __init__(self, name: str, kind: NdrType) -> None:
+        self.name, self.kind = name, kind
+
+    def read(self, reader: Decoder, scope: Any) -> None:
+        self.kind.read(reader, scope, partial(setattr, scope, self.name))
+
+    def write(self, writer: NdrWriter, scope: Any) -> None:
+        self.kind.write(writer, getattr(scope, self.name), scope)
+
+
+def _steps(members: Sequence[tuple[str, NdrType]], *, apart: bool) -> tuple[Run | Member, ...]:
+    """How to read and write members, one after the other. ``apart``: what one of them points to comes before the next
+    one, and not behind all of them."""
+    steps: list[Run | Member] = []
+    names: list[str] = []
+    kinds: list[Scalar | Unique] = []
+    for name, kind in members:
+        if isinstance(kind, Scalar | Unique):
+            names.append(name)
+            kinds.append(kind)
+            if not apart or isinstance(kind, Scalar):
+                continue
+        if names:
+            steps.append(Run(names, kinds))
+            names, kinds = [], []
+        if not isinstance(kind, Scalar | Unique):
+            steps.append(Member(name, kind))
+    if names:
+        steps.append(Run(names, kinds))
+    return tuple(steps)
+
+
 class StructType(NdrType):
     """How a declared structure lies in the stream."""
 
@@ -371,31 +447,35 @@ class StructType(NdrType):
         self.cls = cls
         self.members = cls.MEMBERS
         self.conformant = bool(self.members) and self.members[-1][1].conformant  # type: ignore[misc]
+        self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
         self._alignments = tuple(
             max((_inside(kind).alignment(ndr64) for _, kind in self.members), default=1)
             for ndr64 in (False, True)
+        )
+        self._minima = tuple(
+            max(1, sum(kind.minimum(ndr64) for _, kind in self.members)) for ndr64 in (False, True)
         )
 
     def alignment(self, ndr64: bool) -> int:
         return self._alignments[ndr64]
 
     def minimum(self, ndr64: bool) -> int:
-        return max(1, sum(kind.minimum(ndr64) for _, kind in self.members))
+        return self._minima[ndr64]
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
         maximum = reader.count() if self.conformant else None
         self.read_behind(reader, scope, assign, maximum)
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
-        reader.align(self.alignment(reader.ndr64))
+        alignment = self._alignments[reader.ndr64]
+        reader.align(alignment)
         value = object.__new__(self.cls)
-        for name, kind in self.members:
-            put = partial(setattr, value, name)
-            if kind.conformant:
-                kind.read_behind(reader, value, put, maximum)  # type: ignore[attr-defined]
-            else:
-                kind.read(reader, value, put)
-        reader.end_structure(self.alignment(reader.ndr64))
+        for step in self._steps:
+            step.read(reader, value)
+        if self.conformant:
+            name, kind = self.members[-1]
+            kind.read_behind(reader, value, partial(setattr, value, name), maximum)  # type: ignore[attr-defined]
+        reader.end_structure(alignment)
         assign(value)
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
@@ -411,77 +491,19 @@ class StructType(NdrType):
     def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
-        writer.align(self.alignment(writer.ndr64))
-        for name, kind in self.members:
-            if kind.conformant:
-                kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
-            else:
-                kind.write(writer, getattr(value, name), value)
-        writer.end_structure(self.alignment(writer.ndr64))
+        alignment = self._alignments[writer.ndr64]
+        writer.align(alignment)
+        for step in self._steps:
+            step.write(writer, value)
+        if self.conformant:
+            name, kind = self.members[-1]
+            kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
+        writer.end_structure(alignment)
 
 
 def _inside(kind: NdrType) -> NdrType:
-    """What of a member lies inside its structure: the count of an array stands before it."""
+    """The part of a member that lies inside its structure: the count of an array stands before the structure."""
     return kind.of if isinstance(kind, Array) else kind
-
-
-class Shortcut(Protocol):
-    """A quick way for the usual form of some parameters; values are those of the fields, in their order."""
-
-    def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
-        """The values and where they end, or None for what is to go the long way."""
-
-    def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
-        """The stub, or None for what is to go the long way."""
-
-
-class Fixed:
-    """Parameters that are nothing but numbers and bytes of known length: they lie alike in NDR and NDR64, and one
-    ``struct`` reads and writes them all."""
-
-    def __init__(self, members: Sequence[tuple[str, NdrType]]) -> None:
-        layout, offset = "<", 0
-        self._octets: list[tuple[int, int]] = []
-        self._ranges: list[tuple[int, int, int]] = []
-        for index, (_, kind) in enumerate(members):
-            if isinstance(kind, Range):
-                self._ranges.append((index, kind.low, kind.high))
-                kind = kind.of
-            assert kind.code is not None
-            padding = -offset % kind.alignment(False)
-            code = struct.Struct("<" + kind.code)
-            layout += f"{padding}x{kind.code}"
-            offset += padding + code.size
-            if kind.code.endswith("s"):
-                self._octets.append((index, code.size))
-        self._struct = struct.Struct(layout)
-        self._size = self._struct.size
-
-    @staticmethod
-    def of(members: Sequence[tuple[str, NdrType]]) -> Fixed | None:
-        kinds = [kind.of if isinstance(kind, Range) else kind for _, kind in members]
-        return Fixed(members) if kinds and all(kind.code is not None for kind in kinds) else None
-
-    def unpack(self, stub: bytes, ndr64: bool) -> tuple[tuple[Any, ...], int] | None:
-        if len(stub) < self._size:
-            return None
-        values = self._struct.unpack_from(stub)
-        for index, low, high in self._ranges:
-            if not low <= values[index] <= high:
-                return None
-        return values, self._size
-
-    def pack(self, values: tuple[Any, ...], ndr64: bool) -> bytes | None:
-        for index, size in self._octets:
-            if not isinstance(values[index], bytes) or len(values[index]) != size:
-                return None
-        for index, low, high in self._ranges:
-            if not isinstance(values[index], int) or not low <= values[index] <= high:
-                return None
-        try:
-            return self._struct.pack(*values)
-        except struct.error:
-            return None
 
 
 class Parameters:
@@ -489,51 +511,28 @@ class Parameters:
 
     __slots__ = ()
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
-    SHORTCUT: ClassVar[Shortcut | None] = None
-    VALUES: ClassVar[Callable[[Any], tuple[Any, ...]]]
-    """Gives the values of all fields."""
+    STEPS: ClassVar[tuple[Run | Member, ...]] = ()
 
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
         """The parameters and where in ``stub`` they end."""
-        shortcut = cls.SHORTCUT
-        if shortcut is not None and (found := shortcut.unpack(stub, ndr64)) is not None:
-            return cls(*found[0]), found[1]
-        return cls.decode_declared(stub, ndr64)
-
-    @classmethod
-    def decode_declared(cls, stub: bytes, ndr64: bool) -> tuple[Self, int]:
-        """The long way, which says what is wrong."""
         reader = Decoder(stub, ndr64)
         value = object.__new__(cls)
-        for name, kind in cls.MEMBERS:
-            kind.read(reader, value, partial(setattr, value, name))
-            reader.resolve()
-        reader.finish()
+        for step in cls.STEPS:
+            step.read(reader, value)
+            if reader.deferred:
+                reader.resolve()
+        for check in reader.checks:
+            check()
         return value, reader.offset
 
     def encode(self, ndr64: bool = False) -> bytes:
-        cls = type(self)
-        if cls.SHORTCUT is not None:
-            stub = cls.SHORTCUT.pack(cls.VALUES(self), ndr64)
-            if stub is not None:
-                return stub
-        return self.encode_declared(ndr64)
-
-    def encode_declared(self, ndr64: bool) -> bytes:
-        """The long way."""
         writer = NdrWriter(ndr64)
-        for name, kind in self.MEMBERS:
-            kind.write(writer, getattr(self, name), self)
-            writer.resolve()
+        for step in self.STEPS:
+            step.write(writer, self)
+            if writer.deferred:
+                writer.resolve()
         return writer.getvalue()
-
-
-def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if not names:
-        return lambda value: ()
-    get = attrgetter(*names)
-    return get if len(names) > 1 else lambda value: (get(value),)
 
 
 T = TypeVar("T", bound=Struct | Parameters)
@@ -552,9 +551,7 @@ def declare(plain: type[T]) -> type[T]:
         members.append((field.name, kind))
     cls.MEMBERS = tuple(members)
     if issubclass(cls, Parameters):
-        cls.VALUES = _values_of([name for name, _ in members])
-        if cls.SHORTCUT is None:
-            cls.SHORTCUT = Fixed.of(members)
+        cls.STEPS = _steps(members, apart=True)
     return cls
 
 

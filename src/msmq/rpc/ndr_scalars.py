@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from msmq.errors import DecodeError, EncodeError
-from msmq.wire.ndr import MAX_DEPTH, MAX_ELEMENTS, NdrReader, NdrWriter
+from msmq.wire.ndr import NdrReader, NdrWriter
 
 Assign = Callable[[Any], None]
 CONTEXT_HANDLE_SIZE: Final = 20
@@ -20,23 +22,10 @@ NULL_HANDLE: Final = bytes(CONTEXT_HANDLE_SIZE)
 class Decoder(NdrReader):
     """A reader that remembers full pointers and what is to be compared at the end."""
 
-    def __init__(
-        self,
-        data: bytes,
-        ndr64: bool = False,
-        *,
-        max_depth: int = MAX_DEPTH,
-        max_elements: int = MAX_ELEMENTS,
-    ) -> None:
-        super().__init__(data, ndr64, max_depth=max_depth, max_elements=max_elements)
+    def __init__(self, data: bytes, ndr64: bool = False) -> None:
+        super().__init__(data, ndr64)
         self.checks: list[Callable[[], None]] = []
         self.full: dict[int, Referent] = {}
-
-    def finish(self) -> None:
-        """Read what is deferred and make the comparisons."""
-        self.resolve()
-        for check in self.checks:
-            check()
 
 
 class Referent:
@@ -62,11 +51,6 @@ class NdrType:
     conformant: ClassVar[bool] = False
     """Whether its count stands before the structure that ends with it."""
 
-    @property
-    def code(self) -> str | None:
-        """How ``struct`` writes it, for what lies alike in NDR and NDR64 and points to nothing."""
-        return None
-
     def alignment(self, ndr64: bool) -> int:
         raise NotImplementedError
 
@@ -81,81 +65,95 @@ class NdrType:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Primitive(NdrType):
-    """An integer of a fixed size; ``name`` is the method of reader and writer."""
+class Scalar(NdrType):
+    """A value that has a fixed size and points to nothing: ``struct`` reads and writes it."""
 
-    name: str
-    size: int
+    def code(self, ndr64: bool) -> str:
+        raise NotImplementedError
 
-    @property
-    def code(self) -> str | None:
-        letter = {1: "b", 2: "h", 4: "i", 8: "q"}[self.size]
-        return letter if self.name.startswith("i") else letter.upper()
+    def objection(self, value: Any) -> str | None:
+        """What is wrong with a value, beyond what ``struct`` finds."""
+        return None
 
     def alignment(self, ndr64: bool) -> int:
-        return self.size
+        return struct.calcsize("<" + self.code(ndr64))
 
     def minimum(self, ndr64: bool) -> int:
-        return self.size
+        return struct.calcsize("<" + self.code(ndr64))
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        assign(getattr(reader, self.name)())
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, int):
-            raise EncodeError(f"{self.name} takes an integer, not {type(value).__name__}")
-        getattr(writer, self.name)(value)
-
-
-@dataclass(frozen=True)
-class _Enum16(NdrType):
-    """An enum without [v1_enum]: 16 bits in NDR, 32 in NDR64."""
-
-    def alignment(self, ndr64: bool) -> int:
-        return 4 if ndr64 else 2
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.alignment(ndr64)
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        value = reader.u32() if reader.ndr64 else reader.u16()
-        if value > 0xFFFF:
-            raise DecodeError(f"{value} is no 16-bit enum", reader.offset)
+        (value,) = reader.values(forms((self,), reader.ndr64))
+        if (objection := self.objection(value)) is not None:
+            raise DecodeError(objection, reader.offset)
         assign(value)
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, int) or not 0 <= value <= 0xFFFF:
-            raise EncodeError(f"{value!r} is no 16-bit enum")
-        (writer.u32 if writer.ndr64 else writer.u16)(value)
+        if (objection := self.objection(value)) is not None:
+            raise EncodeError(objection)
+        writer.values(forms((self,), writer.ndr64), (value,))
+
+
+class Coded(Protocol):
+    """What lies in the stream as ``struct`` writes it."""
+
+    def code(self, ndr64: bool) -> str: ...
+
+    def alignment(self, ndr64: bool) -> int: ...
+
+
+@cache
+def forms(scalars: tuple[Coded, ...], ndr64: bool) -> tuple[struct.Struct, ...]:
+    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at."""
+    found = []
+    for start in range(8):
+        layout, offset = "<", start
+        for scalar in scalars:
+            code = scalar.code(ndr64)
+            padding = -offset % scalar.alignment(ndr64)
+            layout += f"{padding}x{code}"
+            offset += padding + struct.calcsize("<" + code)
+        found.append(struct.Struct(layout))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
-class _Octets(NdrType):
+class Primitive(Scalar):
+    """An integer of a fixed size."""
+
+    letter: str
+
+    def code(self, ndr64: bool) -> str:
+        return self.letter
+
+
+@dataclass(frozen=True)
+class _Enum16(Scalar):
+    """An enum without [v1_enum]: 16 bits in NDR, 32 in NDR64."""
+
+    def code(self, ndr64: bool) -> str:
+        return "I" if ndr64 else "H"
+
+    def objection(self, value: Any) -> str | None:
+        fits = isinstance(value, int) and 0 <= value <= 0xFFFF
+        return None if fits else f"{value!r} is no 16-bit enum"
+
+
+@dataclass(frozen=True)
+class _Octets(Scalar):
     """A structure that is kept as its bytes: a GUID, a context handle."""
 
     size: int
     align: int
 
-    @property
-    def code(self) -> str | None:
+    def code(self, ndr64: bool) -> str:
         return f"{self.size}s"
+
+    def objection(self, value: Any) -> str | None:
+        fits = isinstance(value, bytes) and len(value) == self.size
+        return None if fits else f"{self.size} bytes are needed here"
 
     def alignment(self, ndr64: bool) -> int:
         return self.align
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.size
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        reader.align(self.align)
-        assign(reader.raw(self.size))
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        if not isinstance(value, bytes) or len(value) != self.size:
-            raise EncodeError(f"{self.size} bytes are needed here")
-        writer.align(self.align)
-        writer.raw(value)
 
 
 def fixed_octets(size: int, align: int = 1) -> NdrType:
@@ -163,14 +161,14 @@ def fixed_octets(size: int, align: int = 1) -> NdrType:
     return _Octets(size, align)
 
 
-U8: Final = Primitive("u8", 1)
-U16: Final = Primitive("u16", 2)
-U32: Final = Primitive("u32", 4)
-U64: Final = Primitive("u64", 8)
-I8: Final = Primitive("i8", 1)
-I16: Final = Primitive("i16", 2)
-I32: Final = Primitive("i32", 4)
-I64: Final = Primitive("i64", 8)
+U8: Final = Primitive("B")
+U16: Final = Primitive("H")
+U32: Final = Primitive("I")
+U64: Final = Primitive("Q")
+I8: Final = Primitive("b")
+I16: Final = Primitive("h")
+I32: Final = Primitive("i")
+I64: Final = Primitive("q")
 
 u8 = Annotated[int, U8]
 u16 = Annotated[int, U16]

@@ -1,10 +1,8 @@
 """The protocol data units of connection-oriented RPC, version 5 (C706 12.6, MS-RPCE 2.2.2).
 
 Every PDU is the same three things: a common header, a body that depends on its type, and, when the connection is
-authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `Fragment` is a PDU
-taken apart that far; the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
-`read_fragment` cuts one off a stream. Nearly every request and response is one PDU without verifier and object;
-`write_plain` and `read_plain` write and read such a one in a single step.
+authenticated, a verifier behind it: padding, `SecTrailer` and a token of the security provider. `read_fragment` cuts a
+`Fragment` off a stream, and the body classes (`Bind`, `BindAck`, `Request`, ...) read and write what lies between.
 
 Integers are little-endian. A peer may announce another representation in its header; nobody who speaks these
 interfaces does, and we refuse it: the alternative is a second reader that only fuzzers would ever run.
@@ -14,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
@@ -65,6 +62,7 @@ class PduFlags(IntEnum):
 
 
 WHOLE: Final = int(PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG)
+_OBJECT_UUID: Final = int(PduFlags.OBJECT_UUID)
 
 
 class AuthType(IntEnum):
@@ -159,79 +157,84 @@ class Syntax(NamedTuple):
         return _SyntaxId(self.uuid, self.minor << 16 | self.major).encode()
 
 
-@dataclass(slots=True)
 class Fragment:
-    """One PDU: header, body, and its verifier taken off."""
+    """One whole PDU. Its lengths agree with each other; what it holds is cut out when somebody asks for it."""
 
-    header: CommonHeader
-    raw: bytes
-    body: bytes
-    """What lies between the header and the verifier; the padding before the verifier is still there."""
-    trailer: SecTrailer | None = None
-    auth_value: bytes = b""
+    __slots__ = ("call_id", "flags", "ptype", "raw", "verifier")
+
+    def __init__(self, raw: bytes, ptype: int, flags: int, call_id: int, verifier: int) -> None:
+        self.raw = raw
+        self.ptype = ptype
+        self.flags = flags
+        self.call_id = call_id
+        self.verifier = verifier
+        """Where the `SecTrailer` begins; where the PDU ends if it has none."""
 
     @property
-    def flags(self) -> int:
-        return self.header.pfc_flags
+    def header(self) -> CommonHeader:
+        return CommonHeader.decode(self.raw)
 
     @property
-    def padding(self) -> int:
-        return self.trailer.auth_pad_length if self.trailer is not None else 0
+    def body(self) -> bytes:
+        """What lies between the header and the verifier; the padding before the verifier is still there."""
+        return self.raw[CommonHeader.SIZE : self.verifier]
 
-    @classmethod
-    def decode(cls, raw: bytes, header: CommonHeader | None = None) -> Self:
-        """Take one whole PDU apart; ``header`` when it was looked at already."""
-        if header is None:
-            header = CommonHeader.decode(raw)
-            check_header(header)
-        if header.frag_length != len(raw):
-            raise DecodeError(f"the PDU has {len(raw)} bytes and claims {header.frag_length}", 8)
-        if not header.auth_length:
-            return cls(header, raw, raw[CommonHeader.SIZE :])
-        where = len(raw) - header.auth_length - SecTrailer.SIZE
-        if where < CommonHeader.SIZE:
-            raise DecodeError("the verifier is larger than its PDU", 10)
-        trailer = SecTrailer.decode(raw, where)
-        body = raw[CommonHeader.SIZE : where]
-        if trailer.auth_pad_length > len(body):
-            raise DecodeError("more padding than body", where + 2)
-        return cls(header, raw, body, trailer, raw[where + SecTrailer.SIZE :])
+    @property
+    def trailer(self) -> SecTrailer | None:
+        return SecTrailer.decode(self.raw, self.verifier) if self.verifier < len(self.raw) else None
+
+    @property
+    def auth_value(self) -> bytes:
+        return self.raw[self.verifier + SecTrailer.SIZE :]
 
 
-def check_header(header: CommonHeader) -> None:
-    """Refuse what is not ours: another version, another byte order, impossible lengths."""
-    if header.rpc_vers != VERSION or header.rpc_vers_minor > 1:
-        raise DecodeError(f"RPC version {header.rpc_vers}.{header.rpc_vers_minor} is not spoken here", 0)
-    if header.packed_drep[0] != LITTLE_ENDIAN[0]:
-        raise DecodeError("only little-endian ASCII is spoken here", 4)
-    if header.frag_length < CommonHeader.SIZE:
-        raise DecodeError(f"a PDU of {header.frag_length} bytes has no room for its header", 8)
+pack_front: Final = struct.Struct(f"<BBBB{len(LITTLE_ENDIAN)}sHHIIHH").pack
+"""Everything in front of the stub of a request or a response, which have the same form: the fields of `CommonHeader`,
+then those of `Request` or, with the last two as one number, of `Response`."""
+_read_header: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int, int, int]]] = struct.Struct(
+    "<BBBBB3xHHI"
+).unpack_from
+_PADDING_PLACE: Final = 2
+"""Where a `SecTrailer` tells the length of the padding before it."""
 
 
 def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | None:
-    """The PDU that begins at ``offset``, or None when it is not whole yet; one longer than ``max_fragment`` is refused
-    at its header."""
+    """The PDU that begins at ``offset``, or None when it is not whole yet.
+
+    Another version, another byte order and impossible lengths are refused, and so is, at its header already, a PDU
+    longer than ``max_fragment``.
+    """
     if len(data) - offset < CommonHeader.SIZE:
         return None
-    header = CommonHeader.decode(data, offset)
-    check_header(header)
-    if header.frag_length > max_fragment:
-        raise BadFragmentError(header, f"a fragment of {header.frag_length} bytes, {max_fragment} are agreed")
-    raw = data[offset : offset + header.frag_length]
-    if len(raw) < header.frag_length:
+    version, minor, ptype, flags, order, length, auth_length, call_id = _read_header(data, offset)
+    if version != VERSION or minor > 1:
+        raise BadFragmentError(ptype, call_id, f"RPC version {version}.{minor} is not spoken here")
+    if order != LITTLE_ENDIAN[0]:
+        raise DecodeError("only little-endian ASCII is spoken here", 4)
+    if length < CommonHeader.SIZE:
+        raise DecodeError(f"a PDU of {length} bytes has no room for its header", 8)
+    if length > max_fragment:
+        raise BadFragmentError(ptype, call_id, f"a fragment of {length} bytes, {max_fragment} are agreed")
+    raw = data[offset : offset + length]
+    if len(raw) < length:
         return None
-    try:
-        return Fragment.decode(raw, header)
-    except DecodeError as error:
-        raise BadFragmentError(header, error.reason) from error
+    verifier = length
+    if auth_length:
+        verifier -= auth_length + SecTrailer.SIZE
+        if verifier < CommonHeader.SIZE:
+            raise BadFragmentError(ptype, call_id, "the verifier is larger than its PDU")
+        if raw[verifier + _PADDING_PLACE] > verifier - CommonHeader.SIZE:
+            raise BadFragmentError(ptype, call_id, "more padding than body")
+    return Fragment(raw, ptype, flags, call_id, verifier)
 
 
 class BadFragmentError(DecodeError):
-    """A PDU cannot be taken apart; its ``header`` says whom to tell."""
+    """A PDU cannot be taken apart; its kind and its call say whom to tell."""
 
-    def __init__(self, header: CommonHeader, reason: str) -> None:
+    def __init__(self, ptype: int, call_id: int, reason: str) -> None:
         super().__init__(reason)
-        self.header = header
+        self.ptype = ptype
+        self.call_id = call_id
 
 
 def build(
@@ -393,14 +396,15 @@ class Request(Wire):
 
     @classmethod
     def read_body(cls, fragment: Fragment) -> tuple[Request, int]:
-        """The head of a request and where in the body its stub begins."""
-        request = cls.decode(fragment.body)
-        if not fragment.flags & PduFlags.OBJECT_UUID:
-            return request, cls.SIZE
-        if len(fragment.body) < cls.SIZE + 16:
-            raise DecodeError("the object identifier is missing", CommonHeader.SIZE + cls.SIZE)
-        request.object = fragment.body[cls.SIZE : cls.SIZE + 16]
-        return request, cls.SIZE + 16
+        """The head of a request and where in the PDU its stub begins."""
+        raw, end = fragment.raw, STUB_START
+        request = cls.decode(raw, CommonHeader.SIZE)
+        if fragment.flags & _OBJECT_UUID:
+            end += 16
+            request.object = raw[STUB_START:end]
+        if fragment.verifier < end:
+            raise DecodeError("the head of a request is cut off", CommonHeader.SIZE)
+        return request, end
 
     def write_body(self) -> bytes:
         return self.encode() + (self.object or b"")
@@ -414,6 +418,11 @@ class Response(Wire):
     reserved: u8 = 0
 
 
+STUB_START: Final = CommonHeader.SIZE + Request.SIZE
+"""Where the stub begins in a response, and in a request without an object."""
+assert Request.SIZE == Response.SIZE
+
+
 @wire("C706 12.6.4.7, MS-RPCE 2.2.2.8", size=16)
 class Fault(Wire):
     alloc_hint: u32 = 0
@@ -422,23 +431,3 @@ class Fault(Wire):
     fault_flags: u8 = 0
     status: u32 = 0
     reserved: u32 = 0
-
-
-# --- requests and responses that are one PDU ---------------------------------------------------------
-
-_PLAIN_FRONT: Final = struct.Struct("<8sHHIIHH")
-_PLAIN_REST: Final = struct.Struct("<8xHHIIHH")
-PLAIN_SIZE: Final = _PLAIN_FRONT.size
-"""What comes before the stub: the common header and the head, which has the same size in both."""
-
-
-def plain_beginning(ptype: PduType) -> bytes:
-    """The bytes that a plain PDU begins with: everything in front of its length."""
-    return bytes((VERSION, 0, ptype, WHOLE)) + LITTLE_ENDIAN
-
-
-write_plain: Final = _PLAIN_FRONT.pack
-"""Everything in front of the stub: the `plain_beginning`, frag_length, auth_length, call_id, alloc_hint, p_cont_id, and
-``last``: the opnum of a request, and how often the call of a response was cancelled."""
-read_plain: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int]]] = _PLAIN_REST.unpack_from
-"""frag_length, auth_length, call_id, alloc_hint, p_cont_id and ``last`` of a PDU with a `plain_beginning`."""

@@ -1,9 +1,7 @@
 """Security contexts of a connection: who the peer is, and what protects the fragments (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
-A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake, `protect` and
-`unprotect` a fragment. What a signature covers: the whole PDU when headers are signed, else the stub with its
-padding. NTLM with extended session security always covers the whole PDU; Kerberos does when both sides announced
-header signing.
+A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake; then `protect` and
+`unprotect` do a fragment by the seal that `msmq.rpc.seals` makes of what was agreed.
 
 On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
 extra is installed, SPNEGO over either. On the client `Credentials` do.
@@ -16,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,20 +22,19 @@ import spnego
 from spnego import ContextProxy, ContextReq
 from spnego._context import GSSMech
 from spnego._negotiate import NegotiateProxy
-from spnego.iov import BufferType
+from spnego._ntlm import NTLMProxy
 
+from msmq.admission.guesses import Guesses
 from msmq.errors import MsmqError
 from msmq.rpc.kerberos import KerberosAcceptor
-from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
-from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.rpc.ntlm import Account, AccountSource, NtlmAcceptor
+from msmq.rpc.pdu import AuthLevel, AuthType, SecTrailer
+from msmq.rpc.seals import GssSeal, NtlmSeal, Seal
 from msmq.security.access import Token
 
 # At its debug level pyspnego writes whole tokens, and a token of NTLM is enough to guess a password at leisure.
 logging.getLogger("spnego").setLevel(logging.INFO)
 
-NTLM_SIGNATURE_SIZE: Final = 16
-KERBEROS_MIC_SIZE: Final = 28
-"""Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
 MAX_LEGS: Final = 8
 ACCEPTED_LEVELS: Final = (AuthLevel.CONNECT, AuthLevel.PKT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY)
 """CALL is for connectionless RPC only."""
@@ -74,26 +71,21 @@ class SecurityContext:
         self._legs = 0
         self.auth_type = auth_type
         self.level = AuthLevel(level)
+        self.signs = level >= AuthLevel.CALL
+        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
         self.context_id = context_id
+        self.trailers = tuple(
+            SecTrailer(auth_type, level, padding, 0, context_id).encode() for padding in range(16)
+        )
+        """What precedes a signature, for each size of the padding before it."""
         self.header_signing = False
+        self.established = False
         self.failed = False
+        self._seal: Seal | None = None
         self.identity: Identity | None = None
         """Who was proven, once that is known."""
         self.principal: str | None = None
         """A Kerberos principal that was proven, for `look_up`."""
-
-    @property
-    def established(self) -> bool:
-        return self._context.complete and not self.failed
-
-    @property
-    def signs(self) -> bool:
-        """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
-        return self.level >= AuthLevel.CALL
-
-    @property
-    def seals(self) -> bool:
-        return self.level is AuthLevel.PRIVACY
 
     @property
     def effective_level(self) -> AuthLevel:
@@ -109,29 +101,51 @@ class SecurityContext:
             answer = self._context.step(token) or b""
             if self._context.complete:
                 self._finish()
+                self.established = True
         except Exception as error:  # the parsers of tokens raise whatever their libraries do
             raise self._failed(error) from error
         return answer
 
     def _failed(self, error: Exception) -> AuthenticationError:
-        self.failed = True
+        self.failed, self.established = True, False
         reason = f"{type(error).__name__}: {error}"
         if self._authentication is not None:
-            self._authentication.tell(reason)
+            self._authentication.refuse(self._claimed, reason, guessed=not isinstance(error, TooSoonError))
         return AuthenticationError(reason)
+
+    @property
+    def _inner(self) -> ContextProxy | None:
+        """The provider, once SPNEGO has agreed on one."""
+        context = self._context
+        if not isinstance(context, NegotiateProxy):
+            return context
+        return context._context if context._context_list else None
+
+    @property
+    def _claimed(self) -> str:
+        """Who the peer says it is, proven or not."""
+        inner = self._inner
+        return inner.claimed if isinstance(inner, NtlmAcceptor) else self.principal or ""
 
     def _finish(self) -> None:
         attributes = self._context.context_attr
+        seals = self.level is AuthLevel.PRIVACY
         if self.signs and not attributes & ContextReq.integrity:
             raise AuthenticationError("the peer asked for signatures and cannot make them")
-        if self.seals and not attributes & ContextReq.confidentiality:
+        if seals and not attributes & ContextReq.confidentiality:
             raise AuthenticationError("the peer asked for secrecy and cannot keep it")
+        inner = self._inner
+        if self.signs and isinstance(inner, NTLMProxy):
+            self._seal = NtlmSeal(inner, secret=seals)
+        elif self.signs:
+            self._seal = GssSeal(self._context, secret=seals, header_signing=self.header_signing)
         if self._authentication is None:
             return
-        inner = self._context._context if isinstance(self._context, NegotiateProxy) else self._context
         if isinstance(inner, NtlmAcceptor):
             assert inner.account is not None
             self.identity = Identity(inner.account.name, inner.account.token)
+            if self._authentication.guesses is not None:
+                self._authentication.guesses.succeeded(inner.account.name, self._authentication.address)
         else:
             self.principal = self._context.client_principal or ""
 
@@ -149,51 +163,41 @@ class SecurityContext:
         self.identity = Identity(self.principal or "", token)
 
     @property
-    def _is_ntlm(self) -> bool:
-        return self._context.negotiated_protocol == "ntlm"
-
-    @property
     def signature_size(self) -> int:
-        if self._is_ntlm:
-            return NTLM_SIGNATURE_SIZE
-        return self._context.query_message_sizes().header if self.seals else KERBEROS_MIC_SIZE
-
-    def _covered(self, head: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        return (head, trailer) if self._is_ntlm or self.header_signing else (b"", b"")
+        assert self._seal is not None
+        return self._seal.signature_size
 
     def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
         """What goes out instead of ``stub``, and the signature; ``head`` and ``trailer`` stand around it."""
-        head, trailer = self._covered(head, trailer)
-        if not self.seals:
-            return stub, self._context.sign(head + stub + trailer)
-        sealed = self._context.wrap_iov(
-            [
-                (BufferType.sign_only, head),
-                (BufferType.data, stub),
-                (BufferType.sign_only, trailer),
-                BufferType.header,
-            ]
-        )
-        return sealed.buffers[1].data or b"", sealed.buffers[3].data or b""
+        assert self._seal is not None
+        return self._seal.protect(head, stub, trailer)
 
     def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
         """The stub as it was before `protect`; AuthenticationError if anything was changed."""
-        head, trailer = self._covered(head, trailer)
+        assert self._seal is not None
         try:
-            if not self.seals:
-                self._context.verify(head + stub + trailer, signature)
-                return stub
-            opened = self._context.unwrap_iov(
-                [
-                    (BufferType.sign_only, head),
-                    (BufferType.data, stub),
-                    (BufferType.sign_only, trailer),
-                    (BufferType.header, signature),
-                ]
-            )
+            return self._seal.unprotect(head, stub, trailer, signature)
         except Exception as error:  # as in step
             raise AuthenticationError(f"{type(error).__name__}: {error}") from error
-        return opened.buffers[1].data or b""
+
+
+class TooSoonError(AuthenticationError):
+    """Wrong passwords came before, and it is not time for another attempt yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Accounts that nobody can guess at without end."""
+
+    accounts: AccountSource
+    guesses: Guesses
+    address: str
+
+    def find(self, name: str) -> Account | None:
+        wait_s = self.guesses.wait_s(name, self.address)
+        if wait_s > 0:
+            raise TooSoonError(f"wrong passwords came before; {wait_s:.0f} s are left to wait")
+        return self.accounts.find(name)
 
 
 class PrincipalSource(Protocol):
@@ -218,6 +222,25 @@ class Authentication:
     """None for the one that Kerberos finds by itself (KRB5_KTNAME)."""
     tell: Callable[[str], None] = _say_nothing
     """Hears why somebody was not let in. Anybody can cause that, as often as they like."""
+    guesses: Guesses | None = None
+    """Makes those wait who are wrong again and again."""
+    address: str = ""
+    """Where the callers of one connection are."""
+
+    def at(self, address: str) -> Authentication:
+        """The same for a connection from this address."""
+        return replace(self, address=address)
+
+    def refuse(self, who: str, reason: str, *, guessed: bool) -> None:
+        """Somebody is not let in."""
+        self.tell(reason)
+        if guessed and self.guesses is not None:
+            self.guesses.failed(who, self.address, reason)
+
+    @property
+    def _watched(self) -> AccountSource:
+        assert self.accounts is not None
+        return self.accounts if self.guesses is None else _Watched(self.accounts, self.guesses, self.address)
 
     @property
     def auth_types(self) -> frozenset[AuthType]:
@@ -241,15 +264,14 @@ class Authentication:
 
     def _context(self, auth_type: AuthType) -> ContextProxy:
         if auth_type is AuthType.NTLM:
-            assert self.accounts is not None
-            return NtlmAcceptor(self.accounts)
+            return NtlmAcceptor(self._watched)
         if auth_type is AuthType.KERBEROS:
             return KerberosAcceptor(self.keytab)
         inner: dict[GSSMech, ContextProxy] = {}
         if AuthType.KERBEROS in self.auth_types:
             inner[GSSMech.kerberos] = KerberosAcceptor(self.keytab)
         if self.accounts is not None:
-            inner[GSSMech.ntlm] = NtlmAcceptor(self.accounts)
+            inner[GSSMech.ntlm] = NtlmAcceptor(self._watched)
         for context in inner.values():
             context._is_wrapped = True
         return NegotiateProxy(usage="accept", _negotiate_contexts=inner)

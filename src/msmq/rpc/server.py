@@ -7,8 +7,9 @@ cancels the task; when all have ended the connection leaves its association grou
 group's context handles down. So a handler cleans up before its handles are run down.
 
 What a stranger can cost is bounded: connections (`msmq.admission.gate`), fragments, stubs, calls
-(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent the
-connection is not read.
+(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent, no
+further answer is made for a connection and nothing is read from it; for one address and in all there may be so much
+(`msmq.admission.unread`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from msmq.admission.gate import Crowding, Gate
+from msmq.admission.unread import Unread
 from msmq.errors import DecodeError, MQError
 from msmq.rpc.acceptor import (
     CallArrived,
@@ -33,8 +35,9 @@ from msmq.rpc.acceptor import (
     State,
 )
 from msmq.rpc.association import AssociationGroup, AssociationGroups
-from msmq.rpc.channel import READ_SIZE, Limits
-from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise, Quick
+from msmq.rpc.channel import READ_SIZE
+from msmq.rpc.channel import ServerConfig as ServerConfig
+from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
 from msmq.rpc.security import Authentication, AuthenticationError, SecurityContext
@@ -46,22 +49,13 @@ _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
 _LOOK_UPS: Final = 2
 """Questions to a directory at a time."""
+_PARTS_TOGETHER: Final = 32
+_SLOW_BYTES: Final = 1 << 16
+"""A client that has left more than this unread is a slow one, and watched."""
 _IDLE_STEP_S: Final = 0.05
 """Who is watched is not looked at more often than this."""
 _TOGETHER: Final = 8
 """So many answers share a write: its price is divided, and the client is at work on them while we go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """What an operator may decide about an RPC server."""
-
-    limits: Limits = field(default_factory=Limits)
-    idle_timeout_s: float = 3_600
-    """A connection without a call for so long is closed, unless its group holds context handles."""
-    max_unread: int = 8 << 20
-    announced_port: int | None = None
-    """The port that clients reach us at, when something in front of us forwards it to another."""
 
 
 @dataclass(slots=True)
@@ -79,25 +73,13 @@ class _Registration:
     interface: Interface
     handlers: Mapping[int, Handler]
     minimum: AuthLevel
-    quick: Mapping[int, Quick]
 
 
-@dataclass(frozen=True, slots=True)
-class _Method:
-    """What a request means: an operation that is served."""
+class _Method(NamedTuple):
+    """What a request means: an operation that is served, and what its handler is to know about who calls."""
 
-    interface: Interface
     operation: Operation[Any, Any]
     handler: Handler
-    quick: Quick | None
-
-
-class _Ready(NamedTuple):
-    """An operation with a quick way, and what all calls of it by one caller have in common."""
-
-    security: SecurityContext | None
-    method: _Method
-    quick: Quick
     call: Call
 
 
@@ -116,10 +98,10 @@ class RpcServer:
         self.groups = AssociationGroups()
         self.statistics = Statistics()
         self.buffer = bytearray(READ_SIZE)
+        self.unread = Unread(self.config.max_unread_per_address, self.config.max_unread_in_all)
         self.ports: list[tuple[str, int]] = []
         """The addresses that are listened on."""
         self._registered: dict[Syntax, _Registration] = {}
-        self._methods: dict[tuple[Syntax, int], _Method] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -133,16 +115,12 @@ class RpcServer:
         interface: Interface,
         handlers: Mapping[int, Handler],
         minimum: AuthLevel = AuthLevel.NONE,
-        quick: Mapping[int, Quick] | None = None,
     ) -> None:
         """Serve ``interface``; calls below the ``minimum`` level are denied. An operation that is declared and has
-        no handler is out of range for the client. Those in ``quick`` are tried in their quick way first."""
-        self._registered[interface.syntax] = _Registration(
-            interface, dict(handlers), minimum, dict(quick or {})
-        )
-        self._methods.clear()
+        no handler is out of range for the client."""
+        self._registered[interface.syntax] = _Registration(interface, dict(handlers), minimum)
         for connection in self._connections:
-            connection.ready.clear()
+            connection.methods.clear()
 
     @property
     def interfaces(self) -> list[Interface]:
@@ -161,20 +139,6 @@ class RpcServer:
     def minimum(self, syntax: Syntax) -> AuthLevel | None:
         found = self.registration(syntax)
         return found.minimum if found is not None else None
-
-    def method(self, syntax: Syntax, opnum: int) -> _Method | None:
-        """The operation that a request of an interface names, if it is served."""
-        known = self._methods.get((syntax, opnum))
-        if known is not None:
-            return known
-        found = self.registration(syntax)
-        operation = found.interface.find(opnum) if found is not None else None
-        handler = found.handlers.get(opnum) if found is not None else None
-        if found is None or operation is None or handler is None:
-            return None
-        method = _Method(found.interface, operation, handler, found.quick.get(opnum))
-        self._methods[syntax, opnum] = method
-        return method
 
     # --- life -------------------------------------------------------------------------------------------
 
@@ -230,11 +194,9 @@ class RpcServer:
         return task
 
 
-@dataclass(eq=False, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A call that has no answer yet."""
 
-    call: Call
     promise: Promise | None
     task: asyncio.Task[Parameters] | None
 
@@ -243,11 +205,6 @@ class _Waiting:
             self.promise.abandon()
         if self.task is not None:
             self.task.cancel()
-
-    def hurry(self) -> None:
-        if self.promise is not None:
-            self.promise.hurry()
-        self.call.cancelled.set()
 
 
 class _Connection(asyncio.BufferedProtocol):
@@ -267,10 +224,13 @@ class _Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._last_call_s = 0.0
         self._flushing = False
+        self._slow = self._full = False
+        self._later: list[Event] = []
+        """What came while more than enough answers wait to be read."""
         self.tasks: set[asyncio.Task[Parameters]] = set()
         """Calls that wait as tasks."""
-        self.ready: dict[tuple[int, int], _Ready] = {}
-        """Operations with a quick way that were called already, by presentation context and opnum."""
+        self.methods: dict[tuple[int, int, SecurityContext | None], _Method] = {}
+        """Operations that were called already, by presentation context, opnum and caller."""
         self.group: AssociationGroup | None = None
         self.peer = self.local = ""
 
@@ -299,10 +259,10 @@ class _Connection(asyncio.BufferedProtocol):
             config.limits,
             self._server.minimum,
             self._join,
-            self._server.authentication,
+            self._server.authentication.at(self.peer),
             str(config.announced_port or port).encode(),
         )
-        self._transport.set_write_buffer_limits(config.max_unread)
+        self._transport.set_write_buffer_limits(_SLOW_BYTES)
         self._server.entered(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -315,15 +275,27 @@ class _Connection(asyncio.BufferedProtocol):
         if self._machine is None:
             return
         self._server.statistics.packets_in += 1
-        begin, read_s = self._begin, self._loop.time()
-        for number, event in enumerate(self._machine.receive_data(data), 1):
+        events = self._machine.receive_data(data)
+        if self._full:
+            self._later += events
+        else:
+            self._work(events)
+
+    def _work(self, events: list[Event]) -> None:
+        """Deal with what has come, as far as there is room for answers."""
+        machine, begin, read_s = self._machine, self._begin, self._loop.time()
+        assert machine is not None
+        for number, event in enumerate(events, 1):
             if type(event) is CallArrived:
                 begin(event)
                 self._last_call_s = read_s
             else:
                 self._handle(event)
-            if not number % _TOGETHER:
+            if not number % _TOGETHER or machine.parts_waiting >= _PARTS_TOGETHER:
                 self._flush()
+                if self._full or machine.state is State.CLOSED:
+                    self._later = events[number:]
+                    return
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -336,17 +308,26 @@ class _Connection(asyncio.BufferedProtocol):
         for call in waiting.values():
             call.give_up()
         self._held.clear()
+        self._later.clear()
         for task in self._looking:
             task.cancel()
+        self._server.unread.owe(self, self.peer, 0)
         self._server.left(self)
 
     def pause_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._slow = True
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        """The client has read what there was for it."""
+        self._slow = False
+        self._server.unread.owe(self, self.peer, 0)
+        transport = self._transport
+        if self._full and transport is not None and not transport.is_closing():
+            self._full = False
+            later, self._later = self._later, []
+            self._work(later)
+            if not self._full:
+                transport.resume_reading()
 
     def abort(self, reason: str) -> None:
         """Close at once."""
@@ -364,8 +345,17 @@ class _Connection(asyncio.BufferedProtocol):
         if data and not transport.is_closing():
             self._server.statistics.packets_out += 1
             transport.write(data)
+        if self._slow:
+            self._count_unread(transport)
         if machine.state is State.CLOSED and not transport.is_closing():
             transport.close()
+
+    def _count_unread(self, transport: asyncio.Transport) -> None:
+        size = transport.get_write_buffer_size()
+        if size >= self._server.config.max_unread and not self._full:
+            self._full = True
+            transport.pause_reading()
+        self._server.unread.owe(self, self.peer, size)
 
     def _flush_soon(self) -> None:
         """Write when this turn of the loop is over: other calls that end in it share the writing."""
@@ -398,8 +388,9 @@ class _Connection(asyncio.BufferedProtocol):
     def _handle(self, event: Event) -> None:
         match event:
             case CallCancelled(call_id):
-                if call_id in self.calls:
-                    self.calls[call_id].hurry()
+                waiting = self.calls.get(call_id)
+                if waiting is not None and waiting.promise is not None:
+                    waiting.promise.hurry()
             case CallOrphaned(call_id):
                 if call_id in self.calls:
                     self.calls.pop(call_id).give_up()
@@ -410,63 +401,52 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _begin(self, arrived: CallArrived) -> None:
         """Have a call served, and answer it if its handler can."""
-        security = arrived.security
+        call_id, context, opnum, _, stub, security = arrived
         if security is not None and security.identity is None and not security.failed:
             self._hold(security, arrived)
             return
         self._server.statistics.calls_in += 1
         if self._timer is None:
             self._opened(security)
-        machine = self._machine
-        assert machine is not None
         try:
-            ready = self.ready.get((arrived.context.context_id, arrived.opnum))
-            if ready is None or ready.security is not security:
-                ready = self._prepare(arrived)
-            answer = None
-            if ready is not None and arrived.object is None:
-                answer = ready.quick(ready.call, arrived.stub)
-            if type(answer) is bytes:
-                machine.respond(arrived.call_id, answer)
-            elif answer is None:
-                self._ask(arrived)
-            elif ready is not None:
-                assert not isinstance(answer, bytes)
-                self._take_answer(arrived, self._call(ready.method, arrived), answer)
+            known = self.methods.get((context.context_id, opnum, security))
+            operation, handler, call = known or self._find_method(arrived)
+            try:
+                request, end = operation.request.decode(stub, call.ndr64)
+            except DecodeError as error:
+                _log.debug("%s.%s of %s: %s", call.interface.name, operation.name, self.peer, error)
+                raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
+            if end < len(stub):
+                self._check_trailer(arrived, end)
+            answer = handler(call, request)
+            if isinstance(answer, Parameters):
+                assert self._machine is not None
+                self._machine.respond(call_id, answer.encode(call.ndr64))
+            else:
+                self._wait(arrived, answer)
         except Exception as error:
             self._fail(arrived, error)
 
-    def _prepare(self, arrived: CallArrived) -> _Ready | None:
-        """The quick way of a call, if there is one; the next call finds it at once."""
-        method = self._server.method(arrived.context.interface, arrived.opnum)
-        if method is None or method.quick is None:
-            return None
-        ready = _Ready(arrived.security, method, method.quick, self._call(method, arrived))
-        self.ready[arrived.context.context_id, arrived.opnum] = ready
-        return ready
-
-    def _ask(self, arrived: CallArrived) -> None:
-        """Ask the handler of a call."""
-        method = self._server.method(arrived.context.interface, arrived.opnum)
-        if method is None:
+    def _find_method(self, arrived: CallArrived) -> _Method:
+        """The operation that a request names, if it is served; the next call finds it at once."""
+        context, security = arrived.context, arrived.security
+        found = self._server.registration(context.interface)
+        operation = found.interface.find(arrived.opnum) if found is not None else None
+        if found is None or operation is None or arrived.opnum not in found.handlers:
             raise RpcFault(FaultStatus.NCA_OP_RANGE_ERROR, did_not_execute=True)
-        try:
-            request, end = method.operation.request.decode(arrived.stub, arrived.context.ndr64)
-        except DecodeError as error:
-            _log.debug("%s.%s of %s: %s", method.interface.name, method.operation.name, self.peer, error)
-            raise RpcFault(FaultStatus.BAD_STUB_DATA, did_not_execute=True) from error
-        if end < len(arrived.stub):
-            self._check_trailer(arrived, end)
-        call = self._call(method, arrived)
-        self._take_answer(arrived, call, method.handler(call, request))
-
-    def _take_answer(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
-        if isinstance(answer, Parameters):
-            machine = self._machine
-            assert machine is not None
-            machine.respond(arrived.call_id, answer.encode(call.ndr64))
-        else:
-            self._wait(arrived, call, answer)
+        token, principal, level = _NOBODY, None, AuthLevel.NONE
+        if security is not None:
+            identity = security.identity
+            if identity is None:  # a principal that nobody knows
+                raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
+            token, principal, level = identity.token, identity.principal, security.effective_level
+        assert self.group is not None
+        call = Call(
+            found.interface, operation, context.ndr64, token, principal, level, self.group, self.peer, self.local, self
+        )  # fmt: skip
+        method = _Method(operation, found.handlers[arrived.opnum], call)
+        self.methods[context.context_id, arrived.opnum, security] = method
+        return method
 
     def _hold(self, security: SecurityContext, arrived: CallArrived) -> None:
         """Have a call wait until it is known who calls."""
@@ -486,14 +466,14 @@ class _Connection(asyncio.BufferedProtocol):
             self._begin(arrived)
         self._flush_soon()
 
-    def _wait(self, arrived: CallArrived, call: Call, answer: Answer) -> None:
+    def _wait(self, arrived: CallArrived, answer: Answer) -> None:
         call_id = arrived.call_id
         if isinstance(answer, Promise):
-            waiting = self.calls[call_id] = _Waiting(call, answer, None)
+            waiting = self.calls[call_id] = _Waiting(answer, None)
             answer.deliver_to(partial(self._answer_later, arrived, waiting))
             return
         task: asyncio.Task[Parameters] = self._server.spawn(answer)
-        waiting = self.calls[call_id] = _Waiting(call, None, task)
+        waiting = self.calls[call_id] = _Waiting(None, task)
         self.tasks.add(task)
         task.add_done_callback(partial(self._ended, arrived, waiting))
 
@@ -535,23 +515,6 @@ class _Connection(asyncio.BufferedProtocol):
         else:
             _log.error("operation %d of %s failed", arrived.opnum, arrived.context.interface, exc_info=error)
             machine.fault(call_id, FaultStatus.NCA_FAULT_UNSPECIFIED)
-
-    def _call(self, method: _Method, arrived: CallArrived) -> Call:
-        """What the handler of a call is to know about it."""
-        security = arrived.security
-        assert self.group is not None
-        if security is None:
-            return Call(
-                method.interface, method.operation, arrived.object, arrived.context.ndr64, _NOBODY, None,
-                AuthLevel.NONE, self.group, self.peer, self.local, self,
-            )  # fmt: skip
-        identity = security.identity
-        if identity is None:  # a principal that nobody knows
-            raise RpcFault(FaultStatus.ACCESS_DENIED, did_not_execute=True)
-        return Call(
-            method.interface, method.operation, arrived.object, arrived.context.ndr64, identity.token,
-            identity.principal, security.effective_level, self.group, self.peer, self.local, self,
-        )  # fmt: skip
 
     def _check_trailer(self, arrived: CallArrived, end: int) -> None:
         context, machine = arrived.context, self._machine

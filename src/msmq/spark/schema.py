@@ -23,7 +23,7 @@ from msmq.errors import DecodeError
 from msmq.manager.messages.message import SenderIdentifierType, sender_sid
 from msmq.spark.alike import Alike, Numbers, look_alike
 from msmq.spark.bodies import BODY_READERS
-from msmq.spark.headers import nservicebus_headers
+from msmq.wire.bodies import read_headers
 from msmq.wire.declare import text_of
 from msmq.wire.delivery import format_name
 from msmq.wire.guid import guid_text
@@ -78,11 +78,11 @@ class Messages(NamedTuple):
         return self._with([column[start:end] for column in self.columns])
 
     def at(self, places: Sequence[int]) -> Messages:
-        """Those at some places."""
+        """The messages at the given places."""
         return self._with([[column[place] for place in places] for column in self.columns])
 
     def chosen(self, wanted: Sequence[bool]) -> Messages:
-        """Those that are wanted."""
+        """The messages for which ``wanted`` is true."""
         return self._with([list(compress(column, wanted)) for column in self.columns])
 
     def _with(self, columns: list[Any]) -> Messages:
@@ -101,7 +101,7 @@ def joined(parts: Sequence[Messages]) -> Messages:
 
 
 class _Part(NamedTuple):
-    """The same of messages that look alike."""
+    """Messages that look alike: what their queue says of them, and their columns."""
 
     given: Messages
     alike: Alike
@@ -349,11 +349,18 @@ COLUMNS: Final = (
     ),
 )  # fmt: skip
 _MAP: Final = pa.map_(pa.string(), pa.string())
+
+
+def _headers(extension: bytes) -> list[tuple[str, str]] | None:
+    found = read_headers(extension)
+    return None if found is None else list(found.items())
+
+
 HEADERS: Final = Column(
     "headers", "MAP<STRING, STRING>", _MAP,
-    lambda s: nservicebus_headers(s.packet.extension),
-    "Headers of NServiceBus, from the extension; null when there are none.",
-    lambda p: _each(p.alike.extensions, nservicebus_headers, _MAP),
+    lambda s: _headers(s.packet.extension),
+    "Headers of NServiceBus or Rebus, from the extension; null when there are none.",
+    lambda p: _each(p.alike.extensions, _headers, _MAP),
 )  # fmt: skip
 NAMES: Final = tuple(column.name for column in COLUMNS)
 
@@ -392,7 +399,7 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
     def rows(self, messages: Messages) -> pa.RecordBatch:
-        """The same of messages as they come from a queue: those that look alike together."""
+        """Messages of a queue as rows; those that look alike are read together."""
         count = len(messages.packets)
         found, others = look_alike(messages.packets)
         if len(found) == 1 and not others:
@@ -403,7 +410,7 @@ class Table:
         return in_order(made, [*(places for places, _ in parts), others], count)
 
     def alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
-        """The same of messages that look alike."""
+        """Messages that look alike as rows."""
         part, count = _Part(given, alike), len(alike)
         first = ReadMessage(given.queue, given.lookup_ids[0], alike.sample, identity=given.identity)
         source = _source(first)

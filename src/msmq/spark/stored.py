@@ -2,11 +2,11 @@
 
 How it works
 ------------
-A segment of a store is read by one task, without the others. What stands in them decides together what a message is
-(:mod:`msmq.manager.ledger.ledger`): the record of the message, the outcome of its transaction, and records that move or
-remove it. So two tables are read, of messages and of these *marks*, which are small and come from the indexes of the
-segments, and Spark joins them. A message that was removed is shown for as long as its record is there, which may be
-long.
+A segment of a store is read by one task, without the others. What stands in them decides together what a message is:
+the record of the message, the outcome of its transaction, and records that move or remove it. So two tables are read,
+of messages and of what all records say (:func:`msmq.manager.ledger.ledger.statement_of`), which is little and comes
+from the indexes of the segments, and Spark joins them. A message that was removed is shown for as long as its record is
+there, which may be long.
 
 The queue manager must not run: a copy of its directory does as well.
 """
@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import pyarrow as pa
 
@@ -25,11 +25,17 @@ from msmq.errors import DecodeError
 from msmq.manager.initialization import DEAD_LETTER, DEAD_XACT, JOURNAL, NOTIFY, ORDER
 from msmq.manager.ledger.ledger import (
     NO_TRANSACTION,
+    WITH_PAYLOAD,
+    Gone,
     Head,
     Kind,
+    Moved,
+    Named,
     OutcomeHead,
+    Put,
+    Statement,
     TransactionOutcome,
-    deleted_ids,
+    statement_of,
 )
 from msmq.manager.ledger.recovered import marks_in
 from msmq.manager.mailbox.stored import from_record
@@ -65,7 +71,7 @@ _PLACE_DDL: Final = (
 _MARK: Final = pa.schema(
     [
         ("store", pa.string()),
-        ("kind", pa.int32()),
+        ("says", pa.string()),
         ("address", pa.int64()),
         ("lookup_id", pa.int64()),
         ("queue_number", pa.int64()),
@@ -75,12 +81,10 @@ _MARK: Final = pa.schema(
     ]
 )
 _MARK_DDL: Final = (
-    "`store` STRING, `kind` INT, `address` BIGINT, `lookup_id` BIGINT, `queue_number` BIGINT, `transaction` BINARY, "
+    "`store` STRING, `says` STRING, `address` BIGINT, `lookup_id` BIGINT, `queue_number` BIGINT, `transaction` BINARY, "
     "`outcome` INT, `name` STRING"
 )
-KINDS: Final = frozenset((Kind.MESSAGE, Kind.DELETE, Kind.DELETE_ALL, Kind.MOVE, Kind.OUTCOME, Kind.VALUE))
-"""The records that are marks. Of messages only where they are."""
-_WITH_PAYLOAD: Final = frozenset((Kind.VALUE, Kind.DELETE_ALL))
+_COMMITTED: Final = int(TransactionOutcome.COMMITTED)
 
 
 def is_store(path: str | Path) -> bool:
@@ -110,15 +114,15 @@ def decode_stores(
     tasks = spread(spark, len(files))
     found = tasks.mapInArrow(partial(_read_messages, files=files, body=body), f"{_PLACE_DDL}, {table.ddl}")
     marks = tasks.mapInArrow(partial(_read_marks, files=files), _MARK_DDL)
-    outcomes = marks.where(f"kind = {int(Kind.OUTCOME)} AND outcome <> {int(TransactionOutcome.PREPARED)}")
+    outcomes = marks.where(f"says = 'OutcomeHead' AND outcome <> {int(TransactionOutcome.PREPARED)}")
     outcomes = outcomes.select("store", "transaction", "outcome").distinct()
-    changes = marks.where(f"kind IN ({int(Kind.DELETE)}, {int(Kind.MOVE)})").drop("outcome")
+    changes = marks.where("says IN ('Gone', 'Moved')").drop("outcome")
     changes = _effective(changes.join(outcomes, ["store", "transaction"], "left"))
     fates = changes.groupBy("store", "lookup_id").agg(
-        f.max(f.expr(f"kind = {int(Kind.DELETE)}")).alias("is_removed"),
-        f.max(f.expr(f"IF(kind = {int(Kind.MOVE)}, struct(address, queue_number), NULL)")).alias("moved"),
+        f.max(f.expr("says = 'Gone'")).alias("is_removed"),
+        f.max(f.expr("IF(says = 'Moved', struct(address, queue_number), NULL)")).alias("moved"),
     )
-    places = marks.where(f"kind = {int(Kind.MESSAGE)}").groupBy("store", "lookup_id")
+    places = marks.where("says = 'Put'").groupBy("store", "lookup_id")
     newest = places.agg(f.max("address").alias("newest"))
     whole = found.where("error IS NULL").join(newest, ["store", "lookup_id"])
     whole = whole.where("address = newest")  # cleaning may have left a record and its copy
@@ -135,8 +139,8 @@ def decode_stores(
 
 
 def _effective(changes: DataFrame) -> DataFrame:
-    """Those outside of transactions, and those of committed ones."""
-    return changes.where(f"transaction IS NULL OR outcome = {int(TransactionOutcome.COMMITTED)}")
+    """The changes that hold: those outside of transactions, and those of committed ones."""
+    return changes.where(f"transaction IS NULL OR outcome = {_COMMITTED}")
 
 
 def _state() -> Column:
@@ -144,7 +148,7 @@ def _state() -> Column:
 
     return f.expr(
         "CASE WHEN is_removed THEN 'removed' "
-        f"WHEN transaction IS NULL OR outcome = {int(TransactionOutcome.COMMITTED)} THEN 'standing' "
+        f"WHEN transaction IS NULL OR outcome = {_COMMITTED} THEN 'standing' "
         "WHEN outcome IS NULL THEN 'open' ELSE 'aborted' END"
     )
 
@@ -182,7 +186,7 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
             yield _rows([(*where, None, f"offset {found.offset}: {found.reason}", None, None)], [], table)
             continue
         head = Head.decode(found.head)
-        transaction = None if head.transaction == NO_TRANSACTION else head.transaction
+        transaction = _transaction(head.transaction)
         assert found.payload is not None
         try:
             stored = from_record(found.payload, head.lookup_id, marks_in(head.flags))
@@ -232,10 +236,11 @@ def _read_marks(
 def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
     """What one segment says about messages and queues, without Spark."""
     rows: list[tuple[Any, ...]] = []
-    for found in records(segment, KINDS, with_payload=_WITH_PAYLOAD.__contains__):
+    for found in records(segment, frozenset(Kind), with_payload=WITH_PAYLOAD.__contains__):
         if isinstance(found, Record):
-            kind = Kind.DELETE if found.kind == Kind.DELETE_ALL else found.kind
-            rows += [(segment.directory, kind, found.address, *mark) for mark in _marks(found)]
+            said = statement_of(Kind(found.kind), found.head, partial(bytes, found.payload or b""))
+            place = (segment.directory, type(said).__name__, found.address)
+            rows += [(*place, *mark) for mark in _marks(said)]
         if len(rows) >= BATCH_ROWS:
             yield pa.RecordBatch.from_arrays(_columns(rows, _MARK), schema=_MARK)
             rows = []
@@ -243,27 +248,30 @@ def read_marks(segment: SegmentFile) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(_columns(rows, _MARK), schema=_MARK)
 
 
-def _marks(record: Record) -> Iterator[tuple[Any, ...]]:
+def _marks(said: Statement) -> Iterator[tuple[Any, ...]]:
     """Lookup identifier, queue, transaction, outcome, name of the queue."""
-    if record.kind == Kind.OUTCOME:
-        ended = OutcomeHead.decode(record.head)
-        yield None, None, ended.transaction, ended.outcome, None
-    elif record.kind == Kind.VALUE:
-        assert record.payload is not None
-        key, value = json.loads(record.payload)
-        if key.startswith("queue/"):
-            yield from ((None, number, None, None, name) for number, name in _queue_names(key, value))
-    elif record.kind == Kind.DELETE_ALL:
-        assert record.payload is not None
-        yield from ((lookup_id, None, None, None, None) for lookup_id in deleted_ids(record.payload))
-    else:
-        head = Head.decode(record.head)
-        transaction = None if head.transaction == NO_TRANSACTION else head.transaction
-        yield head.lookup_id, head.queue, transaction, None, None
+    match said:
+        case OutcomeHead():
+            yield None, None, said.transaction, said.outcome, None
+        case Named():
+            names = _queue_names(*json.loads(said.value)) if said.value is not None else ()
+            yield from ((None, number, None, None, name) for number, name in names)
+        case Put() | Moved() | Gone():
+            queue = None if isinstance(said, Gone) else said.queue
+            transaction = _transaction(said.transaction)
+            yield from ((lookup_id, queue, transaction, None, None) for lookup_id in said.lookup_ids)
+        case _:
+            assert_never(said)
+
+
+def _transaction(identifier: bytes) -> bytes | None:
+    return None if identifier == NO_TRANSACTION else identifier
 
 
 def _queue_names(key: str, value: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The queue of a record, its journal and its subqueues, with their numbers."""
+    """The queue of a record, its journal and its subqueues, with their numbers; none if the value is another one."""
+    if not key.startswith("queue/"):
+        return
     path = value["pathname"]
     yield int(key.removeprefix("queue/")), path
     if value["journal"] is not None:

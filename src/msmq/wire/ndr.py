@@ -16,8 +16,8 @@ Every count is held against the bytes that remain before anything is read for it
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from msmq.errors import DecodeError, EncodeError
 
@@ -53,43 +53,39 @@ class NdrReader:
         max_depth: int = MAX_DEPTH,
         max_elements: int = MAX_ELEMENTS,
     ) -> None:
-        self._data = memoryview(data)
-        self._offset = 0
-        self._ndr64 = ndr64
+        self._data = bytes(data)
+        self.offset = 0
+        self.ndr64 = ndr64
+        self._count = _U64 if ndr64 else _U32
         self._depth_left = max_depth
         self._elements_left = max_elements
-        self._deferred: list[Callable[[], None]] = []
-
-    @property
-    def ndr64(self) -> bool:
-        return self._ndr64
+        self.deferred: list[Callable[[], None]] = []
 
     @property
     def pointer_size(self) -> int:
         """The size, and so the alignment, of a referent id."""
-        return 8 if self._ndr64 else 4
-
-    @property
-    def offset(self) -> int:
-        return self._offset
+        return 8 if self.ndr64 else 4
 
     @property
     def remaining(self) -> int:
-        return len(self._data) - self._offset
+        return len(self._data) - self.offset
 
     def align(self, alignment: int) -> None:
         """Skip padding, whatever it holds."""
-        self._take(-self._offset % alignment)
+        padding = -self.offset % alignment
+        if padding > len(self._data) - self.offset:
+            raise DecodeError(f"{padding} bytes expected, {self.remaining} left", self.offset)
+        self.offset += padding
 
     def end_structure(self, alignment: int) -> None:
         """Skip the padding that NDR64 puts after a structure; NDR puts none."""
-        if self._ndr64:
+        if self.ndr64:
             self.align(alignment)
 
     def end(self) -> None:
         """Insist that nothing follows."""
         if self.remaining:
-            raise DecodeError(f"{self.remaining} bytes follow the value", self._offset)
+            raise DecodeError(f"{self.remaining} bytes follow the value", self.offset)
 
     def u8(self) -> int:
         return self._integer(_U8)
@@ -117,7 +113,16 @@ class NdrReader:
 
     def raw(self, size: int) -> bytes:
         """Bytes without alignment."""
-        return bytes(self._take(size))
+        return self._take(size)
+
+    def values(self, forms: Sequence[struct.Struct]) -> tuple[Any, ...]:
+        """What one of eight forms reads: the one for the offset, modulo 8, where its padding begins."""
+        offset = self.offset
+        form = forms[offset & 7]
+        self.offset = end = offset + form.size
+        if end > len(self._data):
+            raise DecodeError(f"{form.size} bytes expected, {len(self._data) - offset} left", offset)
+        return form.unpack_from(self._data, offset)
 
     def guid(self) -> bytes:
         """A GUID as its 16 bytes in MS-DTYP order."""
@@ -126,7 +131,7 @@ class NdrReader:
 
     def count(self) -> int:
         """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
-        return self.u64() if self._ndr64 else self.u32()
+        return self._integer(self._count)
 
     def conformant_count(self, element_size: int, expected: int | None = None) -> int:
         """The count before a conformant array whose elements take at least ``element_size`` bytes each.
@@ -135,32 +140,32 @@ class NdrReader:
         """
         count = self.count()
         if expected is not None and count != expected:
-            raise DecodeError(f"array holds {count} elements where {expected} are declared", self._offset)
+            raise DecodeError(f"array holds {count} elements where {expected} are declared", self.offset)
         self.claim(count, element_size)
         return count
 
     def claim(self, count: int, element_size: int) -> None:
         """Hold a count against the bytes that are left and against ``max_elements``."""
         if count * element_size > self.remaining:
-            raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self._offset)
+            raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self.offset)
         if count > self._elements_left:
-            raise DecodeError("too many array elements", self._offset)
+            raise DecodeError("too many array elements", self.offset)
         self._elements_left -= count
 
     def conformant_bytes(self, expected: int | None = None) -> bytes:
         """A conformant array of bytes."""
         count = self.count()
         if expected is not None and count != expected:
-            raise DecodeError(f"array holds {count} bytes where {expected} are declared", self._offset)
+            raise DecodeError(f"array holds {count} bytes where {expected} are declared", self.offset)
         return self.raw(count)
 
     def wide_string(self) -> str:
         """A conformant varying string of WCHARs with its terminating null, which is not returned."""
         maximum, offset, actual = self.count(), self.count(), self.count()
         if offset or not 1 <= actual <= maximum:
-            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self._offset)
-        start = self._offset
-        text = bytes(self._take(2 * actual)).decode("utf-16-le", "surrogatepass")
+            raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self.offset)
+        start = self.offset
+        text = self._take(2 * actual).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
             raise DecodeError("string does not end with its only null", start)
         return text[:-1]
@@ -174,21 +179,21 @@ class NdrReader:
     def ref_pointer(self, read: Callable[[], T]) -> Callable[[], T]:
         """A pointer that may not be null."""
         if not self.count():
-            raise DecodeError("null where a pointer is required", self._offset)
+            raise DecodeError("null where a pointer is required", self.offset)
         return self._defer(read)
 
     def defer(self, read: Callable[[], None]) -> None:
         """Have ``read`` called when its turn comes among the pointees."""
-        self._deferred.append(read)
+        self.deferred.append(read)
 
     def resolve(self) -> None:
         """Read all pointees deferred so far, each followed by those it defers itself."""
-        if not self._deferred:
+        if not self.deferred:
             return
         if not self._depth_left:
-            raise DecodeError("pointers nest too deeply", self._offset)
+            raise DecodeError("pointers nest too deeply", self.offset)
         self._depth_left -= 1
-        pending, self._deferred = self._deferred, []
+        pending, self.deferred = self.deferred, []
         for read in pending:
             read()
             self.resolve()
@@ -196,20 +201,25 @@ class NdrReader:
 
     def _defer(self, read: Callable[[], T]) -> Callable[[], T]:
         pointee: list[T] = []
-        self._deferred.append(lambda: pointee.append(read()))
+        self.deferred.append(lambda: pointee.append(read()))
         return lambda: pointee[0]
 
     def _integer(self, form: struct.Struct) -> int:
-        self.align(form.size)
-        value: int = form.unpack(self._take(form.size))[0]
+        offset = self.offset
+        start = offset + (-offset & form.size - 1)
+        self.offset = end = start + form.size
+        if end > len(self._data):
+            raise DecodeError(f"{end - offset} bytes expected, {len(self._data) - offset} left", offset)
+        value: int = form.unpack_from(self._data, start)[0]
         return value
 
-    def _take(self, size: int) -> memoryview:
-        if size > self.remaining:
-            raise DecodeError(f"{size} bytes expected, {self.remaining} left", self._offset)
-        part = self._data[self._offset : self._offset + size]
-        self._offset += size
-        return part
+    def _take(self, size: int) -> bytes:
+        offset = self.offset
+        end = offset + size
+        if end > len(self._data):
+            raise DecodeError(f"{size} bytes expected, {self.remaining} left", offset)
+        self.offset = end
+        return self._data[offset:end]
 
 
 class NdrWriter:
@@ -217,30 +227,28 @@ class NdrWriter:
 
     def __init__(self, ndr64: bool = False) -> None:
         self._data = bytearray()
-        self._ndr64 = ndr64
+        self.ndr64 = ndr64
+        self._count = _U64 if ndr64 else _U32
         self._next_referent = _FIRST_REFERENT
-        self._deferred: list[Callable[[], None]] = []
-
-    @property
-    def ndr64(self) -> bool:
-        return self._ndr64
+        self.deferred: list[Callable[[], None]] = []
 
     @property
     def pointer_size(self) -> int:
         """The size, and so the alignment, of a referent id."""
-        return 8 if self._ndr64 else 4
+        return 8 if self.ndr64 else 4
 
     def getvalue(self) -> bytes:
         """What was written. Nothing may be left deferred."""
-        assert not self._deferred, "resolve() was not called"
+        assert not self.deferred, "resolve() was not called"
         return bytes(self._data)
 
     def align(self, alignment: int) -> None:
-        self._data += bytes(-len(self._data) % alignment)
+        if padding := -len(self._data) % alignment:
+            self._data += bytes(padding)
 
     def end_structure(self, alignment: int) -> None:
         """The padding that NDR64 puts after a structure; NDR puts none."""
-        if self._ndr64:
+        if self.ndr64:
             self.align(alignment)
 
     def u8(self, value: int) -> None:
@@ -271,6 +279,13 @@ class NdrWriter:
         """Bytes without alignment."""
         self._data += value
 
+    def values(self, forms: Sequence[struct.Struct], values: Sequence[Any]) -> None:
+        """Write what `NdrReader.values` reads."""
+        try:
+            self._data += forms[len(self._data) & 7].pack(*values)
+        except struct.error as error:
+            raise EncodeError(f"{values!r} cannot be written: {error}") from error
+
     def guid(self, value: bytes) -> None:
         """A GUID from its 16 bytes in MS-DTYP order."""
         if len(value) != GUID_SIZE:
@@ -280,10 +295,7 @@ class NdrWriter:
 
     def count(self, value: int) -> None:
         """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
-        if self._ndr64:
-            self.u64(value)
-        else:
-            self.u32(value)
+        self._integer(self._count, value)
 
     def conformant_bytes(self, value: bytes) -> None:
         """A conformant array of bytes."""
@@ -301,23 +313,29 @@ class NdrWriter:
 
     def pointer(self, write: Callable[[], None] | None) -> None:
         """A pointer; None is null. What ``write`` writes follows when ``resolve`` is called."""
-        if write is None:
-            self.count(0)
-            return
-        self.count(self._next_referent)
-        self._next_referent += _REFERENT_STEP
-        self._deferred.append(write)
+        self.count(0 if write is None else self.refer(write))
+
+    def refer(self, write: Callable[[], None]) -> int:
+        """The referent id of a pointer that stands among other values."""
+        referent = self._next_referent
+        self._next_referent = referent + _REFERENT_STEP
+        self.deferred.append(write)
+        return referent
 
     def resolve(self) -> None:
         """Write all pointees deferred so far, each followed by those it defers itself."""
-        pending, self._deferred = self._deferred, []
+        if not self.deferred:
+            return
+        pending, self.deferred = self.deferred, []
         for write in pending:
             write()
             self.resolve()
 
     def _integer(self, form: struct.Struct, value: int) -> None:
-        self.align(form.size)
+        data = self._data
+        if padding := -len(data) & form.size - 1:
+            data += bytes(padding)
         try:
-            self._data += form.pack(value)
+            data += form.pack(value)
         except struct.error as error:
             raise EncodeError(f"{value} does not fit {form.size} bytes") from error

@@ -9,15 +9,13 @@ header that holds the body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msmq.errors import DecodeError
 from msmq.wire.headers import BASE_DH, MAX_PACKET_SIZE
 from msmq.wire.message import UserMessage
-from msmq.wire.ndr import NdrReader, NdrWriter
 from msmq.wire.optional_headers import DebugHeader
 from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 
@@ -48,10 +46,6 @@ class Section(NamedTuple):
     @property
     def size(self) -> int:
         return len(self.data)
-
-
-section_of: Final[Callable[[tuple[int, int, bytes]], Section]] = partial(tuple.__new__, Section)
-"""Makes a Section of its values, at a third of the time."""
 
 
 def split_sections(packet: bytes, max_body_size: int, max_compound_message_size: int) -> list[Section]:
@@ -115,34 +109,3 @@ def join_sections(sections: Sequence[Section]) -> bytes:
             raise DecodeError("the second section does not belong to the first")
         packet += second.data
     return packet
-
-
-def write_section(writer: NdrWriter, section: Section) -> None:
-    """SectionBuffer as RPC carries it; its bytes follow with the writer's ``resolve``."""
-    writer.align(writer.pointer_size)
-    if writer.ndr64:  # an enumeration takes 16 bits in NDR, 32 in NDR64
-        writer.u32(section.type)
-    else:
-        writer.u16(section.type)
-    writer.u32(section.size_alloc)
-    writer.u32(section.size)
-    writer.pointer(partial(writer.conformant_bytes, section.data))
-    writer.end_structure(writer.pointer_size)
-
-
-def read_section(reader: NdrReader) -> Callable[[], Section]:
-    """Read a SectionBuffer; the thunk gives it once the reader's ``resolve`` was called."""
-    reader.align(reader.pointer_size)
-    kind = reader.u32() if reader.ndr64 else reader.u16()
-    size_alloc = reader.u32()
-    size = reader.u32()
-    data = reader.pointer(partial(reader.conformant_bytes, size))
-    reader.end_structure(reader.pointer_size)
-
-    def section() -> Section:
-        content = data()
-        if content is None and size:
-            raise DecodeError(f"a section of {size} bytes without its bytes")
-        return Section(kind, size_alloc, content or b"")
-
-    return section

@@ -92,24 +92,20 @@ def remotely_read(message: UserMessage, source: bytes = b"") -> bytes:
     message came from (``source``, see :func:`host_address`), zeros if it was sent here. The stored message stays as it
     is.
     """
-    return b"".join(remotely_read_parts(message, source))
-
-
-def remotely_read_parts(message: UserMessage, source: bytes = b"") -> tuple[bytes, ...]:
-    """The bytes of :func:`remotely_read` in parts, for callers that put something in front of them and behind; together
-    they are as long as the message."""
     data, user = message.data, message.user
     expiry = message.base.time_to_reach_queue_s
     if expiry != INFINITE:
         expiry = expiry_time(message)
     if user.flags & _DESTINATION_REFERENCE != _DIRECT:
-        return data[:_EXPIRY], expiry.to_bytes(4, "little"), data[_BEHIND_EXPIRY:]
-    return (
-        data[:_EXPIRY],
-        expiry.to_bytes(4, "little"),
-        data[_BEHIND_EXPIRY:_ADDRESS],
-        source[: SourceAddress.SIZE] or _NO_SOURCE,
-        data[_BEHIND_ADDRESS:],
+        return data[:_EXPIRY] + expiry.to_bytes(4, "little") + data[_BEHIND_EXPIRY:]
+    return b"".join(
+        (
+            data[:_EXPIRY],
+            expiry.to_bytes(4, "little"),
+            data[_BEHIND_EXPIRY:_ADDRESS],
+            source[: SourceAddress.SIZE] or _NO_SOURCE,
+            data[_BEHIND_ADDRESS:],
+        )
     )
 
 

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
+
 import pytest
 
-from msmq.manager.ledger.ledger import HEAD_SIZE, Head, Ledger
+from msmq.manager.ledger.ledger import (
+    HEAD_SIZE,
+    NO_TRANSACTION,
+    Gone,
+    Head,
+    Kind,
+    Ledger,
+    Moved,
+    Named,
+    OutcomeHead,
+    Put,
+    statement_of,
+)
 from msmq.store import HEAD_SIZE as STORE_HEAD_SIZE
 from msmq.store import Store, StoreOptions
 from msmq.testing.disk import SimulatedDisk
@@ -45,3 +59,22 @@ def test_values_that_are_not_json_are_refused_before_anything_is_written() -> No
     with pytest.raises(TypeError):
         ledger.put_value("bytes", b"raw")
     assert ledger.store.appended == before
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_record_says_something(kind: Kind) -> None:
+    """Recovery and the tables of a store both learn from this what a record means."""
+    head = Head(3, 7, 0, 0, 0, bytes(range(16))).encode()
+    said = statement_of(kind, head, lambda: (9).to_bytes(8, "little") + (11).to_bytes(8, "little"))
+    assert (
+        said
+        == {
+            Kind.MESSAGE: Put((7,), bytes(range(16)), 3),
+            Kind.DELETE: Gone((7,), bytes(range(16))),
+            Kind.DELETE_ALL: Gone(array("Q", (9, 11)), NO_TRANSACTION),
+            Kind.MOVE: Moved((7,), bytes(range(16)), 3),
+            Kind.OUTCOME: OutcomeHead.decode(head),
+            Kind.VALUE: Named(head[:16], bytes((9, *bytes(7), 11, *bytes(7)))),
+            Kind.DROP: Named(head[:16], None),
+        }[kind]
+    )

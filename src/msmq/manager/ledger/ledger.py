@@ -19,8 +19,8 @@ open transaction and wait for its OUTCOME. Records of one event always lie in on
 there whole or not at all: an event reserves once, before its first record, for everything that it may write (see
 :mod:`msmq.manager.event`).
 
-The ledger knows records and nothing about queues. Recovery replays the log into a :class:`Recovered`, from which
-the queue manager builds itself.
+What a record says is told by :func:`statement_of` alone, for everybody who reads a log. The ledger knows records and
+nothing about queues. Recovery replays the log into a :class:`Recovered`, from which the queue manager builds itself.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from __future__ import annotations
 import json
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from itertools import repeat
 from operator import add
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, assert_never
 
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.ledger.recovered import (
@@ -145,6 +146,7 @@ _pack_head: Final = _HEAD.pack
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
+_DIGEST_SIZE: Final = 16
 
 
 class Head(NamedTuple):
@@ -209,14 +211,69 @@ class RecoveredOperation:
         return Head.decode(self.record_head)
 
 
+class Put(NamedTuple):
+    """Messages stand in a queue. Like the next two, this holds at once unless there is a transaction, and otherwise
+    when that is committed."""
+
+    lookup_ids: Sequence[int]
+    transaction: bytes
+    queue: int
+
+
+class Gone(NamedTuple):
+    """Messages are gone."""
+
+    lookup_ids: Sequence[int]
+    transaction: bytes
+
+
+class Moved(NamedTuple):
+    """Messages stand in another queue."""
+
+    lookup_ids: Sequence[int]
+    transaction: bytes
+    queue: int
+
+
+class Named(NamedTuple):
+    """A named value, as JSON with its key; None says that there is none any more."""
+
+    digest: bytes
+    value: bytes | None
+
+
+Statement = Put | Gone | Moved | OutcomeHead | Named
+WITH_PAYLOAD: Final = frozenset((Kind.VALUE, Kind.DELETE_ALL))
+"""The kinds of records whose statements are in their payload. That of a MESSAGE is the message itself."""
+
+
+def statement_of(kind: Kind, head: bytes, payload: Callable[[], bytes]) -> Statement:
+    """What a record says. ``payload`` is asked for kinds `WITH_PAYLOAD` only, and may raise if it is damaged."""
+    match kind:
+        case Kind.MESSAGE:
+            fields = Head.decode(head)
+            return Put((fields.lookup_id,), fields.transaction, fields.queue)
+        case Kind.DELETE:
+            fields = Head.decode(head)
+            return Gone((fields.lookup_id,), fields.transaction)
+        case Kind.DELETE_ALL:
+            return Gone(from_bytes("Q", payload()), NO_TRANSACTION)
+        case Kind.MOVE:
+            fields = Head.decode(head)
+            return Moved((fields.lookup_id,), fields.transaction, fields.queue)
+        case Kind.OUTCOME:
+            return OutcomeHead.decode(head)
+        case Kind.VALUE:
+            return Named(head[:_DIGEST_SIZE], payload())
+        case Kind.DROP:
+            return Named(head[:_DIGEST_SIZE], None)
+        case _:
+            assert_never(kind)
+
+
 def deletion_bytes(count: int) -> tuple[int, int]:
     """What to reserve for the deletion of so many messages: bytes of payload, records."""
     return 8 * count, 1 + count // _DELETED_AT_ONCE
-
-
-def deleted_ids(payload: bytes) -> array[int]:
-    """The lookup identifiers of the messages that a DELETE_ALL record says are gone."""
-    return from_bytes("Q", payload)
 
 
 class Ledger:
@@ -335,77 +392,83 @@ class Ledger:
         return found
 
     def _recover_other(self, found: Recovered, record: RecoveredOperation) -> None:
-        if record.kind in (Kind.VALUE, Kind.DROP):
-            self._recover_value(found, record)
-        elif record.kind is Kind.OUTCOME:
-            self._recover_outcome(found, record)
-        elif record.kind is Kind.DELETE_ALL:
-            self._recover_deletions(found, record)
-        elif record.head.transaction == NO_TRANSACTION:
-            self._apply(found, record)
-        else:
-            if record.kind is Kind.MESSAGE:
-                found.highest = max(found.highest, record.head.lookup_id & NUMBER_MASK)
-            operations = found.open_transactions.setdefault(record.head.transaction, {})
-            known = operations.get(record.head.lookup_id)
-            if known is not None:
-                self.store.release(known.address, known.payload_size)
-            operations[record.head.lookup_id] = record
-
-    def _recover_value(self, found: Recovered, record: RecoveredOperation) -> None:
-        digest = record.record_head[:16]
-        if record.kind is Kind.VALUE:
-            try:
-                key, value = json.loads(self.store.read(record.address))
-            except MessageStorageFailedError as error:
-                known = next((name for name in found.values if digest_of(name) == digest), "")
-                found.damaged[digest] = (known, error)
-                self.store.release(record.address, record.payload_size)
-                return
-            self._supersede(digest)
-            found.damaged.pop(digest, None)
-            self._values[digest] = (record.address, record.payload_size)
-            found.values[key] = value
-        else:
-            self._supersede(digest)
-            found.damaged.pop(digest, None)
-            for name in [name for name in found.values if digest_of(name) == digest]:
-                del found.values[name]
-
-    def _recover_deletions(self, found: Recovered, record: RecoveredOperation) -> None:
-        """A damaged record brings its messages back, as a damaged DELETE does; operators are told."""
+        """Take in what a record says. A damaged one that said which messages are gone brings them back; operators are
+        told."""
         try:
-            found.dead.update(deleted_ids(self.store.read(record.address)))
+            said = statement_of(record.kind, record.record_head, partial(self.store.read, record.address))
         except MessageStorageFailedError as error:
-            found.damaged_deletions.append(error)
+            if record.kind is Kind.VALUE:
+                self._lose_value(found, record, error)
+            else:
+                found.damaged_deletions.append(error)
+            return
+        if isinstance(said, Named):
+            self._recover_value(found, record, said)
+        elif isinstance(said, OutcomeHead):
+            self._recover_outcome(found, record.address, said)
+        elif said.transaction == NO_TRANSACTION:
+            self._apply(found, record, said)
+        else:
+            self._hold(found, record, said)
 
-    def _recover_outcome(self, found: Recovered, record: RecoveredOperation) -> None:
-        last, first, outcome, transaction = OutcomeHead.decode(record.record_head)
+    def _hold(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
+        """Keep an operation of a transaction until its outcome."""
+        (lookup_id,) = said.lookup_ids
+        if isinstance(said, Put):
+            found.highest = max(found.highest, lookup_id & NUMBER_MASK)
+        operations = found.open_transactions.setdefault(said.transaction, {})
+        known = operations.get(lookup_id)
+        if known is not None:
+            self.store.release(known.address, known.payload_size)
+        operations[lookup_id] = record
+
+    def _lose_value(
+        self, found: Recovered, record: RecoveredOperation, error: MessageStorageFailedError
+    ) -> None:  # fmt: skip
+        digest = record.record_head[:_DIGEST_SIZE]
+        known = next((name for name in found.values if digest_of(name) == digest), "")
+        found.damaged[digest] = (known, error)
+        self.store.release(record.address, record.payload_size)
+
+    def _recover_value(self, found: Recovered, record: RecoveredOperation, said: Named) -> None:
+        self._supersede(said.digest)
+        found.damaged.pop(said.digest, None)
+        if said.value is not None:
+            key, value = json.loads(said.value)
+            self._values[said.digest] = (record.address, record.payload_size)
+            found.values[key] = value
+            return
+        for name in [name for name in found.values if digest_of(name) == said.digest]:
+            del found.values[name]
+
+    def _recover_outcome(self, found: Recovered, address: int, said: OutcomeHead) -> None:
+        last, first, outcome, transaction = said
         known = found.prepared.pop(transaction, None)
         if known is not None:
             self.store.release(known, 0)
         if outcome == TransactionOutcome.PREPARED:
-            found.prepared[transaction] = record.address
+            found.prepared[transaction] = address
             return
         for member in found.open_transactions.pop(transaction, {}).values():
             if outcome == TransactionOutcome.COMMITTED:
-                self._apply(found, member)
+                held = statement_of(member.kind, member.record_head, partial(self.store.read, member.address))
+                assert isinstance(held, Put | Gone | Moved)
+                self._apply(found, member, held)
             else:
                 self.store.release(member.address, member.payload_size)
         for lookup_id, mark in ((first, FIRST), (last, LAST)):
             if (message := found.committed.get(lookup_id)) is not None:
                 found.committed[lookup_id] = message._replace(flags=message.flags | mark << MARKS_SHIFT)
 
-    def _apply(self, found: Recovered, operation: RecoveredOperation) -> None:
-        """Carry out an operation that nothing can undo any more."""
-        head, lookup_id = operation.head, operation.head.lookup_id
-        if operation.kind is Kind.MESSAGE:
-            address, size = operation.address, operation.payload_size
-            found.committed[lookup_id] = Standing(head.queue, address, size, head.expiry, head.flags)
+    def _apply(self, found: Recovered, record: RecoveredOperation, said: Put | Gone | Moved) -> None:
+        """Carry out what nothing can undo any more."""
+        if isinstance(said, Put):
+            (lookup_id,), head, size = said.lookup_ids, record.head, record.payload_size
+            found.committed[lookup_id] = Standing(said.queue, record.address, size, head.expiry, head.flags)
             return
-        if head.transaction != NO_TRANSACTION:
-            self.store.release(operation.address, operation.payload_size)
-        if operation.kind is Kind.MOVE:
-            found.moved[lookup_id] = head.queue
+        if said.transaction != NO_TRANSACTION:
+            self.store.release(record.address, record.payload_size)
+        if isinstance(said, Moved):
+            found.moved.update(dict.fromkeys(said.lookup_ids, said.queue))
         else:
-            found.dead.add(lookup_id)
+            found.dead.update(said.lookup_ids)

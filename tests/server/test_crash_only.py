@@ -11,7 +11,7 @@ import pytest
 import msmq
 from msmq.client import ClientError
 from msmq.errors import MQError
-from msmq.testing.faults import Faults
+from msmq.testing.faults import Fault, Faults
 from tests.client.support import QUEUE, Restartable
 
 
@@ -62,3 +62,30 @@ def test_nothing_goes_on_after_an_internal_error(
     with caplog.at_level(logging.CRITICAL):
         asyncio.run(test())
     assert "an internal error" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["a value that is written alone", "the cleaning of the store"])
+def test_an_internal_error_outside_of_the_events_of_messages_ends_it_too(tmp_path: Path, where: str) -> None:
+    async def test() -> None:
+        faults = Faults()
+        with faults.planted():
+            async with Restartable(tmp_path) as host:
+                daemon = host.daemon
+                assert daemon is not None
+                if where == "the cleaning of the store":
+
+                    def fail(*_: object) -> bool:
+                        raise Fault(where)
+
+                    daemon.store.clean_step = fail  # type: ignore[assignment,method-assign]
+                    asyncio.get_running_loop().call_soon(daemon._clean)
+                else:
+                    faults.arm(1)
+                    with pytest.raises(Fault):
+                        daemon.manager.core.ledger.put_value("alone", 1)
+                async with asyncio.timeout(5):
+                    await daemon.stopping.wait()
+                assert daemon.failure is not None
+                faults.disarm()
+
+    asyncio.run(test())

@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 from base64 import b64decode
 from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from fuzz.rpc_targets import Part, Parts
@@ -42,6 +45,7 @@ from msmq.security.sddl import parse_sddl
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, Sid
 from msmq.wire.addresses import AddressType, TAAddress, encode_addresses
 from msmq.wire.algorithms import EncryptionAlgorithm
+from msmq.wire.bodies import Formatter, write_body
 from msmq.wire.certificates import UserSignCert, UserSignCerts
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import (
@@ -467,6 +471,7 @@ def seeds() -> dict[str, list[bytes]]:
             *(acl.encode() for d in _descriptors() if (acl := d.dacl)),
             *(ace.encode() for d in _descriptors() for ace in d.aces),
         ],
+        "body": list(dict.fromkeys(_bodies())),
         "rpc_server": _rpc_conversations(),
         "rpc_client": _rpc_answers(),
         "rpc_parameters": list(_rpc_parameters()),
@@ -476,6 +481,23 @@ def seeds() -> dict[str, list[bytes]]:
         ],
         **{name: [text.encode() for text in several] for name, several in texts.items()},
     }
+
+
+def _bodies() -> Iterator[bytes]:
+    """Values as each formatter writes them, behind the type of the body."""
+    values = (7, "text", 2.5, True, Decimal("12.34"), datetime(2020, 2, 29, 13, 14, 15), UUID(int=5), b"\0\1")
+    trees: tuple[Any, ...] = (
+        [1, "two", None, [3.5]],
+        {"$type": "Order", "Id": 7, "Lines": [{"Article": "tea"}]},
+    )
+    for value in (*values, *trees):
+        for formatter in Formatter:
+            if formatter is not Formatter.ACTIVEX or value not in trees:
+                content, body_type = write_body(value, formatter)
+                yield bytes([body_type & 0xFF]) + content
+    headers = b"<HeaderInfo><Key>k</Key><Value>v</Value></HeaderInfo>"
+    yield b"\0<?xml version='1.0'?><ArrayOfHeaderInfo>" + headers + b"</ArrayOfHeaderInfo>"
+    yield b'\0{"rbs2-msg-id": "7"}'
 
 
 def file_name(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from msmq.security.sid import Sid, well_known_name
 from msmq.wire import management_text
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.addresses import AddressType, TAAddress, decode_addresses, encode_addresses
+from msmq.wire.bodies import Formatter, binary, read_as, read_headers, to_json
+from msmq.wire.bodies.text import type_name
 from msmq.wire.certificates import UserSignCert, UserSignCerts
 from msmq.wire.keys import DSPublicKey, DSPublicKeys, PublicKeyBlob, SimpleBlob
 from msmq.wire.names import (
@@ -35,6 +38,23 @@ from msmq.wire.properties.check import TABLES, check_value
 from msmq.wire.queue_format import QueueFormat, supported_by_remote_read
 from msmq.wire.queue_format_ndr import decode_queue_format, encode_queue_format
 from msmq.wire.variant import INTEGERS, VT, Variant, decode_variant, encode_variant
+
+# --- bodies -----------------------------------------------------------------------------------------
+
+
+@target(max_len=2048, weight=4, memory_factor=512)
+def body(data: bytes) -> None:
+    """A body, read as its type says and by every formatter, and an extension with headers."""
+    content = data[1:]
+    for body_type in (data[0] if data else 0, binary.VT_BINARY_OBJECT, 0x1000 | (data[0] if data else 0)):
+        for formatter in Formatter:
+            value = attempt(read_as, formatter, body_type, content)
+            json.dumps(to_json(value))
+            if formatter is Formatter.BINARY and value is not None:
+                require(repr(binary.read(binary.write(value))) == repr(value), "a value changed on its way")
+        require(type_name(body_type) != "", "a type has no name")
+    read_headers(content)
+
 
 # --- directory objects and properties ---------------------------------------------------------------
 

@@ -209,6 +209,13 @@ def test_the_table_has_the_145_published_codes() -> None:
     assert ours == PUBLISHED
 
 
+@pytest.mark.spec("MQMQ-2.4-c")
+def test_informational_codes_are_no_failures() -> None:
+    assert sorted(Information) == [0x400E0000 + number for number in (1, 2, 3, 4, 5, 6, 9, 0xA, 0xB)]
+    assert {member.name: PUBLISHED[member.name] for member in Information} == dict(Information.__members__)
+    assert not any(map(errors.failed, Information))
+
+
 @pytest.mark.spec("MQMQ-2.4-a")
 def test_codes_are_hresults_of_facility_14() -> None:
     assert errors.MQ_OK == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.statistics import Counting
+from msmq.manager.model import QueueType
+from msmq.manager.queues.queue import Queue
 from tests.api.support import QUEUE, address, calling, daemon
 from tests.api.test_receive import fill
 from tests.server.support import run
@@ -37,3 +40,12 @@ def test_figures_follow_what_happens(tmp_path: Path) -> None:
             assert len([report async for report in limited]) == 2
 
     run(test)
+
+
+def test_deleted_queues_are_not_counted_for_ever() -> None:
+    queues = {0: Queue(0, "steady", QueueType.PRIVATE)}
+    counting = Counting(queues)
+    for number in range(1_000):
+        counting.messages_removed(Queue(number, "passing", QueueType.PRIVATE), [1])
+    assert len(counting.removed) < 100
+    assert counting.removed[0] == 1

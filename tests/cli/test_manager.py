@@ -52,7 +52,7 @@ def test_access_list(live: Live) -> None:
     ("arguments", "code", "says"),
     [
         (("set",), 2, "nothing to change"),
-        (("set", "--quota", "much"), 2, "number of kilobytes"),
+        (("set", "--quota", "much"), 2, "a size such as"),
         (("acl", "set", "--allow", "EVERYONE=send"), 1, "no right 'send'"),
         (("acl", "set", "--sddl", "nonsense"), 1, "msmq manager acl set:"),
     ],

@@ -11,7 +11,8 @@ SHAPE = {
     "quota_kb": (int, type(None)), "journal_quota_kb": (int, type(None)), "authenticated_only": bool,
     "privacy_level": int, "base_priority": int, "multicast_address": str, "identifier": str, "created_time": str,
     "modified_time": str, "messages": int, "bytes": int, "journal_messages": int, "journal_bytes": int,
-    "subqueues": list, "open_handles": int,
+    "subqueues": list, "open_handles": int, "retry_delay_ms": int, "max_deliveries": int, "poison_subqueue": str,
+    "paused_messages": int, "poisoned_total": int,
 }  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def test_access_lists(live: Live) -> None:
     [
         (("create", ".\\private$\\q1"), 1, "MQ_ERROR_QUEUE_EXISTS"),
         (("create", "nonsense"), 1, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
-        (("create", ".\\private$\\bad", "--quota", "much"), 2, "number of kilobytes"),
+        (("create", ".\\private$\\bad", "--quota", "much"), 2, "a size such as"),
         (("show", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("set", ".\\private$\\absent", "--label", "x"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("set", ".\\private$\\q1"), 2, "nothing to change"),
@@ -121,3 +122,13 @@ def test_access_lists(live: Live) -> None:
 def test_failures_are_one_line(live: Live, arguments: tuple[str, ...], code: int, says: str) -> None:
     live.run("queue", "create", ".\\private$\\q1")
     assert says in live.bad("queue", *arguments, code=code)
+
+
+def test_what_becomes_of_rejected_messages(live: Live) -> None:
+    queue = live.queue("--max-deliveries", "3", "--poison-subqueue", "poison")
+    assert "comes back at once; after 3 times it goes to subqueue poison" in live.good("queue", "show", queue)
+    (info,) = live.objects("queue", "set", queue, "--retry-delay", "500", "--poison-subqueue", "")
+    assert (info["retry_delay_ms"], info["max_deliveries"], info["poison_subqueue"]) == (500, 3, "")
+    assert (info["paused_messages"], info["poisoned_total"], info["subqueues"]) == (0, 0, [])
+    assert "after 500 ms; after 3 times it goes to the dead-letter queue" in live.good("queue", "show", queue)
+    assert "no name of a subqueue" in live.bad("queue", "set", queue, "--poison-subqueue", "a;b")

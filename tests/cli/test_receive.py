@@ -25,7 +25,7 @@ CONTRACT = {
 }  # fmt: skip
 MORE = {
     "lookup_id_text": str, "body_type": int, "class_number": int, "dead_letter_reason": str, "destination": str,
-    "response_queue": str,
+    "response_queue": str, "headers": dict,
     "admin_queue": str, "acknowledgements": int, "correlation_id": str, "application_tag": int, "connector_type": str,
     "extension": str,
     "time_to_reach_queue": (int, type(None)), "time_to_be_received": (int, type(None)), "journal": bool,
@@ -285,3 +285,20 @@ def test_the_server_may_stand_behind_the_command(live: Live) -> None:
         assert done.exit_code == 0, done.output
     assert live.bodies(queue) == ["x", "x"]
     assert "--server" in live.bad("send", queue, "--body", "x", "--server", code=2)
+
+
+def test_bodies_are_shown_as_their_formatter_wrote_them(live: Live) -> None:
+    queue = live.queue()
+    for formatter in ("binary", "xml", "native"):
+        live.good("send", queue, "--body", "5 < 6", "--body-as", formatter)
+    records = live.objects("peek", queue, "--all", "--body-as", "value")
+    assert [record["value"] for record in records] == ["5 < 6"] * 3
+    assert [record["body_type"] for record in records] == [768, 0, 31]
+    assert [record["value"] for record in live.objects("peek", queue, "--all", "--body-as", "xml")] == [
+        None,
+        "5 < 6",
+        None,
+    ]
+    live.good("receive", queue)
+    assert live.good("receive", queue, "--body-as", "xml").endswith("\n5 < 6\n")
+    assert "35 00 20 00 3c 00" in live.good("receive", queue, "--body-as", "hex")

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.cli.records import RecordError, suited, to_id, to_message
+from msmq.cli.records import RecordError, suited, to_message
 from msmq.client import Acknowledge, Delivery, Message
-from msmq.client.message import id_text
+from msmq.client.message import id_bytes, id_text
 
 
 @given(st.binary(min_size=20, max_size=20))
 def test_identifiers(identifier: bytes) -> None:
-    assert to_id(id_text(identifier)) == identifier
+    assert id_bytes(id_text(identifier)) == identifier
 
 
 @given(st.text(max_size=40), st.sampled_from(list(Delivery)), st.integers(0, 7), st.binary(max_size=20))

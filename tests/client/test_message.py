@@ -110,3 +110,29 @@ def test_what_a_received_message_tells(tmp_path: Path) -> None:
                 await (await mq.journal.peek()).acknowledge()
 
     run(test)
+
+
+def test_what_net_programs_read_and_write(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            queue = await mq.create_queue(QUEUE)
+            order = {"$type": "Order", "Id": "7"}
+            headers = b'{"rbs2-msg-id": "7"}'
+            for body, formatter in (
+                (order, "xml"),
+                ([1, "two"], "binary"),
+                (True, "activex"),
+                ({"a": 1}, "json"),
+            ):
+                await queue.send(Message(body, formatter=formatter, extension=headers))
+            messages = [await queue.receive(5) for _ in range(4)]
+            assert [message.value for message in messages] == [order, [1, "two"], True, b'{"a":1}']
+            assert [message.body_type for message in messages] == [0, 0x300, 11, 0]
+            assert messages[0].text.startswith("<?xml")
+            assert messages[2].body == b"\xff"
+            assert messages[3].value_as(msmq.Formatter.JSON) == {"a": 1}
+            assert messages[3].headers == {"rbs2-msg-id": "7"}
+            with pytest.raises(msmq.errors.DecodeError):
+                messages[3].value_as("xml")
+
+    run(test)

@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 import msmq
+from msmq.api.callers import token_digest
 from msmq.client.problems import ClientError, ServerNotAvailableError
 from tests.server.support import ALICE, free_port, run
 
 QUEUE = ".\\private$\\q"
 TIMEOUT_S = 1.0
+TOKEN = "sesame"
 TOO_LONG_S = 15.0
 """Calls that honour no time-out would wait for ever; this is only to end the test."""
 
@@ -29,7 +31,13 @@ TOO_LONG_S = 15.0
 def process(directory: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     address = f"unix:{directory / 's'}"
     command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "HOST"]
-    command += ["--listen", ALICE, "--port", str(free_port()), "--ping-port", "0", "--api", address]
+    command += ["--listen", ALICE, "--port", str(free_port()), "--ping-port", "0", "--rpc-port", "0"]
+    command += ["--config", str(directory / "msmq.toml")]
+    by_tcp = f"127.0.0.1:{free_port()}"
+    (directory / "tcp").write_text(by_tcp)
+    (directory / "msmq.toml").write_text(
+        f'[api]\nlisten = ["{address}", "{by_tcp}"]\ntokens = {{"{token_digest(TOKEN)}" = "S-1-5-32-544"}}\n'
+    )
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith(b"ready")
@@ -81,7 +89,7 @@ async def transact(mq: msmq.Connection) -> None:
 
 
 async def connect_anew(mq: msmq.Connection) -> None:
-    async with msmq.connect(mq.address, timeout=TIMEOUT_S):
+    async with msmq.connect(mq.address, token=TOKEN, timeout=TIMEOUT_S):
         pass
 
 
@@ -90,12 +98,16 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def frozen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    with process(tmp_path_factory.mktemp("frozen")) as (running, address):
+@pytest.fixture(scope="module", params=["unix", "tcp"])
+def frozen(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process that tests freeze, and its address. Both ways to it have the same patience."""
+    directory = tmp_path_factory.mktemp("frozen")
+    with process(directory) as (running, address):
         with msmq.connect_sync(address) as mq:
             mq.create_queue(QUEUE)
-        yield running, address
+        yield running, address if request.param == "unix" else (directory / "tcp").read_text()
 
 
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
@@ -105,7 +117,7 @@ def test_a_server_that_is_frozen(
     running, address = frozen
 
     async def test() -> None:
-        async with msmq.connect(address, timeout=TIMEOUT_S) as mq:
+        async with msmq.connect(address, token=TOKEN, timeout=TIMEOUT_S) as mq:
             await mq.queues()
             running.send_signal(signal.SIGSTOP)
             try:
@@ -125,7 +137,7 @@ def test_a_server_that_freezes_while_a_call_waits(
     running, address = frozen
 
     async def test() -> None:
-        async with msmq.connect(address, timeout=TIMEOUT_S) as mq:
+        async with msmq.connect(address, token=TOKEN, timeout=TIMEOUT_S) as mq:
             await mq.queue(QUEUE).purge()
             task = asyncio.ensure_future(call(mq))
             done, _ = await asyncio.wait({task}, timeout=2 * TIMEOUT_S)
@@ -206,10 +218,12 @@ def test_a_socket_that_nobody_accepts_on(tmp_path: Path) -> None:
 
 
 def sockets() -> int:
+    """Unix sockets of this process; those of gRPC, which other tests leave behind for a while, are none."""
     found = 0
+    unix = {line.split()[6] for line in Path("/proc/net/unix").read_text().splitlines()[1:]}
     for name in os.listdir("/proc/self/fd"):
         try:
-            found += os.readlink(f"/proc/self/fd/{name}").startswith("socket:")
+            found += os.readlink(f"/proc/self/fd/{name}").removeprefix("socket:[").rstrip("]") in unix
         except FileNotFoundError:
             continue
     return found

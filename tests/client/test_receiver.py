@@ -120,3 +120,42 @@ async def _values(receiver: msmq.Receiver, last: int) -> list[int]:
         if message.value == last:
             break
     return seen
+
+
+def test_what_is_rejected_too_often_is_poison(tmp_path: Path) -> None:
+    """By the queue's policy, and by that of a receiver; a delay does not keep others waiting."""
+
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            queue = await mq.create_queue(
+                QUEUE, max_deliveries=2, poison_subqueue="poison", retry_delay_ms=20
+            )
+            await queue.send_many(["bad", "good"])
+            seen = []
+            async with queue.receiver() as receiver:
+                while len(seen) < 3:
+                    message = await receiver.receive(5)
+                    seen.append(message.text)
+                    await (message.reject() if message.text == "bad" else message.acknowledge())
+            assert seen == ["bad", "good", "bad"]
+            assert (await queue.subqueue("poison").receive(0)).text == "bad"
+            await queue.send("dead")
+            async with queue.receiver(max_deliveries=1, poison_subqueue="") as receiver:
+                await (await receiver.receive(5)).reject()
+            letter = await mq.dead_letters.receive(5)
+            assert (letter.text, letter.dead_letter_reason) == (
+                "dead",
+                "the receiving application rejected the message",
+            )
+            await mq.set_queue(queue, retry_delay_ms=3_600_000)
+            await queue.send("later")
+            await (await anext(aiter(queue))).reject()
+            info = await mq.queue_info(queue)
+            assert (info.messages, info.paused_messages, info.poisoned_total) == (1, 1, 2)
+            assert (info.retry_delay_ms, info.max_deliveries, info.poison_subqueue) == (
+                3_600_000,
+                2,
+                "poison",
+            )
+
+    run(test)

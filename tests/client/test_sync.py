@@ -54,10 +54,14 @@ def public(kind: type) -> set[str]:
         (
             sync.SyncConnection,
             Connection,
-            {"call", "stream", "server_stream", "sender", "patience"},
+            {"call", "elsewhere", "stream", "server_stream", "sender", "patience"},
         ),
-        (sync.SyncQueue, Queue, {"hold", "hold_by_id"}),
-        (sync.SyncCursor, Cursor, {"hold", "hold_by_id", "keep", "release", "leave"}),
+        (sync.SyncQueue, Queue, {"hold", "hold_by_id", "hold_wanted", "receive_wanted", "consumer"}),
+        (
+            sync.SyncCursor,
+            Cursor,
+            {"hold", "hold_by_id", "keep", "release", "leave", "hold_wanted", "look_for", "take_wanted"},
+        ),
         (sync.SyncReceiver, Receiver, {"close", "left_over", "take_back", "leave"}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",

@@ -211,7 +211,7 @@ def test_a_place_that_is_missing(domain: Domain) -> None:
     assert caught.value.result is DirectoryResult.OBJECT_NOT_FOUND
 
 
-@pytest.mark.spec("DSSM-3.1.6.19-b", "DSSM-3.1.6.19-c", "DSSM-3.1.6.19-f", "DSSM-3.1.6.14-d")
+@pytest.mark.spec("DSSM-3.1.6.19-b", "DSSM-3.1.6.19-f", "DSSM-3.1.6.14-d")
 def test_finding_by_identifier(domain: Domain) -> None:
     guid = domain.look(ENTERPRISE_DN, "objectGUID")["objectGUID"][0]
     connection = domain.directory.connection

@@ -66,6 +66,7 @@ def test_a_host_that_does_not_know_itself_does_not_start() -> None:
     assert not manager.core.queues
 
 
+@pytest.mark.spec("DMPR-3.1.3-d")
 def test_names_are_known_before_any_queue_is_there() -> None:
     def who() -> Identity:
         assert not manager.core.queues
@@ -74,6 +75,8 @@ def test_names_are_known_before_any_queue_is_there() -> None:
     manager = fresh(who)
     manager.start()
     assert manager.core.by_path.keys() >= {"host\\system$;deadletter", "host\\private$\\order_queue$"}
+    record = manager.core.record
+    assert (record.computer_name, record.qualified_computer_name) == ("HOST", "HOST.corp.example")
 
 
 @pytest.mark.spec("DMPR-3.1.3-w")

@@ -17,7 +17,7 @@ from msmq.manager.directory import DirectoryObject, ObjectClass
 from msmq.manager.initialization import Settings
 from msmq.manager.model import OutgoingState, QueueAccessType, QueueShareMode, RemoteReadState
 from msmq.manager.queues.management import format_name
-from msmq.manager.queues.queue import MessagePosition, OpenQueueDescriptor, OutgoingQueue
+from msmq.manager.queues.queue import OpenQueueDescriptor, OutgoingQueue
 from msmq.manager.queues.queues import QueueRequest
 from msmq.wire.guid import guid_text
 from msmq.wire.names import PrivateName
@@ -304,20 +304,6 @@ def test_base_priorities_come_from_the_directory(domain: DomainHost) -> None:
         names[priority] = f"PUBLIC={guid_text(identifier)}"
     queues = {priority: outgoing(domain, name) for priority, name in names.items()}
     assert {priority: queue.base_priority for priority, queue in queues.items()} == {0: 0, 9: 9, 4: 4}
-
-    sent: list[int] = []
-    dispatch = domain.manager.dispatch
-
-    def send(position: MessagePosition, _: object) -> None:
-        sent.append(position.queue.base_priority)
-
-    dispatch.send_binary = send
-    positions = [domain.send(queues[priority], b"") for priority in (0, 0, 4, 9)]
-    for position in positions:
-        dispatch.add(position, object(), 3)
-    for position in (positions[0], positions[3], positions[2]):
-        dispatch.remove(position)
-    assert sent == [0, 9, 4, 0]
 
 
 @pytest.mark.spec("DMPR-3.1.7.1.5-s")

@@ -74,7 +74,6 @@ async def test_the_transaction_manager_is_asked() -> None:
     async with serving() as served:
         manager = served.service.transaction_manager = Double()
         collection = served.manager.transactions.collection
-        served.queue("orders", b"one", transactional=True)
         async with await served.connect() as peer:
             for _ in range(2):
                 assert await peer.enlist(RANDOM, b"token of " + RANDOM) == OK
@@ -85,8 +84,6 @@ async def test_the_transaction_manager_is_asked() -> None:
             served.service.transaction_manager = None
             assert await peer.enlist(other, b"token of " + other) & SEVERITY
             assert list(collection) == [RANDOM]
-            handle = await peer.open()
-            assert await peer.read(handle, uow=other) == TRANSACTION_SEQUENCE
             assert await peer.enlist(bytes(16), b"") == INVALID_PARAMETER
 
 
@@ -372,7 +369,7 @@ async def test_a_receive_in_a_transaction_is_ended_by_its_counterpart_only() -> 
 @pytest.mark.spec("MQRR-3.1.4.13-p")
 @on_loop
 async def test_a_transaction_of_one_message(ack: int) -> None:
-    async with serving(internal_transactions=True) as served:
+    async with serving() as served:
         queue = served.queue("orders", b"one", transactional=True)
         async with await served.connect() as peer:
             handle = await peer.open()
@@ -382,15 +379,24 @@ async def test_a_transaction_of_one_message(ack: int) -> None:
             assert not served.manager.transactions.collection
 
 
+@pytest.mark.parametrize("enlists", [True, False], ids=["enlisted", "internal"])
+@pytest.mark.parametrize("ack", [idl.RR_ACK, idl.RR_NACK], ids=["ack", "nack"])
+@pytest.mark.spec("MQRR-3.1.4.14-g", "MQRR-3.1.4.13-p")
 @on_loop
-async def test_a_transaction_nobody_enlisted_us_in_locks_nothing() -> None:
+async def test_a_pending_message_of_a_transaction_is_rejected(enlists: bool, ack: int) -> None:
     async with serving() as served:
-        queue = served.queue("orders", b"one", transactional=True)
+        queue, acks = served.queue("orders", transactional=True), served.queue("acks")
+        sent = served.host.send(queue, b"one", admin="OS:HOST\\private$\\acks", acknowledge=0x0E)
         async with await served.connect() as peer:
-            handle = await peer.open()
-            assert await peer.read(handle, uow=RANDOM) == TRANSACTION_SEQUENCE
-            assert states(queue) == [PositionState.AVAILABLE]
-            assert not served.handle.requests
+            handle, uow = await peer.open(), await enlisted(served, peer) if enlists else RANDOM
+            assert await peer.read(handle, uow=uow) == b"one"
+            assert await peer.set_class(handle, sent.lookup_id, idl.REJECTED_CLASS) == OK
+            assert await peer.end_transactional(handle, ack=ack) == OK
+            if enlists:
+                await served.transactions.commit(uow)
+            loaded = [served.manager.mailbox.load(acks, told.lookup_id) for told in acks.positions]
+            classes = [told.packet.properties.message_class for told in loaded]
+            assert (len(queue.positions), classes) == ((0, [0xC004]) if ack == idl.RR_ACK else (1, []))
 
 
 @on_loop

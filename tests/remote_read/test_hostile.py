@@ -24,9 +24,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from msmq.admission.gate import Crowding
 from msmq.errors import MsmqError
 from msmq.remote_read import interface as idl
 from msmq.remote_read.policy import Policy
+from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Operation
 from msmq.rpc.pdu import WHOLE, AuthLevel, PduFlags, PduType
 from msmq.rpc.status import FaultStatus, RpcFault
@@ -367,6 +369,50 @@ def test_memory_does_not_follow_what_is_claimed(caplog: pytest.LogCaptureFixture
         assert peak < MEMORY_LIMIT, peak
 
     on_served(test)
+    assert not errors(caplog)
+
+
+def test_nobody_is_locked_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Silent connections of many addresses, bound ones without a call, and callers of whom nobody reads the answers."""
+    large = bytes(1 << 20)
+    admitted = 0
+
+    async def test(served: Served) -> None:
+        nonlocal admitted
+        server = served.door.server
+        server.gate.crowding = Crowding(connections=120, per_address=60, opening=50)
+        served.queue("large", large)
+        silent, greedy = [], []
+        for number in range(200):
+            source = f"127.0.9.{number % 4 + 1}"
+            silent.append(await asyncio.open_connection(HOST, served.port, local_addr=(source, 0)))
+        for _ in range(20):
+            greedy.append(await RpcClient.connect(HOST, served.port, idl.REMOTE_READ))
+        deaf = [await served.connect("bob", level=AuthLevel.INTEGRITY) for _ in range(3)]
+        for peer in deaf:
+            handle = await peer.open(direct("large"))
+            assert peer.client._transport is not None
+            peer.client._transport.pause_reading()
+            for number in range(100):
+                asked = asyncio.ensure_future(peer.start(handle, 0x80000000, request_id=number))
+                asked.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await eventually(lambda: server.unread.total > 0)
+        for _ in range(20):
+            async with await served.connect("alice") as newcomer:
+                assert (
+                    packet_of(await newcomer.start(await newcomer.open(direct("large")), 0x80000000)).body
+                    == large
+                )
+                admitted += 1
+        assert server.connections <= 120
+        assert server.unread.total <= 3 * (server.config.max_unread + 2 * len(large))
+        for client in (*greedy, *(peer.client for peer in deaf)):
+            client.abort()
+        for _, writer in silent:
+            writer.close()
+
+    on_served(test)
+    assert admitted == 20
     assert not errors(caplog)
 
 

@@ -10,6 +10,7 @@ from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.model import MessageSeekAction
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import ACTIONS, Action
+from msmq.remote_read.handles import MAX_CURSORS
 from msmq.rpc.status import RpcFault
 from msmq.wire.classes import MessageClass
 from tests.remote_read.support import (
@@ -288,6 +289,20 @@ async def test_a_cursor_walks_the_queue() -> None:
             assert served.host.contents(queue) == [b"1", b"3"]
             assert await peer.read(handle, A.PEEK_CURRENT, cursor=cursor) == b"3"
             assert await peer.read(handle, A.PEEK_NEXT, cursor=cursor) == TIMEOUT
+
+
+@on_loop
+async def test_a_handle_has_so_many_cursors_and_no_more() -> None:
+    async with serving() as served:
+        served.queue("orders")
+        async with await served.connect() as peer:
+            handle, other = await peer.open(), await peer.open()
+            cursors = [await peer.create_cursor(handle) for _ in range(MAX_CURSORS)]
+            reply = await peer.call(idl.R_CREATE_CURSOR, idl.OnHandle(handle))
+            assert (reply.ph_cursor, reply.status) == (0, 0xC00E0027)
+            await peer.create_cursor(other)
+            assert await peer.close_cursor(handle, cursors[7]) == OK
+            await peer.create_cursor(handle)
 
 
 @pytest.mark.spec("MQRR-3.1.4.7-ak")

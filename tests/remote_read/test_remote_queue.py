@@ -259,7 +259,7 @@ async def test_only_transactions_reject() -> None:
 @pytest.mark.spec("MQRR-2.2.8-b", "MQRR-7-f")
 @on_loop
 async def test_transactions_of_one_message() -> None:
-    async with watched(internal_transactions=True) as (served, host, seen):
+    async with watched() as (served, host, seen):
         served.queue("orders", b"one", b"two", transactional=True)
         queue = await host.open(direct())
         for body in (b"one", b"two"):

@@ -278,6 +278,8 @@ def test_a_broken_protocol_ends_the_connection(data: bytes) -> None:
     ("data", "reason"),
     [
         (offer(), NakReason.NOT_SPECIFIED),
+        (b"\4" + offer(ECHO_CONTEXT)[1:], NakReason.PROTOCOL_VERSION_NOT_SUPPORTED),
+        (b"\5\2" + offer(ECHO_CONTEXT)[2:], NakReason.PROTOCOL_VERSION_NOT_SUPPORTED),
         (offer(ECHO_CONTEXT, group=77), NakReason.NOT_SPECIFIED),
         (build(PduType.BIND, 1, offer(ECHO_CONTEXT)[16:], trailer=SecTrailer(99, 5), token=b"x"),
          NakReason.AUTHENTICATION_TYPE_NOT_RECOGNIZED),
@@ -286,7 +288,7 @@ def test_a_broken_protocol_ends_the_connection(data: bytes) -> None:
         (build(PduType.BIND, 1, offer(ECHO_CONTEXT)[16:], trailer=SecTrailer(10, 5), token=b"x"),
          NakReason.INVALID_CHECKSUM),
     ],
-    ids=["nothing", "no group", "no provider", "no level", "bad token"],
+    ids=["nothing", "version 4", "version 5.2", "no group", "no provider", "no level", "bad token"],
 )  # fmt: skip
 def test_a_bind_that_cannot_be(data: bytes, reason: NakReason) -> None:
     machine = server()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from msmq.admission.gate import Crowding
+from msmq.admission.guesses import Guesses
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
@@ -185,6 +186,33 @@ async def body_crowds() -> None:
             writer.close()
 
 
+async def body_guesses() -> None:
+    """Whoever guesses has to wait, even with the right password; others and other addresses do not."""
+    now_s, told = [0.0], list[str]()
+    async with serving(guesses=Guesses(lambda: now_s[0], told.append), minimum=AuthLevel.CONNECT) as running:
+
+        async def let_in(name: str, password: str, kind: AuthType = AuthType.NTLM) -> bool:
+            credentials = Credentials(name, password, kind, AuthLevel.INTEGRITY)
+            try:
+                async with await connect(running, credentials) as client:
+                    return (await client.call(ECHO, Data(1, b"x"))).data == b"x"
+            except (RpcBindError, RpcFault):
+                return False
+
+        for kind in (AuthType.NTLM, AuthType.NEGOTIATE, AuthType.NTLM):
+            assert not await let_in("alice", "wrong-guess", kind)
+        assert not await let_in("Alice", PASSWORD)
+        assert await let_in("bob", PASSWORD)
+        now_s[0] += 1
+        assert await let_in("alice", PASSWORD, AuthType.NEGOTIATE)
+    assert [line.split(":")[0] for line in told] == [
+        *(f"'alice' at {HOST} is not let in, attempt {number}" for number in (1, 2, 3)),
+        f"'alice' at {HOST} is let in, after 3 wrong attempts",
+    ]
+    assert "unknown user name or wrong password" in told[0]
+    assert not any("wrong-guess" in line or PASSWORD in line for line in told)
+
+
 async def body_half_open() -> None:
     config = ServerConfig(idle_timeout_s=0.05)
     async with serving(config, crowding=Crowding(opening_s=0.05)) as running:
@@ -230,6 +258,66 @@ async def body_unread() -> None:
         for _ in range(30):
             answers = [client.call(ECHO, Data(size, bytes(size))) for _ in range(5)]
             assert {answer.length for answer in await asyncio.gather(*answers)} == {size}
+
+
+SIZE = 1 << 20
+
+
+async def asking_and_not_reading(running: Running, calls: int) -> RpcClient:
+    """A client that asks for much, all at once, and reads nothing."""
+    client = await connect(running)
+    assert client._transport is not None
+    client._transport.pause_reading()
+    asked = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(calls)]
+    for each in asked:
+        each.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return client
+
+
+def large_answers(running: Running) -> list[int]:
+    """Have ECHO answer with a megabyte; gives how often it did."""
+    made: list[int] = []
+
+    def answer(call: Call, request: Data) -> Data:
+        made.append(1)
+        return Data(SIZE, bytes(SIZE))
+
+    running.server.register(ECHOES, {0: answer})
+    return made
+
+
+async def body_unread_bytes() -> None:
+    """One read brings many calls: their answers are not made before there is room, and all come in the end."""
+    async with serving(ServerConfig(max_unread=SIZE)) as running:
+        made = large_answers(running)
+        client = await connect(running)
+        assert client._transport is not None
+        client._transport.pause_reading()
+        answers = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(100)]
+        await eventually(lambda: running.server.unread.total)
+        async with await connect(running) as other:
+            assert (await other.call(ECHO, Data(1, b"x"))).length == SIZE
+        assert len(made) < 30, "what the buffers of two sockets hold, and some more"
+        client._transport.resume_reading()
+        assert {answer.length for answer in await asyncio.gather(*answers)} == {SIZE}
+        await eventually(lambda: not running.server.unread.total)
+        await client.close()
+
+
+async def body_unread_of_many() -> None:
+    """Whoever does so on many connections loses those that owe most; others are served."""
+    config = ServerConfig(max_unread=SIZE, max_unread_per_address=5 * SIZE)
+    async with serving(config) as running:
+        large_answers(running)
+        greedy = [await asking_and_not_reading(running, 30) for _ in range(10)]
+        await eventually(lambda: running.server.connections < 7)
+        assert running.server.unread.total <= 5 * SIZE
+        async with await connect(running) as client:
+            assert (await client.call(ECHO, Data(1, b"x"))).length == SIZE
+        for each in greedy:
+            each.abort()
+        await eventually(lambda: not running.server.connections)
+        assert running.server.unread.total == 0
 
 
 async def body_stop() -> None:
@@ -345,9 +433,12 @@ BODIES = {
     "faults": body_faults,
     "who calls and how well that is known": body_who,
     "connections are bounded": body_crowds,
+    "guessing": body_guesses,
     "half-open and idle connections are closed": body_half_open,
     "stubs and calls are bounded": body_limits,
     "answers that nobody reads": body_unread,
+    "answers are not made before there is room": body_unread_bytes,
+    "answers that nobody reads on many connections": body_unread_of_many,
     "a stop ends everything": body_stop,
     "versions": body_versions,
 }

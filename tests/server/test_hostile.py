@@ -1,7 +1,8 @@
-"""Hostile clients: whatever strangers send, a healthy peer is served, and neither memory nor log grows.
+"""Hostile clients: whatever strangers send, a healthy peer is served, newcomers get in, nothing is settled that was not
+delivered, and neither memory nor log grows.
 
 ``MSMQ_HOSTILE_SECONDS`` makes the campaign longer (`make hostile`); the seed is printed and ``MSMQ_HOSTILE_SEED``
-replays it, as far as the network lets.
+replays it, as far as the network lets. A long one also says how long newcomers had to wait.
 """
 
 from __future__ import annotations
@@ -9,22 +10,28 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+from msmq.testing.traffic import Door, Surroundings, Traffic, WireSender
 from msmq.wire.headers import BaseHeader
+from msmq.wire.identifiers import TxSequenceID
 from msmq.wire.packets import ConnectionParameters, EstablishConnection, SessionAck
 from tests.server.inbound.test_arrivals import place
-from tests.server.support import ALICE, BOB, CAROL, Peer, eventually, free_port, name_of, neighbourhood
+from tests.server.outbound.test_settlement import forge
+from tests.server.support import ALICE, BOB, CAROL, Node, Peer, eventually, free_port, name_of, neighbourhood
 from tests.server.test_daemon_processes import Process
 from tests.wire import vectors
 from tests.wire.builders import all_headers
 
 SECONDS = float(os.environ.get("MSMQ_HOSTILE_SECONDS", "12"))
 SEED = int(os.environ.get("MSMQ_HOSTILE_SEED", "1801"))
+LONG_S = 60
 LOG_LIMIT_BYTES = 256 << 10
 MEMORY_LIMIT_KB = 96 << 10
 """How much the process may grow over the campaign; one session may hold 8 MB that are on their way to the disk."""
@@ -38,20 +45,26 @@ session_initialization_ms = 3000
 session_retry_connect_ms = 100
 order_ack_timeout_ms = 50
 """
+ASKING = {"admin": f"DIRECT=TCP:{ALICE}\\private$\\admin", "acknowledge": 0x1}
 
 
 class Campaign:
-    """Attackers on one host, and a count of what each did."""
+    """Attackers on one host and on many, and a count of what each did."""
 
-    def __init__(self, port: int, ping_port: int) -> None:
+    def __init__(self, port: int, ping_port: int, alice: Node, target: bytes) -> None:
         self.port = port
         self.ping_port = ping_port
+        self.alice = alice
+        self.target = target
         self.random = Random(SEED)
         self.done: Counter[str] = Counter()
         self.over = False
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(BOB, self.port, local_addr=(CAROL, 0))
+    async def connect(self, source: str = CAROL) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(BOB, self.port, local_addr=(source, 0))
+
+    def _somewhere(self) -> str:
+        return f"127.0.{self.random.randrange(9, 12)}.{self.random.randrange(1, 255)}"
 
     async def until_over(self, attack: Callable[[], Awaitable[None]]) -> None:
         while not self.over:
@@ -110,6 +123,67 @@ class Campaign:
         finally:
             for _, writer in opened:
                 writer.close()
+
+    async def silence_from_everywhere(self) -> None:
+        """Connections of many addresses that say nothing, or say it slowly."""
+        opened = []
+        try:
+            for _ in range(60):
+                with suppress(OSError):
+                    opened.append(await self.connect(self._somewhere()))
+            slow = EstablishConnection.request(bytes(16), None, 0).encode()
+            for at in range(4):
+                for _, writer in opened[::2]:
+                    writer.write(slow[at : at + 1])
+                await asyncio.sleep(0.1)
+        finally:
+            for _, writer in opened:
+                writer.close()
+
+    async def idle_sessions(self) -> None:
+        """As many sessions as possible, of few addresses, and nothing on them."""
+        peers = [Peer(self.random.randbytes(16)) for _ in range(60)]
+        try:
+            for number, peer in enumerate(peers):
+                await peer.connect(BOB, self.port, source=f"127.0.12.{number % 3 + 1}")
+            await asyncio.sleep(0.2)
+        finally:
+            for peer in peers:
+                if hasattr(peer, "_task"):
+                    await peer.close()
+
+    async def forged_acknowledgments(self) -> None:
+        """Somebody tells Alice that her messages have arrived, or were refused for good."""
+        peer = Peer(self.random.randbytes(16))
+        await peer.connect(ALICE, self.port, source=CAROL)
+        try:
+            await forge(peer, self.alice)
+        finally:
+            await peer.close()
+
+    async def legal_messages(self) -> None:
+        """Messages of every form, whose acknowledgments, journals and dead letters go anywhere."""
+        source = self.random.randbytes(16)
+        world = Surroundings(
+            host=self.target,
+            source=source,
+            destinations=("DIRECT=OS:bob\\private$\\plain", "DIRECT=OS:bob\\private$\\legal"),
+            listeners=("DIRECT=OS:bob\\private$\\plain",),
+            dead_letter_queues=("bob\\private$\\plain",),
+            largest_body=20_000,
+        )
+        traffic = Traffic(self.random, world, Door.WIRE, everything=True)
+        sender = WireSender(
+            world, lambda: int(time.time()), TxSequenceID(1, self.random.randrange(1, 1 << 31))
+        )
+        peer = Peer(source)
+        await peer.connect(BOB, self.port, source=self._somewhere())
+        try:
+            for _ in range(30):
+                peer.send(sender.packet(traffic.draft()))
+                await asyncio.sleep(0.002)
+        finally:
+            await peer.close()
 
     async def pings(self) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as door:
@@ -179,6 +253,10 @@ class Campaign:
             self.wrong_state,
             self.slow_loris,
             self.flood,
+            self.silence_from_everywhere,
+            self.idle_sessions,
+            self.forged_acknowledgments,
+            self.legal_messages,
             self.pings,
             self.mutated_messages,
             self.lies_about_acknowledgments,
@@ -201,32 +279,60 @@ def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
         async with neighbourhood(tmp_path) as here:
             bob = Process(tmp_path, "BOB", BOB, here.port, config=CONFIG, ping_port=ping_port)
             bob.make_queue("orders", transactional=True)
+            bob.make_queue("legal", transactional=True)
+            bob.make_queue("plain")
+            with bob.opened() as node:
+                target = node.core.record.identifier
             await bob.start()
             alice = await here.node(ALICE)
-            campaign = Campaign(here.port, ping_port)
+            admin = alice.queue("admin")
+            campaign = Campaign(here.port, ping_port, alice, target)
             alice.send_together(name_of(BOB), b"0")
             await eventually(lambda: not len(alice.outgoing(BOB).positions), 20)
             begin_kb = memory_kb(bob.process.pid)
             attackers = [asyncio.create_task(campaign.until_over(attack)) for attack in campaign.attacks]
-            sent, peak_kb = 1, 0
+            newcomers = await asyncio.create_subprocess_exec(
+                *(
+                    sys.executable,
+                    "-m",
+                    "tests.peers.newcomer",
+                    BOB,
+                    str(here.port),
+                    "OS:bob\\private$\\plain",
+                ),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+            )
+            sent, asked, peak_kb = 1, 0, 0
             deadline = asyncio.get_running_loop().time() + SECONDS
             while asyncio.get_running_loop().time() < deadline:
                 alice.send_together(name_of(BOB), *(b"%d" % number for number in range(sent, sent + 5)))
                 sent += 5
+                alice.send(name_of(BOB, "plain"), b"ask", recoverable=True, **ASKING)
+                asked += 1
                 await eventually(lambda: len(alice.outgoing(BOB).positions) < 50, 20)
                 peak_kb = max(peak_kb, memory_kb(bob.process.pid))
                 assert bob.process.returncode is None
                 await asyncio.sleep(0.02)
             campaign.over = True
+            told, _ = await newcomers.communicate(b"")
             await asyncio.gather(*attackers)
             assert all(campaign.done[attack.__name__] for attack in campaign.attacks), campaign.done
             await eventually(lambda: not len(alice.outgoing(BOB).positions), 20)
+            await eventually(lambda: len(admin.positions) == asked, 20)
+            assert b"failed" not in told, told.decode()
+            waits_s = sorted(map(float, told.split()))
+            p99_s = waits_s[len(waits_s) * 99 // 100]
             print(f"{sent} messages, {peak_kb - begin_kb} kB more, {dict(campaign.done)}")
+            half_s = waits_s[len(waits_s) // 2]
+            print(f"{len(waits_s)} newcomers, half of them within {half_s:.3f} s, p99 {p99_s:.3f} s")
+            assert p99_s < 1 or SECONDS < LONG_S
             assert peak_kb - begin_kb < MEMORY_LIMIT_KB
             await bob.stop()
             assert bob.bodies("orders") == [b"%d" % number for number in range(sent)]
             log = (tmp_path / "BOB.log").read_text()
             assert len(log) < LOG_LIMIT_BYTES
+            assert 1 <= log.count("connections turned away or closed") <= 2 + SECONDS // 60
             assert "Traceback" not in log
 
     async def limited() -> None:

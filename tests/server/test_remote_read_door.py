@@ -17,7 +17,7 @@ import pytest
 import msmq
 from msmq import direct
 from msmq.directory.join import Joining
-from msmq.errors import AccessDeniedError, RemoteMachineNotAvailableError
+from msmq.errors import AccessDeniedError, MQError, RemoteMachineNotAvailableError
 from msmq.remote_read.actions import Action
 from msmq.remote_read.interface import REMOTE_READ
 from msmq.remote_read.session import RemoteHost
@@ -30,6 +30,7 @@ from msmq.security.sddl import parse_sddl
 from msmq.server.config import Config, ConfigError, from_table, load, served, show
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.remote_read_door import RpcSettings, authentication
+from msmq.wire.guid import guid_text
 from msmq.wire.sections import join_sections
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain, domain_of
@@ -414,7 +415,7 @@ class Joined:
             assert await process.wait() == 0
 
 
-@pytest.mark.spec("MQRR-1.7-b", "MQRR-2.1-e")
+@pytest.mark.spec("MQRR-1.7-b", "MQRR-2.1-e", "MQRR-2.3-a")
 def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -457,6 +458,17 @@ def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
             log_on(reader)
             async with reading() as found:
                 assert (await found.receive()).body == b"for the group"
+            # A public queue has the name that the directory gave it.
+            published = await here.create_queue(".\\published")
+            await published.send(b"by its public name")
+            place = domain.directory.objects.names.queue(f"{joined.name}\\published")
+            name = f"PUBLIC={guid_text(domain.look(place, 'objectGUID')['objectGUID'][0])}"
+            async with await RemoteHost.connect(ALICE, joined.port, who, target_name=joined.name) as remote:
+                with pytest.raises(AccessDeniedError):  # nobody was allowed to read it
+                    await remote.open(name)
+                with pytest.raises(MQError) as unknown:
+                    await remote.open(f"PUBLIC={guid_text(bytes(range(16)))}")
+                assert not isinstance(unknown.value, AccessDeniedError)
 
     run_patiently(test)
     assert "Traceback" not in joined.log

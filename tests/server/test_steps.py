@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
+from msmq.api.administration import AdministrationCalls
+from msmq.api.desk import Desk
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.security.access import Token
+from msmq.security.sid import ADMINISTRATORS
 from msmq.server.alarm import now_ms
+from msmq.server.daemon import Daemon
+from msmq.store import StoreLockedError
 from msmq.transfer.session import Session, SessionConfig
 from msmq.transfer.states import Role
 from msmq.wire.framing import StreamReader, decode_packet
+from msmq.wire.guid import guid_from_text
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SecurityHeader, SessionHeader, TransactionHeader
 from msmq.wire.packets import SessionAck
@@ -237,5 +245,47 @@ def test_the_steps_of_an_arrival_in_their_order(tmp_path: Path) -> None:
             assert alice.bodies(orders) == [b"1"]
             assert stream_from(orders, peer.guid).sequence_number == 3
             await peer.close()
+
+    run(test)
+
+
+@pytest.mark.spec("DMPR-3.1.1-e")
+def test_one_queue_manager_serves_all_protocols_of_a_host(tmp_path: Path) -> None:
+    """Whoever asks is told of the same one, and a second one finds its store taken."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice, peer = await here.node(ALICE), Peer()
+            await peer.connect(ALICE, here.port)
+            assert peer.session.remote_guid == alice.core.record.identifier
+            calls = AdministrationCalls(Desk(alice.daemon))
+            info = await calls.get_manager(pb.GetManagerRequest(), Token.authenticated(ADMINISTRATORS))
+            assert guid_from_text(info.identifier) == alice.core.record.identifier
+            with pytest.raises(StoreLockedError):
+                await Daemon(alice.config).start()
+            await peer.close()
+
+    run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.1.3.1-t")
+def test_no_sequence_is_begun_twice(tmp_path: Path) -> None:
+    """All of a sequence was acknowledged, so that nothing but its identifier is left; then the host is killed."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice, bob = await here.node(ALICE), await here.node(BOB)
+            orders = bob.queue(transactional=True)
+            used = []
+            for number in range(3):
+                alice.send_together(name_of(BOB), b"%d" % number)
+                await eventually(lambda number=number: len(orders.positions) == number + 1)
+                await eventually(lambda: not len(alice.outgoing(BOB).positions))
+                used.append(stream_from(orders, alice.core.record.identifier).sequence_identifier)
+                await alice.daemon.commit.drain()
+                await alice.crash()
+                await alice.start()
+            assert used == sorted(set(used))
+            assert bob.bodies(orders) == [b"0", b"1", b"2"]
 
     run(test)

@@ -20,6 +20,10 @@ from msmq.spark.bodies import BODY_READERS
         ("activex", 8, "bstr".encode("utf-16-le"), "bstr"),
         ("activex", 3, b"\x05\0\0\0", "5"),
         ("activex", 13, b"\x00\xff\x80", None),
+        ("value", 0, b"<?xml version='1.0'?><ArrayOfInt><int>5</int></ArrayOfInt>", "[5]"),
+        ("value", 0, b'{"a": 1}', '{"a": 1}'),
+        ("value", 3, b"\x05\0\0\0", "5"),
+        ("value", 768, b"\x05\0\0\0", None),
     ],
 )
 def test_reading(how: str, body_type: int, body: bytes, expected: str | None) -> None:
@@ -28,7 +32,11 @@ def test_reading(how: str, body_type: int, body: bytes, expected: str | None) ->
     assert read(body_type, body) == expected
 
 
-@given(st.sampled_from(["text", "utf-16", "activex"]), st.integers(0, 70), st.binary(max_size=200))
+@given(
+    st.sampled_from(["text", "utf-16", "activex", "value"]),
+    st.integers(0, 70) | st.just(768),
+    st.binary(max_size=200),
+)
 def test_no_body_costs_a_row(how: str, body_type: int, body: bytes) -> None:
     read = BODY_READERS[how]
     assert read is not None

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from msmq.api.packets import Columns
-from msmq.client.bodies import VT_LPWSTR
 from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, Parcel, RowError
 from msmq.spark.schema import NAMES, Table
+from msmq.wire.bodies.activex import BodyType
 
 QUEUE = {"queue": ".\\private$\\orders"}
 HOST = bytes.fromhex("d1587355509195954997b6e611ea26c6")
@@ -43,7 +43,7 @@ def test_options_stand_in_for_columns_and_nulls() -> None:
     )
     assert (first.label, second.label) == ("usual", "own")
     assert (first.priority, first.dead_letter, first.time_to_be_received_s) == (6, False, 60)
-    assert (first.body, first.body_type) == ("a".encode("utf-16-le"), VT_LPWSTR)
+    assert (first.body, first.body_type) == ("a".encode("utf-16-le"), BodyType.LPWSTR)
 
 
 def test_what_was_read_may_be_written() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from importlib.metadata import version
+from ipaddress import ip_address
 from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.names import path_of
+from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
+from msmq.manager.mailbox.retries import NO_RETRY
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import MSMQ_TYPE
 from msmq.manager.queues.management import format_name as format_name_of
@@ -20,6 +24,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
+from msmq.wire.names import ConnectorName, DirectName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -65,6 +70,14 @@ class AdministrationCalls:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(self, request: pb.CreateQueueRequest, caller: Token) -> pb.QueueInfo:
+        """A queue by its path; the two of a foreign system by ``CONNECTOR=`` and its GUID, which have no settings."""
+        if request.path.upper().startswith("CONNECTOR="):
+            name = parse_format_name(request.path)
+            assert isinstance(name, ConnectorName)
+            create = partial(self._manager.queues.create_connector, name.guid, caller)
+            queue, _ = await self._desk.host.change(create)
+            await self._desk.durable()
+            return self._info(queue)
         settings = request.settings
         wanted = QueueRequest(
             pathname=request.path,
@@ -78,11 +91,19 @@ class AdministrationCalls:
             authentication=settings.authenticated_only,
             privacy_level=_privacy_level(settings),
             transactional=request.transactional,
-            multicast_address=settings.multicast_address or None,
+            multicast_address=_multicast(settings.multicast_address) or None,
             base_priority=settings.base_priority,
             security=parse_sddl(request.sddl).encode() if request.sddl else None,
         )
-        queue = await self._desk.host.change(lambda: self._manager.queues.create(wanted, caller))
+        retry = retry_of(settings, NO_RETRY).check()
+
+        def make() -> Queue:
+            queue = self._manager.queues.create(wanted, caller)
+            if retry != NO_RETRY:
+                self._manager.administration.set_retry(queue, retry)
+            return queue
+
+        queue = await self._desk.host.change(make)
         await self._desk.durable()
         return self._info(queue)
 
@@ -121,15 +142,39 @@ class AdministrationCalls:
         self._manager.guard.check_queue(caller, queue, QueueOperation.GET_PROPERTIES)
         return self._info(queue)
 
+    async def locate_queue(self, request: pb.QueueName, caller: Token) -> pb.QueuePlace:
+        """Where a queue is. Nothing is said of queues of this computer that could not be learned by opening them."""
+        name = self._desk.names.format_name(request.queue)
+        naming, parsed = self._manager.naming, parse_format_name(name)
+        if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
+            return pb.QueuePlace(here=True)
+        path = path_of(request.queue)
+        found = await self._desk.host.ask(lambda: naming.published(path)) if path is not None else None
+        if found is not None:
+            return pb.QueuePlace(format_name=found[0], host=found[1])
+        if isinstance(parsed, DirectName):
+            return pb.QueuePlace(host=parsed.host, format_name=name)
+        _, host = await self._desk.host.ask(lambda: naming.queue_path(name))
+        return pb.QueuePlace(host=host, format_name=name)
+
     async def set_queue(self, request: pb.SetQueueRequest, caller: Token) -> pb.QueueInfo:
         queue = self._desk.names.local(request.queue)
         propids, values = [], []
         for name, propid in _PROPIDS.items():
             if request.settings.HasField(name):
                 propids.append(propid)
-                values.append(_variant(ObjectType.QUEUE, propid, getattr(request.settings, name)))
-        administration = self._manager.administration
-        await self._desk.host.change(lambda: administration.set_properties(queue, propids, values, caller))
+                value = getattr(request.settings, name)
+                value = _multicast(value) if name == "multicast_address" else value
+                values.append(_variant(ObjectType.QUEUE, propid, value))
+        administration, retry = self._manager.administration, retry_of(request.settings, queue.retry).check()
+
+        def change() -> None:
+            if propids or retry == queue.retry:
+                administration.set_properties(queue, propids, values, caller)
+            if retry != queue.retry:
+                administration.set_retry(queue, retry, caller)
+
+        await self._desk.host.change(change)
         await self._desk.durable()
         return self._info(queue)
 
@@ -155,6 +200,9 @@ class AdministrationCalls:
                 privacy_level=int(queue.privacy_level),
                 base_priority=queue.base_priority,
                 multicast_address=queue.multicast_address or "",
+                retry_delay_ms=queue.retry.delay_ms,
+                max_deliveries=queue.retry.max_deliveries,
+                poison_subqueue=queue.retry.poison_subqueue,
             ),
             identifier=guid_text(queue.identifier),
             created_time=queue.create_time,
@@ -165,6 +213,8 @@ class AdministrationCalls:
             journal_bytes=journal.total_bytes if journal else 0,
             subqueues=[member.pathname.rpartition(";")[2] for member in queue.subqueue_collection.values()],
             open_handles=len(queue.open_descriptors),
+            paused_messages=len(queue.paused),
+            poisoned_total=queue.poisoned_total,
         )
 
     # --- security -----------------------------------------------------------------------------------------------
@@ -341,6 +391,18 @@ def _ace(entry: pb.AccessEntry) -> Ace:
 
 def _guid(text: str) -> bytes:
     return guid_from_text(text) if text else NULL_GUID
+
+
+def _multicast(text: str) -> str:
+    """The address of a group and its port, or nothing."""
+    host, _, port = text.rpartition(":")
+    try:
+        good = not text or (ip_address(host).is_multicast and 0 <= int(port) <= 0xFFFF)
+    except ValueError:
+        good = False
+    if not good:
+        raise InvalidParameterError(f"{text!r} is no multicast address, which looks like 234.1.1.1:8001.")
+    return text
 
 
 def _privacy_level(settings: pb.QueueSettings) -> QueuePrivacyLevel:

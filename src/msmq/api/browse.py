@@ -11,8 +11,16 @@ from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
 from msmq.api.packets import to_delivered
+from msmq.api.search import Search, wanted_message
 from msmq.api.status import to_message
-from msmq.errors import InvalidParameterError, IoTimeoutError, MQError, QueueNotAvailableError, error_for
+from msmq.errors import (
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    MQError,
+    QueueNotAvailableError,
+    error_for,
+)
 from msmq.manager.mailbox.cursor import Cursor, CursorState
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.readers import INFINITE
@@ -23,6 +31,7 @@ from msmq.security.access import Token
 _TAG: Final = 1
 _MOST_PER_STEP: Final = 1_000
 _MOST_BYTES_PER_STEP: Final = 16 << 20
+_PLACED: Final = (pb.Step.HOLD, pb.Step.LOOK, pb.Step.TAKE)
 _SEEK: Final = {
     pb.SEEK_CURRENT: MessageSeekAction.CURRENT,
     pb.SEEK_NEXT: MessageSeekAction.NEXT,
@@ -60,9 +69,9 @@ class Browser:
             self._reading.close_cursor(self._cursor)
             self._cursor = self._new_cursor()
             return []
-        if step.action == pb.Step.HOLD:
-            return [self._delivered(self._hold(step))]
         timeout_s = step.timeout_ms / 1000 if step.HasField("timeout_ms") else INFINITE
+        if step.action in _PLACED:
+            return [self._delivered(await self._placed(step, timeout_s))]
         found = [self._delivered(await self._one(step, timeout_s))]
         size = found[0].ByteSize()
         most = min(step.count, _MOST_PER_STEP) if step.action == pb.Step.NEXT else 1
@@ -99,10 +108,29 @@ class Browser:
                 self._reading.cancel(self.descriptor, _TAG, IoTimeoutError.code)
         return await answer
 
-    def _hold(self, step: pb.Step) -> ReadResult:
-        seek = _SEEK[step.seek]
+    async def _placed(self, step: pb.Step, timeout_s: float) -> ReadResult:
+        """Read a message by its place, or by an identifier of its own."""
+        if not step.message_id and not step.correlation_id:
+            return self._read(step, step.lookup_id, _SEEK[step.seek])
+        wanted = wanted_message(step.message_id, step.correlation_id)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            left_s = max(deadline - loop.time(), 0)
+            lookup_id = await Search(self._reading, self.descriptor, wanted).find(left_s)
+            result = self._read(step, lookup_id, MessageSeekAction.CURRENT)
+            if result.status != MessageNotFoundError.code:  # else somebody was quicker
+                return result
+
+    def _read(self, step: pb.Step, lookup_id: int, seek: MessageSeekAction) -> ReadResult:
+        taking = step.action == pb.Step.TAKE
         return self._reading.read_by_lookup_id(
-            self.descriptor, step.lookup_id, seek, peek=False, two_phase_read=True
+            self.descriptor,
+            lookup_id,
+            seek,
+            peek=step.action == pb.Step.LOOK,
+            two_phase_read=step.action == pb.Step.HOLD,
+            transaction=self._desk.transaction(step.transaction, self._caller) if taking else None,
         )
 
     def settle(self, lookup_id: int, *, keep: bool) -> None:

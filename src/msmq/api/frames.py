@@ -74,35 +74,47 @@ def cost(payload: bytes) -> int:
 
 
 class Frames:
-    """Cuts what arrives into frames. Memory follows what has come, not what a length claims."""
+    """Cuts what arrives into frames. Memory follows what has come, not what a length claims, and the pieces of a large
+    frame are put together once."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
-        self._wanted = 0
+        self._rest = b""
+        """The beginning of a head."""
+        self._begun: tuple[int, int] = 0, 0
+        """Kind and number of the frame whose payload is not whole."""
+        self._pieces: list[bytes] = []
+        self._missing = 0
 
     def feed(self, data: bytes) -> list[tuple[int, int, bytes]]:
         """The frames that are whole now, as kind, number and payload."""
-        rest = self._rest
-        if rest:
-            rest += data
-            if len(rest) < self._wanted:
-                return []
-            data = bytes(rest)
-            rest.clear()
-        frames = []
+        frames: list[tuple[int, int, bytes]] = []
         start, end, head = 0, len(data), _HEAD.size
-        self._wanted = head
+        if self._missing:
+            piece = data if end <= self._missing else data[: self._missing]
+            self._pieces.append(piece)
+            self._missing -= len(piece)
+            if self._missing:
+                return frames
+            frames.append((*self._begun, b"".join(self._pieces)))
+            self._pieces.clear()
+            start = len(piece)
+        elif self._rest:
+            data = self._rest + data
+            end = len(data)
         while end - start >= head:
             size, kind, number = _HEAD.unpack_from(data, start)
             if kind > PONG or size > (rpc.MAX_MESSAGE_BYTES if kind in (MESSAGE, END) else _SMALL):
                 raise DecodeError(f"no frame of the line: kind {kind}, {size} bytes", start)
-            following = start + head + size
-            if following > end:
-                self._wanted = head + size
-                break
-            frames.append((kind, number, data[start + head : following]))
-            start = following
-        rest += data[start:]
+            start += head
+            if start + size > end:
+                self._begun = kind, number
+                self._pieces.append(data[start:])
+                self._missing = start + size - end
+                start = end
+            else:
+                frames.append((kind, number, data[start : start + size]))
+                start += size
+        self._rest = data[start:]
         return frames
 
 

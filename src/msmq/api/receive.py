@@ -12,6 +12,7 @@ from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
 from msmq.api.packets import to_deliveries, to_packets
+from msmq.api.retry import retry_of
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
     InvalidParameterError,
@@ -50,6 +51,7 @@ class Receiver:
         access = desk.reading_access(name, receive=self._mode != pb.PEEK)
         share = QueueShareMode.DENY_RECEIVE if request.exclusive else QueueShareMode.DENY_NONE
         self.descriptor = manager.queues.open(name, access, share, caller)
+        self._set_retry(request)
         self._cursor = self._reading.open_cursor(self.descriptor) if self._mode == pb.PEEK else None
         self._loop = asyncio.get_running_loop()
         self._credit = 0
@@ -66,6 +68,16 @@ class Receiver:
         self._undurable = 0
         """Answers with messages that wait for the disk."""
         self._closed = False
+
+    def _set_retry(self, request: pb.OpenToReceive) -> None:
+        queue = self.descriptor.queue
+        if queue is None or (retry := retry_of(request, queue.retry)) == queue.retry:
+            return
+        try:
+            self._desk.manager.administration.set_reader_retry(self.descriptor, retry)
+        except MQError:
+            self._desk.manager.queues.close(self.descriptor)
+            raise
 
     @property
     def opened(self) -> pb.Opened:
@@ -229,7 +241,7 @@ class Receiver:
         """Held messages stay, in their places or in a subqueue."""
         reading, descriptor = self._reading, self.descriptor
         if not subqueue:
-            self._settle(lookup_ids, lambda ids: reading.give_back(descriptor, ids))
+            self._settle(lookup_ids, lambda ids: reading.reject(descriptor, ids))
             return
         target = self._desk.manager.queues.subqueue(self._queue().root, subqueue)
         self._settle(lookup_ids, lambda ids: reading.hand_over(descriptor, ids, target))

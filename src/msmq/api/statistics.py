@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final
 
 from msmq.api.administration import outgoing_info
@@ -16,19 +16,25 @@ from msmq.security.access import QueueManagerOperation, Token
 
 _SHORTEST_MS: Final = 100
 _USUAL_MS: Final = 1_000
+_SPARE: Final = 64
 
 
 class Counting(Subscriber):
     """Counts what leaves each queue. What arrived follows from that and from what is there: a message of a transaction
     arrives with the commit, of which nobody is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, queues: Mapping[int, Queue]) -> None:
+        self._queues = queues
         self.removed: Counter[int] = Counter()
         self._arrived: Counter[int] = Counter()
         self._before: dict[int, int] = {}
 
     def messages_removed(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
         self.removed[queue.number] += len(lookup_ids)
+        if len(self.removed) > 2 * len(self._queues) + _SPARE:
+            for table in (self.removed, self._arrived, self._before):
+                for number in table.keys() - self._queues.keys():  # those queues are deleted
+                    del table[number]
 
     def begin(self, queues: Iterable[Queue]) -> None:
         """Begin to count with what queues have."""
@@ -48,7 +54,7 @@ class StatisticsCalls:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._core = desk.manager.core
-        self._counting = Counting()
+        self._counting = Counting(self._core.queues)
         self._counting.begin(self._core.queues.values())
         desk.manager.subscribe(self._counting)
         self._started_ms = self._now_ms()

@@ -32,7 +32,7 @@ from msmq.cli import (
     top,
     user,
 )
-from msmq.cli.calls import MISUSED, Server, fail
+from msmq.cli.calls import MISUSED, Server, end
 
 __all__ = ["app", "main"]
 
@@ -84,9 +84,10 @@ def _server_first(arguments: list[str]) -> list[str]:
 
 def _refuse(error: Any) -> NoReturn:
     # A group without a command has shown its help by now; Typer itself knows the case by this name.
-    if error.ctx is None or type(error).__name__ == "NoArgsIsHelpError":
+    if type(error).__name__ == "NoArgsIsHelpError":
         raise error
-    fail(error.ctx, f"{error.format_message().rstrip('.')}. See {error.ctx.command_path} --help.", MISUSED)
+    command = error.ctx.command_path if error.ctx is not None else "msmq"
+    end(command, f"{error.format_message().rstrip('.')}. See {command} --help.", MISUSED)
 
 
 app = typer.Typer(

@@ -58,7 +58,9 @@ def sid_of(who: str, tokens: Mapping[str, str] | None = None) -> str:
         try:
             return str(UNIX_USER.child(uid_of(who.removeprefix("user:"))))
         except KeyError:
-            raise AccessError(f"This computer has no user {who.removeprefix('user:')}.") from None
+            raise AccessError(
+                f"This computer has no user {who.removeprefix('user:')}; see `getent passwd`."
+            ) from None
     if who.startswith("group:"):
         from msmq.api.callers import UNIX_GROUP
         from msmq.api.processes import gid_of
@@ -66,7 +68,9 @@ def sid_of(who: str, tokens: Mapping[str, str] | None = None) -> str:
         try:
             return str(UNIX_GROUP.child(gid_of(who.removeprefix("group:"))))
         except KeyError:
-            raise AccessError(f"This computer has no group {who.removeprefix('group:')}.") from None
+            raise AccessError(
+                f"This computer has no group {who.removeprefix('group:')}; see `getent group`."
+            ) from None
     if who.startswith("token:"):
         name = who.removeprefix("token:")
         if name not in (tokens or {}):

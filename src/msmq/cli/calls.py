@@ -37,6 +37,11 @@ COMPLETION_S: Final = 2.0
 """Longest that the completion of a name waits for the queue manager."""
 
 
+def with_examples(text: str, *commands: str) -> str:
+    """The help of a command, with commands to copy."""
+    return "\n\n".join((text, "Examples:", *(f"  {command}" for command in commands)))
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """Options that stand before the command: where the queue manager is and how to be let in."""
@@ -159,7 +164,12 @@ def _give_up_output() -> None:
 
 def fail(ctx: typer.Context, text: str, status: int = REFUSED) -> NoReturn:
     """Say in one line what went wrong, and end."""
-    print(f"{ctx.command_path}: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    end(ctx.command_path, text, status)
+
+
+def end(command: str, text: str, status: int) -> NoReturn:
+    """Like :func:`fail`, where a command has not come to life."""
+    print(f"{command}: {' '.join(text.split())}", file=sys.stderr, flush=True)
     raise typer.Exit(status)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from msmq.cli.calls import Json, Yes, confirm, fail, guarded, perform
+from msmq.cli.calls import Json, Yes, confirm, fail, guarded, perform, with_examples
 
 if TYPE_CHECKING:
     from msmq.client import Certificate
@@ -18,7 +18,10 @@ NEW_HELP = (
     "The queue manager keeps no copy of the private key: it is written to KEY, for your eyes only.\n\nExamples:\n\n"
     "  msmq certificate new --key me.key --out me.pem"
 )
-ENABLE_HELP = "Register a certificate of yours, or make an internal one if none is given."
+ENABLE_HELP = with_examples(
+    "Register a certificate of yours, or make an internal one if none is given.",
+    "msmq certificate enable me.pem",
+)
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
@@ -58,7 +61,7 @@ def _print(found: list[Certificate], as_json: bool) -> None:
     )
 
 
-@app.command("list", help="List your certificates.")
+@app.command("list", help=with_examples("List your certificates.", "msmq certificate list --json"))
 def list_(
     ctx: typer.Context,
     sid: Annotated[str, typer.Option(metavar="SID", help="Those of somebody else.", show_default=False)] = "",
@@ -94,7 +97,11 @@ def enable(
     _print([perform(ctx, lambda mq: mq.register_certificate(encoded))], as_json)
 
 
-@app.command(help="Take a certificate of yours back.")
+@app.command(
+    help=with_examples(
+        "Take a certificate of yours back.", "msmq certificate remove 0cc175b9c0f1b6a831c399e269772661"
+    )
+)
 def remove(
     ctx: typer.Context,
     digest: Annotated[
@@ -119,7 +126,10 @@ def _der(given: bytes) -> bytes:
     from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certificate
 
     load = load_pem_x509_certificate if given.lstrip().startswith(b"-----") else load_der_x509_certificate
-    return load(given).public_bytes(Encoding.DER)
+    try:
+        return load(given).public_bytes(Encoding.DER)
+    except ValueError:
+        raise ValueError("This file is no X.509 certificate; give one in PEM or DER.") from None
 
 
 def _write(certificate: bytes, private_key: bytes, key: Path | None, out: Path | None) -> None:

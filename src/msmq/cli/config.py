@@ -13,7 +13,7 @@ UNUSABLE = 2
 HELP = "Look at the configuration of a queue manager."
 SHOW_HELP = (
     "Show every option with what it means, as a file that 'msmq serve --config' takes.\n\n"
-    "Status: 0, or 2 when FILE could not be read."
+    "Status: 0, or 2 when FILE could not be read.\n\nExamples:\n\n  msmq config show --defaults > msmq.toml"
 )
 
 app = typer.Typer(help=HELP, no_args_is_help=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from msmq.cli.calls import Json, Yes, confirm, fail, perform
+from msmq.cli.calls import Json, Yes, confirm, fail, perform, with_examples
 
 if TYPE_CHECKING:
     import msmq
@@ -94,7 +94,9 @@ def resend(
         fail(ctx, "some of them are no dead letters of this computer")
 
 
-@app.command(help="Remove all dead letters, plain and transactional.")
+@app.command(
+    help=with_examples("Remove all dead letters, plain and transactional.", "msmq dead-letter purge --yes")
+)
 def purge(ctx: typer.Context, yes: Yes = False, as_json: Json = False) -> None:
     from msmq.cli.output import print_json, several
 

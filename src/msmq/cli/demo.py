@@ -11,7 +11,7 @@ HELP = (
     "Two queue managers start as processes of their own. One sends orders to the other while the link between them is "
     "cut and restored; everything arrives once and in order, the replies come back, and a message that cannot be "
     "delivered turns up in the dead-letter queue with its reason. Nothing is left behind.\n\n"
-    "Status: 0 when everything was as it should be, 1 when not."
+    "Status: 0 when everything was as it should be, 1 when not.\n\nExamples:\n\n  msmq demo"
 )
 
 

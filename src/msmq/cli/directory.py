@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from msmq.cli.calls import Json
+from msmq.cli.calls import Json, with_examples
 
 if TYPE_CHECKING:
     from msmq.directory.join import Joining
@@ -27,18 +27,30 @@ HELP = (
 JOIN_HELP = (
     "Put this host into the directory.\n\n"
     "An administrator does that once, with --as; from then on the host's own account is enough. A queue manager whose "
-    "account has the right to do it joins by itself when it first starts."
+    "account has the right to do it joins by itself when it first starts.\n\nExamples:\n\n"
+    "  msmq directory join --config /etc/msmq/msmq.toml --as Administrator@CORP.EXAMPLE"
 )
-LEAVE_HELP = "Take this host out of the directory. Stop its queue manager first."
-STATUS_HELP = (
-    "Check everything that a queue manager in a domain needs; what is wrong is shown with its remedy."
+LEAVE_HELP = with_examples(
+    "Take this host out of the directory. Stop its queue manager first.",
+    "msmq directory leave --config /etc/msmq/msmq.toml",
+)
+STATUS_HELP = with_examples(
+    "Check everything that a queue manager in a domain needs; what is wrong is shown with its remedy.",
+    "msmq directory status --config /etc/msmq/msmq.toml",
 )
 FIND_HELP = (
     "List objects: queues, managers, sites, links or users.\n\n"
-    "Conditions are NAME=VALUE, for example label=Orders, pathname=QM1\\\\orders or identifier=GUID; all must hold."
+    "Conditions are NAME=VALUE, for example label=Orders, pathname=QM1\\\\orders or identifier=GUID; all must hold.\n\n"
+    "Examples:\n\n  msmq directory find queues label=Orders --config /etc/msmq/msmq.toml"
 )
-SHOW_HELP = "Show all attributes of objects; what to look for is said as in find."
-EXPORT_HELP = "Write sites, links, hosts and public queues as a directory file, for hosts without the domain."
+SHOW_HELP = with_examples(
+    "Show all attributes of objects; what to look for is said as in find.",
+    "msmq directory show managers --config /etc/msmq/msmq.toml",
+)
+EXPORT_HELP = with_examples(
+    "Write sites, links, hosts and public queues as a directory file, for hosts without the domain.",
+    "msmq directory export --config /etc/msmq/msmq.toml > enterprise.toml",
+)
 
 _Config = Annotated[
     Path, typer.Option("--config", metavar="FILE", help="The configuration.", show_default=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from msmq.cli import access
-from msmq.cli.calls import Json, fail, perform
+from msmq.cli.calls import Json, fail, perform, with_examples
 from msmq.cli.queue import kilobytes
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HELP = "Look at the queue manager and change it."
 SET_HELP = (
     "Change the quotas of the computer.\n\nExamples:\n\n"
-    "  msmq manager set --quota 8000000\n\n  msmq manager set --journal-quota none"
+    "  msmq manager set --quota 8GB\n\n  msmq manager set --journal-quota unlimited"
 )
 ACL_SET_HELP = (
     f"Change who may do what with the queue manager.\n\n{access.RIGHTS_HELP}\n\nExamples:\n\n"
@@ -62,7 +62,7 @@ def _descriptors(resources: Resources) -> str:
     return f"{used} of {limit}, {100 * used // limit}%" if limit else str(used)
 
 
-@app.command(help="Show the queue manager, and who you are to it.")
+@app.command(help=with_examples("Show the queue manager, and who you are to it.", "msmq manager show --json"))
 def show(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.manager()), as_json)
 
@@ -71,10 +71,12 @@ def show(ctx: typer.Context, as_json: Json = False) -> None:
 def set_(
     ctx: typer.Context,
     quota: Annotated[
-        str | None, typer.Option(metavar="KB", help="Most that all messages may take; 'none' for no limit.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Most that all messages may take: 8GB, KB, or 'unlimited'."),
     ] = None,
     journal_quota: Annotated[
-        str | None, typer.Option(metavar="KB", help="Most that each journal and dead-letter queue may take.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Most that each journal and dead-letter queue may take."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -85,17 +87,23 @@ def set_(
     _print(perform(ctx, lambda mq: mq.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_kb)), as_json)
 
 
-@app.command(help="Bring the queue manager to the network.")
+@app.command(help=with_examples("Bring the queue manager to the network.", "msmq manager online"))
 def online(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.set_online(True)), as_json)
 
 
-@app.command(help="Take the queue manager off the network. Applications of this computer go on.")
+@app.command(
+    help=with_examples(
+        "Take the queue manager off the network. Applications of this computer go on.", "msmq manager offline"
+    )
+)
 def offline(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.set_online(False)), as_json)
 
 
-@acl.command("show", help="Show who may do what with the queue manager.")
+@acl.command(
+    "show", help=with_examples("Show who may do what with the queue manager.", "msmq manager acl show")
+)
 def acl_show(ctx: typer.Context, as_json: Json = False) -> None:
     access.show(ctx, None, as_json)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from msmq.cli.calls import Json, Yes, confirm, perform
+from msmq.cli.calls import Json, Yes, confirm, perform, with_examples
 
 if TYPE_CHECKING:
     from msmq.client import OutgoingInfo
@@ -93,17 +93,34 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.outgoing_queues()), as_json)
 
 
-@app.command(help="Stop sending to a destination; messages wait here.", short_help="Stop sending.")
+@app.command(
+    help=with_examples(
+        "Stop sending to a destination; messages wait here.",
+        "msmq outgoing pause 'DIRECT=TCP:10.0.0.7\\private$\\orders'",
+    ),
+    short_help="Stop sending.",
+)
 def pause(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> None:
     _print([perform(ctx, lambda mq: mq.pause_outgoing(queue))], as_json)
 
 
-@app.command(help="Go on sending to a destination.", short_help="Go on sending.")
+@app.command(
+    help=with_examples(
+        "Go on sending to a destination.", "msmq outgoing resume 'DIRECT=TCP:10.0.0.7\\private$\\orders'"
+    ),
+    short_help="Go on sending.",
+)
 def resume(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> None:
     _print([perform(ctx, lambda mq: mq.resume_outgoing(queue))], as_json)
 
 
-@app.command(help="Remove all messages that wait for a destination.", short_help="Remove what waits.")
+@app.command(
+    help=with_examples(
+        "Remove all messages that wait for a destination.",
+        "msmq outgoing purge 'DIRECT=TCP:10.0.0.7\\private$\\orders' --yes",
+    ),
+    short_help="Remove what waits.",
+)
 def purge(ctx: typer.Context, queue: _Destination, yes: Yes = False, as_json: Json = False) -> None:
     from msmq.cli.output import print_json, several
 

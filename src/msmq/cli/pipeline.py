@@ -77,6 +77,7 @@ class Body(StrEnum):
     TEXT = "text"
     UTF_16 = "utf-16"
     ACTIVEX = "activex"
+    VALUE = "value"
 
 
 class Form(StrEnum):

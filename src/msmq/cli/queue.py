@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from msmq.cli import access
-from msmq.cli.calls import Json, QueueName, Yes, confirm, fail, perform
+from msmq.cli.calls import Json, QueueName, Yes, confirm, fail, perform, with_examples
 
 if TYPE_CHECKING:
     import msmq
@@ -22,12 +22,12 @@ LIST_HELP = (
 )
 CREATE_HELP = (
     "Create a queue on the computer of the queue manager.\n\nExamples:\n\n"
-    "  msmq queue create '.\\private$\\orders'\n\n"
-    "  msmq queue create '.\\private$\\orders' --transactional --journal --quota 100000 --label 'All orders'"
+    "  msmq queue create '.\\private$\\orders' --if-missing\n\n"
+    "  msmq queue create '.\\private$\\orders' --transactional --journal --quota 100MB --label 'All orders'"
 )
 SET_HELP = (
     "Change properties of a queue; what is not named stays.\n\nExamples:\n\n"
-    "  msmq queue set '.\\private$\\orders' --label 'All orders' --quota none"
+    "  msmq queue set '.\\private$\\orders' --label 'All orders' --quota unlimited"
 )
 ACL_HELP = "Show or change who may do what with a queue."
 ACL_SET_HELP = (
@@ -49,6 +49,7 @@ class Privacy(StrEnum):
     BODY = "body"
 
 
+_KILOBYTES: Final = {"": 1, "K": 1, "M": 1 << 10, "G": 1 << 20, "T": 1 << 30}
 _LEVELS: Final = {Privacy.NONE: 0, Privacy.OPTIONAL: 1, Privacy.BODY: 2}
 
 _Label = Annotated[str | None, typer.Option(help="A text for people.", show_default=False)]
@@ -57,11 +58,12 @@ _Journal = Annotated[
     typer.Option("--journal/--no-journal", help="Keep a copy of what is received.", show_default=False),
 ]
 _Quota = Annotated[
-    str | None, typer.Option(metavar="KB", help="Most it may hold; 'none' for no limit.", show_default=False)
+    str | None,
+    typer.Option(metavar="SIZE", help="Most it may hold: 8GB, KB, or 'unlimited'.", show_default=False),
 ]
 _JournalQuota = Annotated[
     str | None,
-    typer.Option(metavar="KB", help="Most its journal may hold; 'none' for no limit.", show_default=False),
+    typer.Option(metavar="SIZE", help="Most its journal may hold.", show_default=False),
 ]
 _Authenticated = Annotated[
     bool | None,
@@ -78,6 +80,30 @@ _Multicast = Annotated[
 _Type = Annotated[
     str | None, typer.Option("--type", metavar="GUID", help="Type of the queue.", show_default=False)
 ]
+_RetryDelay = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS",
+        min=0,
+        help="How long a rejected message is out of sight, in milliseconds.",
+        show_default=False,
+    ),
+]
+_MaxDeliveries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="After so many rejections a message is poison; 0 for never.",
+        show_default=False,
+    ),
+]
+_Poison = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Subqueue for poison; '' for the dead-letter queue.", show_default=False
+    ),
+]
 
 
 def _settings(
@@ -91,6 +117,9 @@ def _settings(
     priority: int | None,
     multicast: str | None,
     type_: str | None,
+    retry_delay: int | None,
+    max_deliveries: int | None,
+    poison_subqueue: str | None,
 ) -> dict[str, Any]:
     given: dict[str, Any] = {
         "label": label,
@@ -102,28 +131,43 @@ def _settings(
         "base_priority": priority,
         "multicast_address": multicast,
         "type": type_,
+        "retry_delay_ms": retry_delay,
+        "max_deliveries": max_deliveries,
+        "poison_subqueue": poison_subqueue,
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
 def kilobytes(ctx: typer.Context, text: str) -> int:
     """A limit as the command line writes it."""
+    import re
+
     from msmq.cli.output import UNLIMITED
 
-    if text.lower() == "none":
+    if text.lower() in ("none", "unlimited"):
         return UNLIMITED
-    if not text.isdecimal() or int(text) > UNLIMITED:
-        fail(ctx, f"a quota is a number of kilobytes or 'none', not {text!r}", 2)
-    return int(text)
+    read = re.fullmatch(r"(\d+) ?([KMGT]?)B?", text.strip(), re.IGNORECASE)
+    limit = int(read[1]) * _KILOBYTES[read[2].upper()] if read else UNLIMITED
+    if limit >= UNLIMITED:
+        fail(ctx, f"a quota is a size such as 500MB or 8GB, kilobytes, or 'unlimited', not {text!r}", 2)
+    return limit
 
 
 @app.command(help=CREATE_HELP, short_help="Create a queue.")
 def create(
     ctx: typer.Context,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Such as '.\\private$\\orders'.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="PATH",
+            help="Such as '.\\private$\\orders', or CONNECTOR= and the GUID of a foreign system.",
+            show_default=False,
+        ),
     ],
     transactional: Annotated[bool, typer.Option("--transactional", help="For transactions only.")] = False,
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", help="A queue that is there already will do as it is.")
+    ] = False,
     label: _Label = None,
     journal: _Journal = None,
     quota: _Quota = None,
@@ -133,17 +177,34 @@ def create(
     priority: _Priority = None,
     multicast: _Multicast = None,
     type_: _Type = None,
+    retry_delay: _RetryDelay = None,
+    max_deliveries: _MaxDeliveries = None,
+    poison_subqueue: _Poison = None,
     as_json: Json = False,
 ) -> None:
     settings = _settings(
-        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+        ctx,
+        label,
+        journal,
+        quota,
+        journal_quota,
+        authenticated,
+        privacy,
+        priority,
+        multicast,
+        type_,
+        retry_delay,
+        max_deliveries,
+        poison_subqueue,
     )
 
     async def action(mq: msmq.Connection) -> QueueInfo:
-        return await mq.queue_info(await mq.create_queue(path, transactional=transactional, **settings))
+        return await mq.queue_info(
+            await mq.create_queue(path, transactional=transactional, if_missing=if_missing, **settings)
+        )
 
     info = perform(ctx, action)
-    _print_info(info, as_json) if as_json else print(f"created {info.path}")
+    _print_info(info, as_json) if as_json else print(f"{'there is' if if_missing else 'created'} {info.path}")
 
 
 @app.command("list", help=LIST_HELP, short_help="List queues with what they hold.")
@@ -184,9 +245,21 @@ def list_(
     print(several(len(found), "queue"))
 
 
-@app.command(help="Show everything about a queue.", short_help="Show everything about a queue.")
+@app.command(
+    help=with_examples("Show everything about a queue.", "msmq queue show '.\\private$\\orders' --json"),
+    short_help="Show everything about a queue.",
+)
 def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
     _print_info(perform(ctx, lambda mq: mq.queue_info(queue)), as_json)
+
+
+def _retry_text(info: QueueInfo) -> str:
+    """What becomes of a rejected message, in words."""
+    back = f"comes back after {info.retry_delay_ms} ms" if info.retry_delay_ms else "comes back at once"
+    if not info.max_deliveries:
+        return back
+    grave = f"subqueue {info.poison_subqueue}" if info.poison_subqueue else "the dead-letter queue"
+    return f"{back}; after {info.max_deliveries} times it goes to {grave}"
 
 
 def _print_info(info: QueueInfo, as_json: bool) -> None:
@@ -209,6 +282,9 @@ def _print_info(info: QueueInfo, as_json: bool) -> None:
             ("journal holds", f"{several(info.journal_messages, 'message')}, {size(info.journal_bytes)}"),
             ("journal quota", limit(info.journal_quota_kb)),
             ("subqueues", ", ".join(info.subqueues)),
+            ("rejected", _retry_text(info)),
+            ("out of sight", several(info.paused_messages, "message")),
+            ("poison so far", several(info.poisoned_total, "message")),
             ("signed only", info.authenticated_only),
             ("privacy", ("none", "optional", "body")[info.privacy_level]),
             ("base priority", info.base_priority),
@@ -235,17 +311,35 @@ def set_(
     priority: _Priority = None,
     multicast: _Multicast = None,
     type_: _Type = None,
+    retry_delay: _RetryDelay = None,
+    max_deliveries: _MaxDeliveries = None,
+    poison_subqueue: _Poison = None,
     as_json: Json = False,
 ) -> None:
     settings = _settings(
-        ctx, label, journal, quota, journal_quota, authenticated, privacy, priority, multicast, type_
+        ctx,
+        label,
+        journal,
+        quota,
+        journal_quota,
+        authenticated,
+        privacy,
+        priority,
+        multicast,
+        type_,
+        retry_delay,
+        max_deliveries,
+        poison_subqueue,
     )
     if not settings:
         fail(ctx, "nothing to change; see msmq queue set --help", 2)
     _print_info(perform(ctx, lambda mq: mq.set_queue(queue, **settings)), as_json)
 
 
-@app.command(help="Remove all messages of a queue.", short_help="Remove all messages of a queue.")
+@app.command(
+    help=with_examples("Remove all messages of a queue.", "msmq queue purge '.\\private$\\orders' --yes"),
+    short_help="Remove all messages of a queue.",
+)
 def purge(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json = False) -> None:
     confirm(ctx, f"Remove all messages of {queue}?", yes)
     _print_purged(queue, perform(ctx, lambda mq: mq.queue(queue).purge()), as_json)
@@ -260,7 +354,12 @@ def _print_purged(queue: str, count: int, as_json: bool) -> None:
         print(f"removed {several(count, 'message')} from {queue}")
 
 
-@app.command(help="Delete a queue with everything in it.", short_help="Delete a queue.")
+@app.command(
+    help=with_examples(
+        "Delete a queue with everything in it.", "msmq queue delete '.\\private$\\orders' --yes"
+    ),
+    short_help="Delete a queue.",
+)
 def delete(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json = False) -> None:
     from msmq.cli.output import print_json
 
@@ -269,7 +368,10 @@ def delete(ctx: typer.Context, queue: QueueName, yes: Yes = False, as_json: Json
     print_json({"queue": queue, "deleted": True}) if as_json else print(f"deleted {queue}")
 
 
-@acl.command("show", help="Show who may do what with a queue.")
+@acl.command(
+    "show",
+    help=with_examples("Show who may do what with a queue.", "msmq queue acl show '.\\private$\\orders'"),
+)
 def acl_show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
     access.show(ctx, queue, as_json)
 

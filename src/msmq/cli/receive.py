@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Annotated, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,6 +25,7 @@ RECEIVE_HELP = (
     "  msmq receive '.\\private$\\orders' --timeout 30\n\n"
     "  msmq receive '.\\private$\\orders' --all --json | jq .label\n\n"
     "  msmq receive '.\\private$\\orders' --id 4503599627370497\n\n"
+    "  msmq receive '.\\private$\\orders' --body-as value --json | jq .value\n\n"
     f"{STATUSES}"
 )
 PEEK_HELP = (
@@ -44,8 +46,31 @@ MOVE_HELP = (
     "  msmq move '.\\deadletter$' '.\\private$\\orders' --label 'table *'\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;poison' --id 4503599627370497"
 )
-SHOW_HELP = "Show everything about one message, its body as text, XML, JSON or hexadecimal."
+SHOW_HELP = (
+    "Show everything about one message, its body as text, XML, JSON or hexadecimal.\n\nExamples:\n\n"
+    "  msmq message show '.\\private$\\orders' 216172782113783809"
+)
 
+
+class BodyAs(StrEnum):
+    """How bodies are shown: as text or what their type says, as bytes, or by the formatter that wrote them."""
+
+    AUTO = "auto"
+    HEX = "hex"
+    VALUE = "value"
+    ACTIVEX = "activex"
+    XML = "xml"
+    BINARY = "binary"
+    JSON = "json"
+
+
+_BodyAs = Annotated[
+    BodyAs,
+    typer.Option(
+        help="How to read bodies: the formatter of System.Messaging that wrote them, or 'value' for whichever did. "
+        "With --json the result is in 'value'."
+    ),
+]
 _Count = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="Most messages; 1 when not given.", show_default=False)
 ]
@@ -86,13 +111,16 @@ def fits(label: str, contains: str) -> Callable[[ReceivedMessage], bool]:
 # --- printing -----------------------------------------------------------------------------------------------------
 
 
-def print_message(message: ReceivedMessage, as_json: bool, *, first: bool = True) -> None:
+def print_message(
+    message: ReceivedMessage, as_json: bool, *, first: bool = True, body_as: BodyAs = BodyAs.AUTO
+) -> None:
     """One message, whole."""
     from msmq.cli.output import cell, clean, print_json
     from msmq.cli.records import to_record
 
     if as_json:
-        print_json(to_record(message))
+        more = {} if body_as is BodyAs.AUTO else {"value": _value(message, body_as)}
+        print_json(to_record(message) | more)
         return
     if not first:
         print()
@@ -106,18 +134,41 @@ def print_message(message: ReceivedMessage, as_json: bool, *, first: bool = True
         f"lookup id {message.lookup_id}",
     ]
     print(clean(f"{message.id}  " + ", ".join(filter(None, head))))
-    print(_body_text(message), flush=True)
+    print(_body_text(message, body_as), flush=True)
 
 
-def _body_text(message: ReceivedMessage) -> str:
+def _body_text(message: ReceivedMessage, body_as: BodyAs) -> str:
+    import json
+
     from msmq.cli.output import clean
     from msmq.cli.records import text_of
 
-    text = text_of(message)
-    if text is not None:
-        return clean(text)
-    value = message.value
-    return str(value) if not isinstance(value, bytes) else hexadecimal(message.body)
+    if body_as is BodyAs.AUTO:
+        text = text_of(message)
+        if text is not None:
+            return clean(text)
+        value = message.value
+        shown = (
+            None if isinstance(value, bytes) else str(value) if not isinstance(value, dict | list) else value
+        )
+    else:
+        shown = None if body_as is BodyAs.HEX else _value(message, body_as)
+    if shown is None:
+        return hexadecimal(message.body)
+    return clean(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, indent=2))
+
+
+def _value(message: ReceivedMessage, body_as: BodyAs) -> Any:
+    """The body in the types of JSON; None when it is not what it was asked to be read as."""
+    from msmq.errors import DecodeError
+    from msmq.wire.bodies import to_json
+
+    if body_as is BodyAs.HEX:
+        return message.body.hex()
+    try:
+        return to_json(message.value if body_as is BodyAs.VALUE else message.value_as(body_as.value))
+    except DecodeError:
+        return None
 
 
 def hexadecimal(body: bytes) -> str:
@@ -155,6 +206,7 @@ def receive(
     timeout: _Timeout = 0,
     wait: _Wait = False,
     lookup_id: _Id = None,
+    body_as: _BodyAs = BodyAs.AUTO,
     as_json: Json = False,
 ) -> None:
     patience = None if wait else timeout
@@ -162,8 +214,8 @@ def receive(
 
     async def action(mq: msmq.Connection) -> int:
         if lookup_id:
-            return await _receive_by_id(mq.queue(queue), lookup_id, as_json)
-        return await _receive(mq.queue(queue), most, patience, as_json)
+            return await _receive_by_id(mq.queue(queue), lookup_id, as_json, body_as)
+        return await _receive(mq.queue(queue), most, patience, as_json, body_as)
 
     if not perform(ctx, action):
         fail(ctx, f"no message came to {queue} in time; give --timeout SECONDS to wait longer", TIMED_OUT)
@@ -176,7 +228,7 @@ def _most(ctx: typer.Context, count: int | None, everything: bool) -> int:
     return 0 if everything else count or 1
 
 
-async def _receive(queue: Queue, count: int, timeout: float | None, as_json: bool) -> int:
+async def _receive(queue: Queue, count: int, timeout: float | None, as_json: bool, body_as: BodyAs) -> int:
     """Print, then acknowledge: what nobody saw goes back. Only what is wanted is fetched, for the others would count
     as given back."""
     from msmq.errors import IoTimeoutError
@@ -188,18 +240,18 @@ async def _receive(queue: Queue, count: int, timeout: float | None, as_json: boo
                 message = await receiver.receive(timeout)
             except IoTimeoutError:
                 break
-            print_message(message, as_json, first=not done)
+            print_message(message, as_json, first=not done, body_as=body_as)
             await receiver.acknowledge(message)
             done += 1
     return done
 
 
-async def _receive_by_id(queue: Queue, ids: list[int], as_json: bool) -> int:
+async def _receive_by_id(queue: Queue, ids: list[int], as_json: bool, body_as: BodyAs) -> int:
     """Print, then keep, as :func:`_receive` does."""
     for number, lookup_id in enumerate(ids):
         held = await queue.hold_by_id(lookup_id)
         try:
-            print_message(held.message, as_json, first=not number)
+            print_message(held.message, as_json, first=not number, body_as=body_as)
         except BaseException:
             held.give_back()
             raise
@@ -217,6 +269,7 @@ def peek(
     lookup_id: _Id = None,
     label: _Labelled = "*",
     contains: _Containing = "",
+    body_as: _BodyAs = BodyAs.AUTO,
     as_json: Json = False,
 ) -> None:
     patience = None if wait else timeout
@@ -230,7 +283,7 @@ def peek(
             async for message in found:
                 if wanted(message):
                     if as_json or most == 1 or lookup_id:
-                        print_message(message, as_json, first=not shown)
+                        print_message(message, as_json, first=not shown, body_as=body_as)
                     else:
                         _print_row(message)
                     shown += 1
@@ -265,6 +318,7 @@ def follow(
     queue: QueueName,
     label: _Labelled = "*",
     contains: _Containing = "",
+    body_as: _BodyAs = BodyAs.AUTO,
     as_json: Json = False,
 ) -> None:
     wanted = fits(label, contains)
@@ -273,7 +327,7 @@ def follow(
         async for message in mq.queue(queue).watch():
             if wanted(message):
                 if as_json:
-                    print_message(message, True)
+                    print_message(message, True, body_as=body_as)
                 else:
                     _print_row(message)
 
@@ -286,6 +340,7 @@ def show(
     lookup_id: Annotated[
         int, typer.Argument(metavar="LOOKUP_ID", help="As 'msmq peek' shows it.", show_default=False)
     ],
+    body_as: _BodyAs = BodyAs.AUTO,
     as_json: Json = False,
 ) -> None:
     from msmq.cli.output import print_sheet
@@ -293,12 +348,12 @@ def show(
 
     message = perform(ctx, lambda mq: mq.queue(queue).lookup(lookup_id))
     if as_json:
-        print_message(message, True)
+        print_message(message, True, body_as=body_as)
         return
     record = to_record(message)
     print_sheet([(name.replace("_", " "), value) for name, value in record.items() if name != "body"])
     print()
-    print(_body_text(message))
+    print(_body_text(message, body_as))
 
 
 # --- moving -------------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from msmq.cli.output import time_text
 from msmq.client import Acknowledge, Delivery, Message, ReceivedMessage
-from msmq.client.bodies import encode_body
-from msmq.client.message import id_text
+from msmq.client.message import id_bytes, id_text
 from msmq.errors import MsmqError
+from msmq.wire.bodies import write_body
 from msmq.wire.guid import guid_from_text, guid_text
 from msmq.wire.headers import INFINITE
 
@@ -58,6 +58,7 @@ def to_record(message: ReceivedMessage, *, exact: bool = False) -> dict[str, Any
         "application_tag": message.application_tag,
         "connector_type": guid_text(message.connector_type) if message.connector_type else "",
         "extension": base64.b64encode(message.extension).decode(),
+        "headers": message.headers,
         "time_to_reach_queue": _seconds(properties.time_to_reach_queue_s),
         "time_to_be_received": _seconds(properties.time_to_be_received_s),
         "journal": message.journal,
@@ -75,7 +76,7 @@ def _seconds(limit_s: int) -> int | None:
 
 def _body(message: ReceivedMessage, exact: bool) -> dict[str, str]:
     text = text_of(message)
-    if text is not None and exact and encode_body(text, message.body_type)[0] != message.body:
+    if text is not None and exact and write_body(text, body_type=message.body_type)[0] != message.body:
         text = None
     if text is not None:
         return {"body": text}
@@ -111,7 +112,7 @@ def _message(record: dict[str, Any]) -> Message:
         body_type=int(body_type) if body_type is not None else None,
         delivery=Delivery[str(record.get("delivery", "default")).upper()],
         acknowledgements=Acknowledge(int(record.get("acknowledgements", 0))),
-        correlation_id=to_id(record["correlation_id"]) if record.get("correlation_id") else b"",
+        correlation_id=id_bytes(record["correlation_id"]) if record.get("correlation_id") else b"",
         connector_type=guid_from_text(record["connector_type"]) if record.get("connector_type") else b"",
         extension=base64.b64decode(record.get("extension", ""), validate=True),
         message_class=int(record.get("class_number", 0)),
@@ -119,14 +120,6 @@ def _message(record: dict[str, Any]) -> Message:
     )
     message.to_proto()  # what cannot be sent is told now, with its line
     return message
-
-
-def to_id(text: str) -> bytes:
-    """The twenty bytes of a message identifier that is written as GUID, backslash, number."""
-    guid, separator, number = text.partition("\\")
-    if not separator or not number.isdecimal():
-        raise ValueError(f"{text!r} is no message identifier, which looks like GUID\\number.")
-    return guid_from_text(guid) + int(number).to_bytes(4, "little")
 
 
 def again(message: ReceivedMessage, transactional: bool | None = None) -> Message:

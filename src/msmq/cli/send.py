@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from msmq.cli.calls import MISUSED, STATUSES, Json, QueueName, fail, guarded, perform
+from msmq.wire.bodies import Formatter
 
 if TYPE_CHECKING:
     import msmq
@@ -95,6 +96,10 @@ _BodyType = Annotated[
     int | None,
     typer.Option(metavar="VT", help="VARTYPE of the body, such as 8 for VT_BSTR.", show_default=False),
 ]
+_BodyAs = Annotated[
+    Formatter,
+    typer.Option(help="The formatter that writes the body; those of System.Messaging write text as text."),
+]
 
 
 def _delivery(ctx: typer.Context, express: bool, recoverable: bool, transactional: bool) -> str:
@@ -141,13 +146,13 @@ def _properties(
     acknowledge: AcknowledgeType,
     **given: Any,
 ) -> dict[str, Any]:
-    from msmq.cli.records import to_id
     from msmq.client import Acknowledge, Delivery
+    from msmq.client.message import id_bytes
 
     return {
         **{name: value for name, value in given.items() if value is not None},
         "delivery": Delivery[delivery.upper()],
-        "correlation_id": guarded(ctx, lambda: to_id(correlation)) if correlation else b"",
+        "correlation_id": guarded(ctx, lambda: id_bytes(correlation)) if correlation else b"",
         "acknowledgements": Acknowledge(ACKNOWLEDGE[acknowledge]),
     }
 
@@ -179,6 +184,7 @@ def send(
     dead_letter: _DeadLetter = True,
     application_tag: _Tag = 0,
     body_type: _BodyType = None,
+    body_as: _BodyAs = Formatter.NATIVE,
     as_json: Json = False,
 ) -> None:
     delivery = _delivery(ctx, express, recoverable, transactional)
@@ -192,7 +198,7 @@ def send(
             ctx, delivery, correlation_id, acknowledge, label=label, priority=priority, body_type=body_type,
             response_queue=response_queue, admin_queue=admin_queue, journal=journal, dead_letter=dead_letter,
             time_to_reach_queue=time_to_reach_queue, time_to_be_received=time_to_be_received,
-            application_tag=application_tag,
+            application_tag=application_tag, formatter=body_as,
         )  # fmt: skip
         made = _messages(_bodies(ctx, source, body, file, lines), properties)
     sent = perform(ctx, lambda mq: _send(mq, queue, made, count, as_json))

@@ -23,7 +23,9 @@ HELP = (
     "A line that begins with 'ready' on standard output says that every door is open; logs go to standard "
     "error. SIGTERM and SIGINT stop it in an orderly way, SIGHUP reads the configuration again. The first start "
     "creates the queue manager in DIR.\n\n"
-    "Status: 0 after an orderly stop, 1 when the disk failed, 2 when it could not start."
+    "Status: 0 after an orderly stop, 1 when the disk failed, 2 when it could not start.\n\nExamples:\n\n"
+    "  msmq serve --data /var/lib/msmq --name ORDERS-1 --listen 10.0.0.5\n\n"
+    "  msmq serve --config /etc/msmq/msmq.toml"
 )
 
 

@@ -25,7 +25,8 @@ INFO_HELP = (
     "others, for example that a message is gone. How many of the standing bytes are still needed only the "
     "queue manager knows.\n\n"
     "Nothing is changed. The queue manager must not run.\n\n"
-    "Status: 0, or 2 when DIRECTORY could not be read as a store."
+    "Status: 0, or 2 when DIRECTORY could not be read as a store.\n\n"
+    "Examples:\n\n  msmq store info /var/lib/msmq/store"
 )
 CHECK_HELP = (
     "Read a whole store and check every checksum.\n\n"
@@ -33,7 +34,8 @@ CHECK_HELP = (
     "nobody was told that it was stored, and the next start drops it.\n\n"
     "Nothing is changed. The queue manager must not run.\n\n"
     "Status: 0 when everything is sound, 1 when something is damaged, 2 when DIRECTORY could not be read as a "
-    "store."
+    "store.\n\n"
+    "Examples:\n\n  msmq store check /var/lib/msmq/store"
 )
 COMPACT_HELP = (
     "Rewrite a store so that it holds only what is still needed.\n\n"
@@ -43,7 +45,8 @@ COMPACT_HELP = (
     "first when 'msmq store check' finds damage.\n\n"
     "The queue manager must not run.\n\n"
     "Status: 0, 1 when something damaged was left out, 2 when DIRECTORY could not be opened as the store of a queue "
-    "manager or the disk has no room."
+    "manager or the disk has no room.\n\n"
+    "Examples:\n\n  msmq store compact /var/lib/msmq/store"
 )
 _Directory = Annotated[
     Path, typer.Argument(metavar="DIRECTORY", help="The directory of the store.", show_default=False)

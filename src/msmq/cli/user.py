@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from msmq.cli.calls import with_examples
+
 if TYPE_CHECKING:
     from msmq.security.sid import Sid
 
@@ -24,7 +26,8 @@ ADD_HELP = (
     "Add an account.\n\n"
     "The password is asked for twice, or read from the first line of standard input when that is no terminal. "
     "A group is a SID or the name of a well-known one, for example BUILTIN_ADMINISTRATORS.\n\n"
-    "Status: 0, or 1 when the account cannot be added."
+    "Status: 0, or 1 when the account cannot be added.\n\nExamples:\n\n"
+    "  msmq user add /var/lib/msmq/accounts alice --group BUILTIN_ADMINISTRATORS"
 )
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="The account file.", show_default=False)]
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the account.", show_default=False)]
@@ -48,7 +51,10 @@ def add(
         print(f"{account.name} {account.sid}")
 
 
-@app.command(help="Set a new password.", short_help="Set a new password.")
+@app.command(
+    help=with_examples("Set a new password.", "msmq user password /var/lib/msmq/accounts alice"),
+    short_help="Set a new password.",
+)
 def password(file: _File, name: _Name) -> None:
     from msmq.rpc.accounts import AccountFile
 
@@ -56,7 +62,12 @@ def password(file: _File, name: _Name) -> None:
         AccountFile(file).set_password(name, _password())
 
 
-@app.command(help="Remove an account. Its SID is not given out again while a later one is there.")
+@app.command(
+    help=with_examples(
+        "Remove an account. Its SID is not given out again while a later one is there.",
+        "msmq user remove /var/lib/msmq/accounts alice",
+    )
+)
 def remove(file: _File, name: _Name) -> None:
     from msmq.rpc.accounts import AccountFile
 
@@ -64,7 +75,12 @@ def remove(file: _File, name: _Name) -> None:
         AccountFile(file).remove(name)
 
 
-@app.command("list", help="Show the accounts: name, SID, groups.")
+@app.command(
+    "list",
+    help=with_examples(
+        "Show the accounts: name, SID, groups.", "msmq user list /var/lib/msmq/accounts --json"
+    ),
+)
 def list_(
     file: _File,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, one object per line.")] = False,

@@ -1,7 +1,7 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
-from msmq.client.bodies import Body
-from msmq.client.connection import Connection, Tls, connect
+from msmq.client.connection import Connection, RemoteAccess, Tls, connect
+from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
 from msmq.client.info import (
     AccessEntry,
@@ -27,8 +27,9 @@ from msmq.client.problems import (
 )
 from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
-from msmq.client.sync import SyncConnection, connect_sync
+from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
+from msmq.wire.bodies import Body, Formatter
 
 __all__ = [
     "AccessEntry",
@@ -38,8 +39,10 @@ __all__ = [
     "ClientError",
     "Connection",
     "ConnectionLostError",
+    "Consumer",
     "Cursor",
     "Delivery",
+    "Formatter",
     "ManagerInfo",
     "Message",
     "Mode",
@@ -53,6 +56,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "RemoteAccess",
     "Resources",
     "RowError",
     "Security",
@@ -61,6 +65,7 @@ __all__ = [
     "ServerNotAvailableError",
     "Statistics",
     "SyncConnection",
+    "SyncMessage",
     "Tls",
     "TokenInfo",
     "Transaction",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.info import (
@@ -16,8 +16,9 @@ from msmq.client.info import (
     Statistics,
     TokenInfo,
 )
+from msmq.client.properties import QueueSettings, check_names
 from msmq.client.queue import Queue
-from msmq.errors import QueueNotFoundError
+from msmq.errors import QueueExistsError, QueueNotFoundError
 
 
 class Administration:
@@ -35,16 +36,29 @@ class Administration:
     # --- queues -------------------------------------------------------------------------------------------------
 
     async def create_queue(
-        self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        sddl: str = "",
+        if_missing: bool = False,
+        **settings: Unpack[QueueSettings],
     ) -> Queue:
-        """Make a queue. ``settings`` are fields of QueueSettings: label, journaling, quota_kb, journal_quota_kb,
-        authenticated_only, privacy_level, base_priority, multicast_address, type."""
-        await self.call(
-            "CreateQueue",
-            pb.CreateQueueRequest(
-                path=path, transactional=transactional, settings=pb.QueueSettings(**settings), sddl=sddl
-            ),
+        """Make a queue. ``settings`` are label, journaling, quota_kb, journal_quota_kb, authenticated_only,
+        privacy_level, base_priority, multicast_address, type, and what becomes of rejected messages: retry_delay_ms,
+        max_deliveries, poison_subqueue. With ``if_missing`` a queue that is there already will do as it is, unless it
+        is transactional and ought not to be, or the other way round."""
+        request = pb.CreateQueueRequest(
+            path=path, transactional=transactional, settings=_settings(settings), sddl=sddl
         )
+        try:
+            await self.call("CreateQueue", request)
+        except QueueExistsError:
+            if not if_missing:
+                raise
+            if (await self.queue_info(path)).transactional is not transactional:
+                kind = "not transactional" if transactional else "transactional"
+                raise QueueExistsError(f"{path} is there already, and is {kind}.") from None
         return self.queue(path)
 
     async def delete_queue(self, queue: Queue | str) -> None:
@@ -71,9 +85,9 @@ class Administration:
             return False
         return True
 
-    async def set_queue(self, queue: Queue | str, **settings: Any) -> QueueInfo:
+    async def set_queue(self, queue: Queue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         """Change properties of a queue; see :meth:`create_queue`."""
-        request = pb.SetQueueRequest(queue=_name(queue), settings=pb.QueueSettings(**settings))
+        request = pb.SetQueueRequest(queue=_name(queue), settings=_settings(settings))
         return QueueInfo.of(await self.call("SetQueue", request, safe=True))
 
     async def security(self, queue: Queue | str | None = None) -> Security:
@@ -178,6 +192,11 @@ class Administration:
         request = pb.WatchStatisticsRequest(interval_ms=int(interval * 1000), count=count)
         async for report in self.server_stream("WatchStatistics", request):
             yield Statistics.of(report)
+
+
+def _settings(given: QueueSettings) -> pb.QueueSettings:
+    check_names(given, QueueSettings.__annotations__)
+    return pb.QueueSettings(**given)
 
 
 def _name(queue: Queue | str | None) -> str:

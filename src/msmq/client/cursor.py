@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
@@ -117,6 +118,32 @@ class Cursor:
         """Take the message of a lookup identifier, or one near it, in two steps."""
         return await self._hold(pb.Step(action=pb.Step.HOLD, lookup_id=lookup_id, seek=seek))  # type: ignore[arg-type]
 
+    async def hold_wanted(self, wanted: Wanted, timeout: float | None) -> HeldAtCursor:
+        """Take the first message with an identifier in two steps."""
+        with self._given_up():
+            return await self._hold(wanted.step(pb.Step.HOLD, timeout))
+
+    async def look_for(self, wanted: Wanted, timeout: float | None) -> ReceivedMessage:
+        """Look at the first message with an identifier."""
+        with self._given_up():
+            return (await self._asked(wanted.step(pb.Step.LOOK, timeout)))[0]
+
+    @contextmanager
+    def _given_up(self) -> Iterator[None]:
+        """Nobody waits any more: the queue manager need not go on looking, and gives back what it held."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._stream is not None:
+                self._stream.cancel()
+            raise
+
+    async def take_wanted(self, wanted: Wanted, transaction: Transaction) -> ReceivedMessage:
+        """Take the first message with an identifier in a transaction, if it is there."""
+        step = wanted.step(pb.Step.TAKE, 0)
+        step.transaction = transaction.identifier
+        return (await transaction.taking(self._asked(step)))[0]
+
     async def _hold(self, step: pb.Step) -> HeldAtCursor:
         asked = asyncio.ensure_future(self._asked(step))
         try:
@@ -152,6 +179,20 @@ class Cursor:
                 return
             for message in found:
                 yield message
+
+
+class Wanted(NamedTuple):
+    """A message by its identifier, or by its correlation identifier."""
+
+    message_id: bytes = b""
+    correlation_id: bytes = b""
+
+    def step(self, action: pb.Step.Action, timeout: float | None) -> pb.Step:
+        """Without a ``timeout`` it is waited for; with 0 it has to be there."""
+        step = pb.Step(action=action, message_id=self.message_id, correlation_id=self.correlation_id)
+        if timeout is not None:
+            step.timeout_ms = int(timeout * 1000)
+        return step
 
 
 class HeldAtCursor:

@@ -5,6 +5,10 @@ poller are the parent's. So a forked child is told, instead of waiting for an an
 
 gRPC tries for ever to connect and does not tell why it cannot. A certificate that nobody trusts does not get better by
 waiting, so when a connection with TLS fails, it is tried once more without gRPC, to learn the reason.
+
+Nor does gRPC give up a server that is silent in the time that the client was told: its pings have a pause of seconds.
+So while calls are under way the server is asked for its health, and when it does not answer in time the channel is
+given up with all its calls, and the next call has a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import os
 import ssl
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +43,10 @@ _OPTIONS: Final = (
 )
 _QUICKEST_PING_MS: Final = 5_000
 """Servers hang up on clients that ping more often."""
+_HEALTH: Final = "/grpc.health.v1.Health/Check"
+"""What every server of gRPC can be asked; the request may be empty."""
+_LOOKS: Final = 4
+"""How often the server is asked for a sign of life before the patience with it is at an end."""
 _ALERT_S: Final = 1.0
 """How long a server may take to say that it wants a certificate of the client."""
 _FIRST_PROCESS: Final[list[int]] = []
@@ -134,6 +143,12 @@ class GrpcCarrier:
         self._timeout_s = timeout_s
         self._no_answer = no_answer
         self._streams: weakref.WeakSet[GrpcStream] = weakref.WeakSet()
+        self._calls: set[Any] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._channel = self._new_channel()
+
+    def _new_channel(self) -> grpc.aio.Channel:
+        timeout_s, tls = self._timeout_s, self._tls
         pause_ms = max(int(timeout_s * 500), _QUICKEST_PING_MS)
         options: list[tuple[str, int | str]] = [
             *_OPTIONS,
@@ -142,11 +157,10 @@ class GrpcCarrier:
             ("grpc.http2.max_pings_without_data", 0),
         ]
         if tls is None:
-            self._channel = grpc.aio.insecure_channel(target, options=options)
-        else:
-            if tls.server_name:
-                options.append(("grpc.ssl_target_name_override", tls.server_name))
-            self._channel = grpc.aio.secure_channel(target, _credentials(tls), options=options)
+            return grpc.aio.insecure_channel(self._target, options=options)
+        if tls.server_name:
+            options.append(("grpc.ssl_target_name_override", tls.server_name))
+        return grpc.aio.secure_channel(self._target, _credentials(tls), options=options)
 
     async def ready(self) -> None:
         try:
@@ -171,31 +185,77 @@ class GrpcCarrier:
         await self.ready()
         stream = GrpcStream(multicallable(self._channel, name)(metadata=self._metadata), received, lost)
         self._streams.add(stream)
+        self._watch()
         return stream
 
     async def call(self, name: str, request: Any) -> Any:
         await self.ready()
-        try:
-            return await multicallable(self._channel, name)(request, metadata=self._metadata)
-        except grpc.aio.AioRpcError as failure:
-            raise problem(failure) from failure
+        call = multicallable(self._channel, name)(request, metadata=self._metadata)
+        with self._under_way(call):
+            return await call
 
     async def replies(self, name: str, request: Any) -> AsyncGenerator[Any, None]:
         await self.ready()
         call = multicallable(self._channel, name)(request, metadata=self._metadata)
         try:
-            async for reply in call:
-                yield reply
-        except grpc.aio.AioRpcError as failure:
-            raise problem(failure) from failure
+            with self._under_way(call):
+                async for reply in call:
+                    yield reply
         finally:
             call.cancel()
+
+    @contextmanager
+    def _under_way(self, call: Any) -> Iterator[None]:
+        """A call that waits for an answer; raises what became of it."""
+        self._calls.add(call)
+        self._watch()
+        try:
+            yield
+        except grpc.aio.AioRpcError as failure:
+            raise problem(failure) from failure
+        except asyncio.CancelledError:
+            if call not in self._calls:
+                raise self._silence() from None
+            raise
+        finally:
+            self._calls.discard(call)
+
+    def _silence(self) -> ServerNotAvailableError:
+        return ServerNotAvailableError(f"The queue manager has not answered for {self._timeout_s:g} seconds.")
+
+    # --- patience -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.ensure_future(self._look())
+
+    async def _look(self) -> None:
+        """Ask for a sign of life while somebody waits for an answer, and give up when none has come."""
+        pause_s = self._timeout_s / _LOOKS
+        while self._calls or any(not stream.over for stream in self._streams):
+            await asyncio.sleep(pause_s)
+            ask: Any = self._channel.unary_unary(_HEALTH)
+            try:
+                await ask(b"", timeout=self._timeout_s - pause_s)
+            except grpc.aio.AioRpcError as failure:
+                if failure.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    await self._give_up()
+
+    async def _give_up(self) -> None:
+        """The server is silent: end its calls, and take a new channel for the next ones."""
+        silent, self._channel = self._channel, self._new_channel()
+        self._calls.clear()
+        for stream in list(self._streams):
+            stream.give_up(self._silence())
+        await silent.close()
 
     async def close(self) -> None:
         leaving = [stream for stream in self._streams if stream.leaving and not stream.over]
         try:
             await asyncio.gather(*(stream.close(self._timeout_s) for stream in leaving))
         finally:
+            if self._watching is not None:
+                self._watching.cancel()
             await self._channel.close()
 
 
@@ -210,6 +270,7 @@ class GrpcStream:
         self._something = asyncio.Event()
         self._closing = False
         self.over = False
+        self._reason: MsmqError | None = None
         self._tasks = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._write())]
 
     def put(self, request: Any) -> None:
@@ -244,7 +305,7 @@ class GrpcStream:
             if not self._call.cancelled():
                 error = await self._ended(error)
         self.over = True
-        self._lost(error)
+        self._lost(self._reason or error)
 
     async def _ended(self, otherwise: MsmqError) -> MsmqError:
         """Why a call is done whose reading was cut short."""
@@ -283,6 +344,12 @@ class GrpcStream:
     def leaving(self) -> bool:
         """Whether leave was taken."""
         return self._closing
+
+    def give_up(self, error: MsmqError) -> None:
+        """End it, for this reason."""
+        if not self.over:
+            self._reason = error
+            self._call.cancel()
 
     def cancel(self) -> None:
         self._call.cancel()

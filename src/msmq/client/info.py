@@ -54,6 +54,13 @@ class QueueInfo:
     journal_bytes: int
     subqueues: tuple[str, ...]
     open_handles: int
+    retry_delay_ms: int
+    max_deliveries: int
+    poison_subqueue: str
+    paused_messages: int
+    """Rejected messages that are out of sight for a while."""
+    poisoned_total: int
+    """Messages that were rejected too often, since the start of the queue manager."""
 
     @classmethod
     def of(cls, info: pb.QueueInfo) -> QueueInfo:
@@ -81,6 +88,11 @@ class QueueInfo:
             journal_bytes=info.journal_bytes,
             subqueues=tuple(info.subqueues),
             open_handles=info.open_handles,
+            retry_delay_ms=settings.retry_delay_ms,
+            max_deliveries=settings.max_deliveries,
+            poison_subqueue=settings.poison_subqueue,
+            paused_messages=info.paused_messages,
+            poisoned_total=info.poisoned_total,
         )
 
 

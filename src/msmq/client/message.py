@@ -12,13 +12,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body, decode_body, decode_text, encode_body
 from msmq.manager.messages.message import Message as Properties
 from msmq.manager.messages.message import SenderIdentifierType
 from msmq.manager.messages.serialize import deserialize
 from msmq.security.sid import Sid
+from msmq.wire.bodies import Body, Formatter, read_as, read_headers, read_value, text_of, write_body
 from msmq.wire.classes import MessageClass
-from msmq.wire.guid import guid_text
+from msmq.wire.guid import guid_from_text, guid_text
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
@@ -66,6 +66,18 @@ def id_text(message_id: bytes) -> str:
     return f"{guid_text(message_id[:16])}\\{int.from_bytes(message_id[16:20], 'little')}"
 
 
+def id_bytes(given: bytes | str) -> bytes:
+    """The twenty bytes of a message identifier, which may be written as :func:`id_text` does."""
+    if isinstance(given, bytes):
+        if len(given) != 20:
+            raise ValueError("A message identifier has twenty bytes.")
+        return given
+    guid, separator, number = given.partition("\\")
+    if not separator or not number.isdecimal() or int(number) >> 32:
+        raise ValueError(f"{given!r} is no message identifier, which looks like GUID\\number.")
+    return guid_from_text(guid) + int(number).to_bytes(4, "little")
+
+
 class Receipt(NamedTuple):
     """A message was sent: it is in its queue, or on its way to it, and will not be lost."""
 
@@ -89,8 +101,9 @@ class Receipt(NamedTuple):
 class Message:
     """A message to send.
 
-    A body may be bytes, text, a number, a truth value, a UUID, or a dict or list, which becomes JSON. Unless told
-    otherwise a message is kept on disk, and goes to the dead-letter queue of this computer if it cannot be delivered.
+    A body may be bytes, text, a number, a truth value, a UUID, a Decimal, a datetime, or a dict or list, which becomes
+    JSON; ``formatter`` chooses one of System.Messaging's forms instead. Unless told otherwise a message is kept on
+    disk, and goes to the dead-letter queue of this computer if it cannot be delivered.
     """
 
     body: Body = b""
@@ -125,6 +138,8 @@ class Message:
     peekable_when_locked: bool = False
     sender_certificate: bytes = b""
     connector_type: bytes = b""
+    formatter: Formatter | str = Formatter.NATIVE
+    """How the body is written: ``native``, ``activex``, ``xml``, ``binary`` or ``json``."""
 
     def with_(self, **changes: Any) -> Message:
         """A copy of the message with other properties."""
@@ -162,7 +177,7 @@ class Message:
 
     def to_proto(self) -> pb.Message:
         """As it goes over the channel by itself."""
-        body, body_type = encode_body(self.body, self.body_type)
+        body, body_type = write_body(self.body, self.formatter, self.body_type)
         made = self.to_kind()
         made.body, made.body_type, made.label = body, body_type, self.label
         made.extension, made.application_tag = self.extension, self.application_tag
@@ -197,7 +212,7 @@ class Message:
     def own(self) -> tuple[bytes, int, str, bytes, int, bytes]:
         """Body and its type, label, extension, application tag and correlation identifier: columns of their own when
         many messages travel together."""
-        body, body_type = encode_body(self.body, self.body_type)
+        body, body_type = write_body(self.body, self.formatter, self.body_type)
         return body, body_type, self.label, self.extension, self.application_tag, self.correlation_id
 
 
@@ -205,7 +220,8 @@ kind_of: Final = attrgetter(
     *(
         each.name
         for each in fields(Message)
-        if each.name not in ("body", "body_type", "label", "extension", "application_tag", "correlation_id")
+        if each.name
+        not in ("body", "body_type", "formatter", "label", "extension", "application_tag", "correlation_id")
     )
 )
 """What messages of one kind say in the same way."""
@@ -220,8 +236,8 @@ NOTHING_MORE: Final = pb.Remark()
 """What the queue manager adds to most messages."""
 
 
-class ReceivedMessage:
-    """A message from a queue. Its packet is read when something of it is asked for."""
+class QueuedMessage:
+    """A message from a queue, and everything that can be read of it. Its packet is read when something is asked for."""
 
     __slots__ = ("_arrived_s", "_data", "_packet", "_properties", "_receiver", "_rest", "lookup_id", "queue")
 
@@ -263,7 +279,12 @@ class ReceivedMessage:
         ]
 
     def __repr__(self) -> str:
-        return f"<ReceivedMessage {self.id} {self.label!r} from {self.queue}>"
+        return f"<{type(self).__name__} {self.id} {self.label!r} from {self.queue}>"
+
+    @property
+    def parts(self) -> tuple[str, int, int, bytes, pb.Remark | pb.Delivered, Receiver | None]:
+        """What it is made of."""
+        return self.queue, self.lookup_id, self._arrived_s, self._data, self._rest, self._receiver
 
     @property
     def packet(self) -> UserMessage:
@@ -292,13 +313,21 @@ class ReceivedMessage:
 
     @property
     def value(self) -> Any:
-        """The body as its type says: text, a number, a UUID; bytes when it does not say."""
-        return decode_body(self.body, self.body_type)
+        """The body as the sender's formatter wrote it: text, a number, a date, a UUID, a list, a dict. Bytes when the
+        body does not show what it is, or is not what it says."""
+        return read_value(self.body_type, self.body)
+
+    def value_as(self, formatter: Formatter | str) -> Any:
+        """The body as ``formatter`` wrote it, whatever its type says; `DecodeError` when it did not."""
+        return read_as(formatter, self.body_type, self.body)
 
     @property
     def text(self) -> str:
         """The body as text; ValueError when it is none."""
-        return decode_text(self.body, self.body_type)
+        found = text_of(self.body_type, self.body)
+        if found is None:
+            raise ValueError("The body is not text.")
+        return found
 
     def json(self) -> Any:
         """The body read as JSON."""
@@ -329,6 +358,11 @@ class ReceivedMessage:
     @property
     def extension(self) -> bytes:
         return self.packet.extension
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that NServiceBus or Rebus put into the extension; empty when there are none."""
+        return read_headers(self.extension) or {}
 
     @property
     def application_tag(self) -> int:
@@ -430,7 +464,15 @@ class ReceivedMessage:
         """Whether the queue manager has verified a signature."""
         return self._rest.authenticated
 
-    # --- what to do with it -------------------------------------------------------------------------------------
+    def reply(self, body: Body = b"", **properties: Any) -> Message:
+        """An answer, for its ``response_queue``."""
+        return Message(body, correlation_id=self.message_id, **properties)
+
+
+class ReceivedMessage(QueuedMessage):
+    """A message from a queue, and what to do with it."""
+
+    __slots__ = ()
 
     def acknowledge(self) -> Future[None]:
         """It is done: the message leaves the queue. Await it to know that this is durable."""
@@ -444,7 +486,3 @@ class ReceivedMessage:
         if self._receiver is None:
             raise RuntimeError("This message is not waiting for an acknowledgment.")
         return self._receiver
-
-    def reply(self, body: Body = b"", **properties: Any) -> Message:
-        """An answer, for its ``response_queue``."""
-        return Message(body, correlation_id=self.message_id, **properties)

@@ -9,17 +9,20 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from signal import Signals
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
 from msmq.api import status
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body
-from msmq.client.cursor import Cursor, HeldAtCursor
-from msmq.client.message import Message, Receipt, ReceivedMessage
+from msmq.client.consumer import SIGNALS, Consumer
+from msmq.client.cursor import Cursor, HeldAtCursor, Wanted
+from msmq.client.message import Message, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import RowError, SendError
+from msmq.client.properties import MessageProperties, check_names
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
-from msmq.errors import MQError
+from msmq.errors import MessageNotFoundError, MQError, QueueNotFoundError
+from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
@@ -70,8 +73,9 @@ class Seek(IntEnum):
     LAST = 4
 
 
-def as_message(message: Message | Body, properties: dict[str, Any]) -> Message:
+def as_message(message: Message | Body, properties: MessageProperties) -> Message:
     """A message, or a body and the properties it is to have."""
+    check_names(properties, MessageProperties.__annotations__)
     if isinstance(message, Message):
         return message.with_(**properties) if properties else message
     return Message(message, **properties)
@@ -90,7 +94,11 @@ class Queue:
     # --- sending ------------------------------------------------------------------------------------------------
 
     async def send(
-        self, message: Message | Body, *, transaction: Transaction | None = None, **properties: Any
+        self,
+        message: Message | Body,
+        *,
+        transaction: Transaction | None = None,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
         outgoing queue on its way elsewhere. Sends of several tasks travel together."""
@@ -107,7 +115,7 @@ class Queue:
         messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
         *,
         transaction: Transaction | None = None,
-        **properties: Any,
+        **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
         """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
         named = transaction.identifier if transaction is not None else b""
@@ -146,9 +154,41 @@ class Queue:
 
     # --- receiving ----------------------------------------------------------------------------------------------
 
-    def receiver(self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False) -> Receiver:
-        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead."""
-        return Receiver(self._connection, self.name, mode=mode, prefetch=prefetch, exclusive=exclusive)
+    def receiver(
+        self,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
+    ) -> Receiver:
+        """Receive many: ``async with queue.receiver() as receiver:``. Up to ``prefetch`` messages are fetched ahead.
+
+        A message that is rejected comes back after ``retry_delay_ms``. After ``max_deliveries`` rejections it goes to
+        the ``poison_subqueue`` instead, or to the dead-letter queue if that is empty. None leaves it to the queue."""
+        return Receiver(
+            self._connection,
+            self.name,
+            mode=mode,
+            prefetch=prefetch,
+            exclusive=exclusive,
+            retry_delay_ms=retry_delay_ms,
+            max_deliveries=max_deliveries,
+            poison_subqueue=poison_subqueue,
+        )
+
+    def consumer(
+        self,
+        *,
+        concurrency: int = 1,
+        drain: float | None = None,
+        signals: tuple[Signals, ...] = SIGNALS,
+    ) -> Consumer:
+        """Work on messages until a signal comes: ``await queue.consumer(concurrency=8).run(work)``, or ``async for
+        message in queue.consumer():``. Work that has begun is finished, or given up after ``drain`` seconds."""
+        return Consumer(self, concurrency=concurrency, drain=drain, signals=signals)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to
@@ -230,6 +270,65 @@ class Queue:
             stack.pop_all()
         return held.last()
 
+    async def receive_by_id(
+        self, message_id: bytes | str, timeout: float | None = 0, *, transaction: Transaction | None = None
+    ) -> ReceivedMessage:
+        """Take the message with this identifier out of the queue: twenty bytes, or its text. The queue manager looks
+        for it. MessageNotFoundError when it is not there and nobody waits, IoTimeoutError when it does not come."""
+        return await self.receive_wanted(Wanted(id_bytes(message_id)), timeout, transaction)
+
+    async def receive_by_correlation_id(
+        self,
+        correlation_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: Transaction | None = None,
+    ) -> ReceivedMessage:
+        """Take the first message with this correlation identifier out of the queue, as :meth:`receive_by_id` does."""
+        return await self.receive_wanted(Wanted(b"", id_bytes(correlation_id)), timeout, transaction)
+
+    async def receive_wanted(
+        self, wanted: Wanted, timeout: float | None, transaction: Transaction | None
+    ) -> ReceivedMessage:
+        """Take the first message with an identifier out of the queue."""
+        if transaction is None:
+            return (await self.hold_wanted(wanted, timeout)).keep()
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        async with Cursor(self._connection, self.name, receive=True) as cursor:
+            while True:
+                # What is waited for is only looked at: a wait that is cancelled must have taken nothing.
+                if timeout != 0:
+                    await cursor.look_for(
+                        wanted, None if deadline is None else max(deadline - loop.time(), 0.001)
+                    )
+                try:
+                    return await cursor.take_wanted(wanted, transaction)
+                except MessageNotFoundError:
+                    if timeout == 0:
+                        raise
+
+    async def hold_wanted(self, wanted: Wanted, timeout: float | None) -> HeldAtCursor:
+        """Take a message by its identifier in two steps, as :meth:`hold` does."""
+        cursor = Cursor(self._connection, self.name, receive=True)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(cursor)
+            held = await cursor.hold_wanted(wanted, timeout)
+            stack.pop_all()
+        return held.last()
+
+    async def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
+        """Look at the message with this identifier and leave it there."""
+        async with self.cursor() as cursor:
+            return await cursor.look_for(Wanted(id_bytes(message_id)), timeout)
+
+    async def peek_by_correlation_id(
+        self, correlation_id: bytes | str, timeout: float | None = 0
+    ) -> ReceivedMessage:
+        """Look at the first message with this correlation identifier and leave it there."""
+        async with self.cursor() as cursor:
+            return await cursor.look_for(Wanted(b"", id_bytes(correlation_id)), timeout)
+
     async def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
     ) -> Survey:
@@ -276,8 +375,17 @@ class Queue:
 
     async def purge(self) -> int:
         """Remove all messages; gives how many there were."""
-        reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
-        return reply.messages
+        try:
+            reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
+        except QueueNotFoundError:
+            elsewhere = await self._connection.elsewhere(self.name)
+            if elsewhere is None:
+                raise
+        else:
+            return reply.messages
+        from msmq.client.remote import purge
+
+        return await purge(*elsewhere)
 
     async def move(
         self,
@@ -324,7 +432,7 @@ class Queue:
 
 
 async def _loads(
-    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: dict[str, Any]
+    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: MessageProperties
 ) -> AsyncIterator[Load]:
     """Messages as they come, as many at a time as one batch takes."""
     load = Load()

@@ -22,10 +22,10 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
-from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError
+from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError, QueueNotFoundError
 
 if TYPE_CHECKING:
-    from msmq.client.connection import Connection
+    from msmq.client.connection import Connection, RemoteAccess
 
 _LONG_S: Final = 86_400.0
 _log = logging.getLogger(__name__)
@@ -54,14 +54,20 @@ class Receiver:
         prefetch: int = 256,
         exclusive: bool = False,
         transaction: bytes = b"",
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
     ) -> None:
         self._connection = connection
         self.queue = queue
         self._mode = mode
         self._prefetch = prefetch
         self._exclusive = exclusive
+        self._retry = (retry_delay_ms, max_deliveries, poison_subqueue)
         self._transaction = transaction
         self._stream: Stream | None = None
+        self._elsewhere: tuple[RemoteAccess, pb.QueuePlace] | None = None
+        """Where the queue is, if on another computer."""
         self._opened: asyncio.Future[None] | None = None
         self._ready: deque[ReceivedMessage] = deque()
         self._arrived = asyncio.Event()
@@ -108,12 +114,13 @@ class Receiver:
         if self._stream is not None and not self._stream.over:
             return
         patience = self._connection.patience()
+        delay_ms, deliveries, poison = self._retry
         while True:
             self._error = None
             self._life += 1
             self._credit = 0
             self._opened = asyncio.get_running_loop().create_future()
-            self._stream = await self._connection.stream("Receive", self._received, self._lost)
+            self._stream = await self._converse()
             self._stream.put(
                 pb.ReceiveRequest(
                     open=pb.OpenToReceive(
@@ -121,6 +128,9 @@ class Receiver:
                         mode=int(self._mode),  # type: ignore[arg-type]  # the numbers are the same
                         form=pb.PACKET,
                         exclusive=self._exclusive,
+                        retry_delay_ms=delay_ms,
+                        max_deliveries=deliveries,
+                        poison_subqueue=poison,
                     )
                 )
             )
@@ -128,12 +138,26 @@ class Receiver:
                 await self._opened
             except ConnectionLostError as error:
                 await patience.wait(error)
+            except QueueNotFoundError:
+                if self._elsewhere is not None:
+                    raise
+                self._elsewhere = await self._connection.elsewhere(self.queue)
+                if self._elsewhere is None:
+                    raise
             except asyncio.CancelledError:
                 self._stream.cancel()
                 raise
             else:
                 self._in_use = True
                 return
+
+    async def _converse(self) -> Stream:
+        """A conversation with whoever has the queue."""
+        if self._elsewhere is None:
+            return await self._connection.stream("Receive", self._received, self._lost)
+        from msmq.client.remote import RemoteStream
+
+        return RemoteStream(*self._elsewhere, self._received, self._lost)
 
     # --- what comes ---------------------------------------------------------------------------------------------
 

@@ -11,12 +11,11 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from msmq.client import connection as asynchronous
-from msmq.client.bodies import Body
 from msmq.client.cursor import Cursor as AsyncCursor
-from msmq.client.cursor import HeldAtCursor
+from msmq.client.cursor import HeldAtCursor, Wanted
 from msmq.client.info import (
     AccessEntry,
     Certificate,
@@ -28,14 +27,16 @@ from msmq.client.info import (
     TokenInfo,
 )
 from msmq.client.loop import Loop
-from msmq.client.message import Message, Receipt, ReceivedMessage
+from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
+from msmq.client.properties import MessageProperties, QueueSettings
 from msmq.client.queue import Queue as AsyncQueue
 from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
 from msmq.errors import MsmqError
+from msmq.wire.bodies import Body
 
 
 def connect_sync(
@@ -45,23 +46,23 @@ def connect_sync(
     tls: asynchronous.Tls | None = None,
     timeout: float = 30.0,
     window: int = 1024,
+    remote: asynchronous.RemoteAccess | None = None,
 ) -> SyncConnection:
     """Connect to a queue manager: ``with msmq.connect_sync() as mq:``. See :func:`msmq.connect`."""
-    return SyncConnection(asynchronous.connect(server, token=token, tls=tls, timeout=timeout, window=window))
+    return SyncConnection(
+        asynchronous.connect(server, token=token, tls=tls, timeout=timeout, window=window, remote=remote)
+    )
 
 
-class SyncMessage:
-    """A received message; everything of :class:`~msmq.client.message.ReceivedMessage`, and settling without await."""
+class SyncMessage(QueuedMessage):
+    """A message from a queue, and what to do with it without await."""
+
+    __slots__ = ("_loop", "message")
 
     def __init__(self, loop: Loop, message: ReceivedMessage) -> None:
+        super().__init__(*message.parts)
         self._loop = loop
         self.message = message
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.message, name)
-
-    def __repr__(self) -> str:
-        return repr(self.message)
 
     def acknowledge(self) -> None:
         """It is done: the message leaves the queue."""
@@ -92,7 +93,9 @@ class SyncTransaction:
         """Make a call that takes a message; if that does not reach the program, there is no commit."""
         return self._loop.run(call, lambda _: self.inner.doom())
 
-    def send(self, queue: SyncQueue | str, message: Message | Body, **properties: Any) -> Receipt:
+    def send(
+        self, queue: SyncQueue | str, message: Message | Body, **properties: Unpack[MessageProperties]
+    ) -> Receipt:
         return self._loop.run(self.inner.send(_inner(queue), message, **properties))
 
     def receive(self, queue: SyncQueue | str, timeout: float | None = None) -> SyncMessage:
@@ -195,7 +198,11 @@ class SyncQueue:
         return repr(self.inner)
 
     def send(
-        self, message: Message | Body, *, transaction: SyncTransaction | None = None, **properties: Any
+        self,
+        message: Message | Body,
+        *,
+        transaction: SyncTransaction | None = None,
+        **properties: Unpack[MessageProperties],
     ) -> Receipt:
         return self._loop.run(self.inner.send(message, transaction=_inside(transaction), **properties))
 
@@ -204,7 +211,7 @@ class SyncQueue:
         messages: Iterable[Message | Body],
         *,
         transaction: SyncTransaction | None = None,
-        **properties: Any,
+        **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
         return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
 
@@ -215,10 +222,25 @@ class SyncQueue:
         self._loop.run(self.inner.forget_row(row))
 
     def receiver(
-        self, *, mode: Mode = Mode.HOLD, prefetch: int = 256, exclusive: bool = False
+        self,
+        *,
+        mode: Mode = Mode.HOLD,
+        prefetch: int = 256,
+        exclusive: bool = False,
+        retry_delay_ms: int | None = None,
+        max_deliveries: int | None = None,
+        poison_subqueue: str | None = None,
     ) -> SyncReceiver:
         return SyncReceiver(
-            self._loop, lambda: self.inner.receiver(mode=mode, prefetch=prefetch, exclusive=exclusive)
+            self._loop,
+            lambda: self.inner.receiver(
+                mode=mode,
+                prefetch=prefetch,
+                exclusive=exclusive,
+                retry_delay_ms=retry_delay_ms,
+                max_deliveries=max_deliveries,
+                poison_subqueue=poison_subqueue,
+            ),
         )
 
     def __iter__(self) -> Iterator[SyncMessage]:
@@ -267,6 +289,41 @@ class SyncQueue:
         held = loop.run(self.inner.hold_by_id(lookup_id, seek), HeldAtCursor.give_back)
         loop.tell(held.keep)
         return held.message
+
+    def receive_by_id(
+        self,
+        message_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(id_bytes(message_id)), timeout, transaction)
+
+    def receive_by_correlation_id(
+        self,
+        correlation_id: bytes | str,
+        timeout: float | None = 0,
+        *,
+        transaction: SyncTransaction | None = None,
+    ) -> ReceivedMessage:
+        return self._receive_wanted(Wanted(b"", id_bytes(correlation_id)), timeout, transaction)
+
+    def _receive_wanted(
+        self, wanted: Wanted, timeout: float | None, transaction: SyncTransaction | None
+    ) -> ReceivedMessage:
+        if transaction is not None:
+            return transaction.taking(self.inner.receive_wanted(wanted, timeout, transaction.inner))
+        held = self._loop.run(self.inner.hold_wanted(wanted, timeout), HeldAtCursor.give_back)
+        self._loop.tell(held.keep)
+        return held.message
+
+    def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_id(message_id, timeout))
+
+    def peek_by_correlation_id(
+        self, correlation_id: bytes | str, timeout: float | None = 0
+    ) -> ReceivedMessage:
+        return self._loop.run(self.inner.peek_by_correlation_id(correlation_id, timeout))
 
     def survey(
         self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
@@ -389,10 +446,18 @@ class SyncConnection:
     # --- administration -----------------------------------------------------------------------------------------
 
     def create_queue(
-        self, path: str, *, transactional: bool = False, sddl: str = "", **settings: Any
+        self,
+        path: str,
+        *,
+        transactional: bool = False,
+        sddl: str = "",
+        if_missing: bool = False,
+        **settings: Unpack[QueueSettings],
     ) -> SyncQueue:
         made = self.loop.run(
-            self.inner.create_queue(path, transactional=transactional, sddl=sddl, **settings)
+            self.inner.create_queue(
+                path, transactional=transactional, sddl=sddl, if_missing=if_missing, **settings
+            )
         )
         return SyncQueue(self, made)
 
@@ -410,7 +475,7 @@ class SyncConnection:
     def queue_exists(self, queue: SyncQueue | str) -> bool:
         return self.loop.run(self.inner.queue_exists(_inner(queue)))
 
-    def set_queue(self, queue: SyncQueue | str, **settings: Any) -> QueueInfo:
+    def set_queue(self, queue: SyncQueue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         return self.loop.run(self.inner.set_queue(_inner(queue), **settings))
 
     def security(self, queue: SyncQueue | str | None = None) -> Security:

@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import Body
 from msmq.client.message import Message, Receipt, ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError
+from msmq.client.properties import MessageProperties
 from msmq.client.receiver import Receiver
 from msmq.client.stream import Stream
 from msmq.errors import MsmqError, OperationCancelledError, TransactionSequenceError
+from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
@@ -144,7 +145,9 @@ class Transaction:
 
     # --- the same as on the queue, in here ----------------------------------------------------------------------
 
-    async def send(self, queue: Queue | str, message: Message | Body, **properties: Any) -> Receipt:
+    async def send(
+        self, queue: Queue | str, message: Message | Body, **properties: Unpack[MessageProperties]
+    ) -> Receipt:
         """Send in this transaction."""
         return await self._queue(queue).send(message, transaction=self, **properties)
 

@@ -32,7 +32,7 @@ class CannotImpersonateClientError(AccessError, name="MQ_ERROR_CANNOT_IMPERSONAT
 class AccessDeniedError(AccessError, name="MQ_ERROR_ACCESS_DENIED", code=0xC00E0025):
     """The caller has not the right to do this."""
 
-    advice = "Ask the owner of the queue for the right."
+    advice = "Ask whoever looks after it for the right."
 
 
 class PrivilegeNotHeldError(AccessError, name="MQ_ERROR_PRIVILEGE_NOT_HELD", code=0xC00E0026):

@@ -50,7 +50,6 @@ from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.mailbox.stored import LARGEST_ENVELOPE
 from msmq.manager.messages.acknowledgments import Acknowledging
 from msmq.manager.messages.delivery import Sending
-from msmq.manager.messages.dispatch import Dispatch
 from msmq.manager.messages.drafts import Posting
 from msmq.manager.messages.readers import Reading
 from msmq.manager.messages.transactions import Transaction, TransactionalOperation, Transactions
@@ -105,7 +104,6 @@ class QueueManager:
             core, self.queues, self.sending, send_insecure_nacks=self.settings.send_insecure_nacks
         )
         self.subscribe(self.acknowledging)
-        self.dispatch = Dispatch()
         self.keys = KeyRing()
         self._unfinished: list[Queue] = []
         """Queues that were deleted before the queue manager stopped, with messages left in them."""
@@ -284,7 +282,6 @@ class QueueManager:
     def pause_queue(self, queue: OutgoingQueue) -> None:
         """Pause Queue (3.1.4.14, 3.1.7.2.3): nothing leaves it until it is resumed."""
         self.queues.change(queue, state=OutgoingState.ON_HOLD)
-        self.dispatch.remove_queue(queue)
         for subscriber in self.core.subscribers:
             subscriber.pause_queue(queue)
 
@@ -293,7 +290,6 @@ class QueueManager:
         self.queues.change(queue, state=OutgoingState.INACTIVE)
         for subscriber in self.core.subscribers:
             subscriber.resume_queue(queue)
-        self.dispatch.send_next()
 
     def begin_flow_control(self) -> None:
         """Begin Flow Control (3.1.7.2.5)."""

@@ -39,7 +39,6 @@ class DoorSettings:
     """0 for no endpoint mapper."""
     policy: Policy = field(default_factory=Policy)
     cleanup_s: float = CLEANUP_S
-    internal_transactions: bool = False
     server: ServerConfig = field(default_factory=ServerConfig)
 
 

@@ -27,6 +27,7 @@ from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.status import FaultStatus, RpcFault
 
 MAX_REQUESTS: Final = 4_096
+MAX_CURSORS: Final = 1_024
 """Requests of one handle that may be under way."""
 _TIME_STAMP_MASK: Final = 0xFFFFFFFF
 
@@ -44,6 +45,8 @@ class Request:
     """None with ``transactional``: an internal transaction, which ends with the acknowledgment."""
     lookup_id: int = 0
     """The message that is locked for the client; 0 while it waits for one."""
+    rejected: bool = False
+    """The client rejects the message, if it acknowledges it at all."""
     message: StoredMessage | None = None
     """That message, if it is small enough to be kept until its end."""
 

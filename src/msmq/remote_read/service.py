@@ -18,6 +18,7 @@ from typing import Final, Protocol, TypeVar
 
 from msmq.errors import (
     AccessDeniedError,
+    InsufficientResourcesError,
     InvalidHandleError,
     InvalidParameterError,
     MessageLockedUnderTransactionError,
@@ -35,7 +36,7 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.remote_read import interface as idl
 from msmq.remote_read.enlistment import TransactionManager
-from msmq.remote_read.handles import Handles, OpenHandle, Request
+from msmq.remote_read.handles import MAX_CURSORS, Handles, OpenHandle, Request
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.receive import MQ_OK, STATUS_INVALID_HANDLE, Receiving
 from msmq.remote_read.sections import operation_on, subqueue_name
@@ -45,6 +46,7 @@ from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.server import RpcServer
 from msmq.rpc.status import FaultStatus, RpcFault
 from msmq.security.access import Token
+from msmq.wire.classes import MessageClass
 from msmq.wire.names import FormatName, QueueTarget, target_of
 from msmq.wire.queue_format import QueueFormat, QueueFormatType, supported_by_remote_read
 
@@ -83,10 +85,7 @@ class RemoteReadService:
         *,
         transaction_manager: TransactionManager | None = None,
         cleanup_s: float = CLEANUP_S,
-        internal_transactions: bool = False,
     ) -> None:
-        """``internal_transactions``: a transaction nobody enlisted us in is one of a single message, as the text has
-        it, and not a mistake (ruling RR3)."""
         self.host = host
         self.policy = policy or Policy()
         self.port = 0
@@ -95,7 +94,6 @@ class RemoteReadService:
         self.resource = ResourceManager(host.manager.transactions)
         self.transaction_manager = transaction_manager
         """Asked when a client wants this queue manager to take part in its transaction."""
-        self._internal_transactions = internal_transactions
         self._receiving = Receiving(host.manager, self.handles, host.when_durable)
 
     def register(self, server: RpcServer) -> None:
@@ -248,6 +246,8 @@ class RemoteReadService:
     def create_cursor(self, call: Call, request: idl.OnHandle) -> idl.CreateCursorReply:
         """R_CreateCursor (3.1.4.4)."""
         handle = self.handles.find(call, request.ph_context)
+        if len(handle.descriptor.cursors) >= MAX_CURSORS:
+            raise InsufficientResourcesError(f"A handle has at most {MAX_CURSORS} cursors.")
         cursor = self.host.manager.reading.open_cursor(handle.descriptor)
         assert cursor is not None  # the handle has a queue
         return idl.CreateCursorReply(cursor.handle, MQ_OK)
@@ -274,21 +274,19 @@ class RemoteReadService:
     def start_transactional_receive(
         self, call: Call, request: idl.StartTransactionalReceive
     ) -> Parameters | Promise:
-        """R_StartTransactionalReceive (3.1.4.13)."""
+        """R_StartTransactionalReceive (3.1.4.13). A transaction nobody enlisted us in is one of this message alone."""
         if request.p_transaction_id == idl.NO_TRANSACTION:
             return self._receiving.start(call, request)
         transactions = self.host.manager.transactions
         found = transactions.collection.get(request.p_transaction_id)
-        if found is not None and not transactions.is_open(found):
-            found = None
 
         def check(queue: Queue, receives: bool) -> None:
             if not queue.transactional or not receives:
                 raise TransactionUsageError(
                     "Only receives from a transactional queue can be in a transaction."
                 )
-            if found is None and not self._internal_transactions:
-                raise TransactionSequenceError("This queue manager was not enlisted in the transaction.")
+            if found is not None and not transactions.is_open(found):
+                raise TransactionSequenceError("The transaction is ending.")
 
         return self._receiving.start(call, request, check=check, transaction=found)
 
@@ -321,6 +319,8 @@ class RemoteReadService:
         else:
             position = self._position(handle, pending)
             self.host.manager.reading.join_transaction(handle.descriptor, position, transaction)
+            if pending.rejected:
+                self._reject(position.queue, pending.lookup_id)
         return self._once_durable(idl.Status(MQ_OK))
 
     def _pending(
@@ -348,10 +348,13 @@ class RemoteReadService:
 
     def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
         reading, descriptor, lookup_id = self.host.manager.reading, handle.descriptor, pending.lookup_id
-        end = reading.keep if delete else reading.give_back
         known = {} if pending.message is None else {lookup_id: pending.message}
+        reason = idl.REJECTED_CLASS if pending.rejected else MessageClass.ACK_RECEIVE
         try:
-            ended = end(descriptor, (lookup_id,), known)
+            if delete:
+                ended = reading.keep(descriptor, (lookup_id,), known, reason)
+            else:
+                ended = reading.give_back(descriptor, (lookup_id,), known)
         except MQError:
             self._still_pending(handle, pending)
             raise
@@ -407,7 +410,8 @@ class RemoteReadService:
     def set_user_acknowledgement_class(
         self, call: Call, request: idl.SetUserAcknowledgementClass
     ) -> idl.Status:
-        """R_SetUserAcknowledgementClass (3.1.4.14): reject what a transaction has received."""
+        """R_SetUserAcknowledgementClass (3.1.4.14): reject what a transaction has received, or what is pending in
+        one."""
         handle = self.handles.find(call, request.ph_context)
         if request.us_class not in (0, idl.REJECTED_CLASS):
             raise InvalidParameterError("A message can be rejected, or left as it is.")
@@ -417,12 +421,20 @@ class RemoteReadService:
             raise AccessDeniedError("Messages are rejected by those who may receive them.")
         if queue.position(request.lookup_id).state is PositionState.DELETED:
             raise MessageNotFoundError("No message of the queue has this lookup identifier.")
-        operation = operation_on(queue, request.lookup_id, self.host.manager.transactions)
-        if operation is None:
+        for pending in handle.pending:
+            if pending.transactional and pending.lookup_id == request.lookup_id:
+                pending.rejected = pending.rejected or bool(request.us_class)
+                return idl.Status(MQ_OK)
+        if operation_on(queue, request.lookup_id, self.host.manager.transactions) is None:
             raise TransactionUsageError("The message is in no transaction.")
         if request.us_class:
-            operation.reasons[request.lookup_id] = idl.REJECTED_CLASS
+            self._reject(queue, request.lookup_id)
         return idl.Status(MQ_OK)
+
+    def _reject(self, queue: Queue, lookup_id: int) -> None:
+        operation = operation_on(queue, lookup_id, self.host.manager.transactions)
+        assert operation is not None
+        operation.reasons[lookup_id] = idl.REJECTED_CLASS
 
 
 def _name_of(form: QueueFormat) -> FormatName:

@@ -6,7 +6,7 @@ again, never beyond the limits. `Limits` says what a peer may cost, before and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msmq.errors import DecodeError
@@ -52,6 +52,20 @@ class Limits:
     max_security_contexts: int = 16
 
 
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """What an operator may decide about an RPC server."""
+
+    limits: Limits = field(default_factory=Limits)
+    idle_timeout_s: float = 3_600
+    """A connection without a call for so long is closed, unless its group holds context handles."""
+    max_unread: int = 4 << 20
+    max_unread_per_address: int = 32 << 20
+    max_unread_in_all: int = 128 << 20
+    announced_port: int | None = None
+    """The port that clients reach us at, when something in front of us forwards it to another."""
+
+
 class Gathered:
     """The stub of a call, as far as its fragments have come."""
 
@@ -87,6 +101,11 @@ class Channel:
         self._max_xmit = MIN_FRAGMENT
         self._security: dict[int, SecurityContext] = {}
         self.header_signing = False
+
+    @property
+    def parts_waiting(self) -> int:
+        """How many pieces, none longer than a fragment, wait to be written."""
+        return len(self._out)
 
     def data_to_send(self) -> bytes:
         """What is to be written to the socket now."""

@@ -4,6 +4,10 @@ pyspnego's own acceptor takes the client's response apart, writes it anew and co
 whose bytes differ from what pyspnego would have written is turned away, although its proof is right. Here the proof
 and the MIC are computed over the bytes that came. Passwords are asked of an `AccountSource` instead of a file that an
 environment variable names, and only NTLMv2 with extended session security is accepted.
+
+Its CHALLENGE has the Version field only for clients that ask for one; by MS-NLMP 2.2.1.2 the field is always there, and
+zero for the others. It also gives back every flag that came; here the flags are those of the client that this server
+supports.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import socket
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -18,15 +23,32 @@ from cryptography.hazmat.decrepit.ciphers.algorithms import ARC4
 from cryptography.hazmat.primitives.ciphers import Cipher
 from spnego._credential import NTLMHash
 from spnego._ntlm import NTLMProxy
-from spnego._ntlm_raw.messages import Authenticate, AvFlags, AvId, NegotiateFlags, NTClientChallengeV2
+from spnego._ntlm_raw.messages import (
+    Authenticate,
+    AvFlags,
+    AvId,
+    Challenge,
+    FileTime,
+    Negotiate,
+    NegotiateFlags,
+    NTClientChallengeV2,
+    TargetInfo,
+    Version,
+)
 from spnego.exceptions import InvalidTokenError
 
 from msmq.security.access import Token
 
 _PROOF_SIZE: Final = 16
 _MIN_NTLM2_RESPONSE: Final = _PROOF_SIZE + 28
-_MIC_OFFSET: Final = 72
 _MIC_SIZE: Final = 16
+_F: Final = NegotiateFlags
+_SUPPORTED: Final = (
+    _F.unicode | _F.oem | _F.sign | _F.seal | _F.always_sign | _F.extended_session_security
+    | _F.version | _F.key_128 | _F.key_exch | _F.key_56
+)  # fmt: skip
+_ALWAYS: Final = _F.request_target | _F.ntlm | _F.target_info | _F.target_type_server
+_NO_VERSION: Final = Version(revision=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +86,8 @@ class NtlmAcceptor(NTLMProxy):
         self._received_negotiate = b""
         self._sent_challenge = b""
         self.account: Account | None = None
+        self.claimed = ""
+        """Who the client says it is."""
 
     @property
     def client_principal(self) -> str | None:
@@ -78,8 +102,28 @@ class NtlmAcceptor(NTLMProxy):
         return False
 
     def _step_accept_negotiate(self, token: bytes) -> bytes:
-        self._received_negotiate = token
-        self._sent_challenge = super()._step_accept_negotiate(token)
+        """Choose a challenge (3.2.5.1.1)."""
+        negotiate = Negotiate.unpack(token)
+        flags = negotiate.flags & _SUPPORTED | _ALWAYS
+        if flags & _F.unicode:
+            flags &= ~_F.oem
+        elif not flags & _F.oem:
+            raise InvalidTokenError(context_msg="the client knows neither Unicode nor OEM text")
+        host = socket.gethostname()
+        info = TargetInfo()
+        info[AvId.nb_computer_name] = info[AvId.nb_domain_name] = host.partition(".")[0].upper()
+        info[AvId.dns_computer_name] = host
+        info[AvId.timestamp] = FileTime.now()
+        challenge = Challenge(
+            flags,
+            secrets.token_bytes(8),
+            info[AvId.nb_computer_name],
+            info,
+            Version.get_current() if flags & _F.version else _NO_VERSION,
+        )
+        challenge.flags = flags  # a Version that is given sets its flag
+        self._temp_negotiate, self._temp_challenge = negotiate, challenge
+        self._received_negotiate, self._sent_challenge = token, challenge.pack()
         return self._sent_challenge
 
     def _step_accept_authenticate(self, token: bytes, channel_bindings: Any) -> None:
@@ -89,6 +133,7 @@ class NtlmAcceptor(NTLMProxy):
             raise InvalidTokenError(context_msg="only NTLMv2 with extended session security is accepted")
         assert self._temp_challenge is not None
         user, domain = auth.user_name or "", auth.domain_name or ""
+        self.claimed = user
         account = self._accounts.find(user)
         # Someone unknown takes as long as someone known with the wrong password.
         nt_hash = account.nt_hash if account is not None else secrets.token_bytes(16)
@@ -102,23 +147,24 @@ class NtlmAcceptor(NTLMProxy):
             if len(encrypted) != len(session_key):
                 raise InvalidTokenError(context_msg="the session key has a wrong size")
             session_key = Cipher(ARC4(session_key), mode=None).encryptor().update(encrypted)
-        self._check_mic(token, response, session_key)
+        self._check_mic(token, auth._get_mic_offset(), response, session_key)
         self._session_key = session_key
         self._context_attr = auth.flags
         self.account = account
         self._complete = True
 
-    def _check_mic(self, token: bytes, response: bytes, session_key: bytes) -> None:
-        """The client says under its proof whether its message has a MIC, so nobody can take it away."""
+    def _check_mic(self, token: bytes, offset: int, response: bytes, session_key: bytes) -> None:
+        """The client says under its proof whether its message has a MIC, so nobody can take it away. It stands behind
+        the Version, or in its place where a client leaves that out."""
         pairs = NTClientChallengeV2.unpack(response[_PROOF_SIZE:]).av_pairs
         if not pairs.get(AvId.flags, 0) & AvFlags.mic:
             return
-        end = _MIC_OFFSET + _MIC_SIZE
-        if len(token) < end:
+        end = offset + _MIC_SIZE
+        if not offset or len(token) < end:
             raise InvalidTokenError(context_msg="the MIC is missing")
-        without = token[:_MIC_OFFSET] + bytes(_MIC_SIZE) + token[end:]
+        without = token[:offset] + bytes(_MIC_SIZE) + token[end:]
         expected = _hmac_md5(session_key, self._received_negotiate + self._sent_challenge + without)
-        if not hmac.compare_digest(expected, token[_MIC_OFFSET:end]):
+        if not hmac.compare_digest(expected, token[offset:end]):
             raise InvalidTokenError(context_msg="the MIC is wrong")
 
 

@@ -208,7 +208,7 @@ def read_fragment(data: bytes, offset: int, max_fragment: int) -> Fragment | Non
         return None
     version, minor, ptype, flags, order, length, auth_length, call_id = _read_header(data, offset)
     if version != VERSION or minor > 1:
-        raise DecodeError(f"RPC version {version}.{minor} is not spoken here", 0)
+        raise BadFragmentError(ptype, call_id, f"RPC version {version}.{minor} is not spoken here")
     if order != LITTLE_ENDIAN[0]:
         raise DecodeError("only little-endian ASCII is spoken here", 4)
     if length < CommonHeader.SIZE:

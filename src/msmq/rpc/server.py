@@ -7,8 +7,9 @@ cancels the task; when all have ended the connection leaves its association grou
 group's context handles down. So a handler cleans up before its handles are run down.
 
 What a stranger can cost is bounded: connections (`msmq.admission.gate`), fragments, stubs, calls
-(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent the
-connection is not read.
+(`msmq.rpc.channel.Limits`), and answers that nobody reads: while more than ``max_unread`` bytes wait to be sent, no
+further answer is made for a connection and nothing is read from it; for one address and in all there may be so much
+(`msmq.admission.unread`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from msmq.admission.gate import Crowding, Gate
+from msmq.admission.unread import Unread
 from msmq.errors import DecodeError, MQError
 from msmq.rpc.acceptor import (
     CallArrived,
@@ -33,7 +35,8 @@ from msmq.rpc.acceptor import (
     State,
 )
 from msmq.rpc.association import AssociationGroup, AssociationGroups
-from msmq.rpc.channel import READ_SIZE, Limits
+from msmq.rpc.channel import READ_SIZE
+from msmq.rpc.channel import ServerConfig as ServerConfig
 from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, Syntax
@@ -46,22 +49,13 @@ _log = logging.getLogger(__name__)
 _NOBODY: Final = Token.anonymous()
 _LOOK_UPS: Final = 2
 """Questions to a directory at a time."""
+_PARTS_TOGETHER: Final = 32
+_SLOW_BYTES: Final = 1 << 16
+"""A client that has left more than this unread is a slow one, and watched."""
 _IDLE_STEP_S: Final = 0.05
 """Who is watched is not looked at more often than this."""
 _TOGETHER: Final = 8
 """So many answers share a write: its price is divided, and the client is at work on them while we go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """What an operator may decide about an RPC server."""
-
-    limits: Limits = field(default_factory=Limits)
-    idle_timeout_s: float = 3_600
-    """A connection without a call for so long is closed, unless its group holds context handles."""
-    max_unread: int = 8 << 20
-    announced_port: int | None = None
-    """The port that clients reach us at, when something in front of us forwards it to another."""
 
 
 @dataclass(slots=True)
@@ -104,6 +98,7 @@ class RpcServer:
         self.groups = AssociationGroups()
         self.statistics = Statistics()
         self.buffer = bytearray(READ_SIZE)
+        self.unread = Unread(self.config.max_unread_per_address, self.config.max_unread_in_all)
         self.ports: list[tuple[str, int]] = []
         """The addresses that are listened on."""
         self._registered: dict[Syntax, _Registration] = {}
@@ -229,6 +224,9 @@ class _Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._last_call_s = 0.0
         self._flushing = False
+        self._slow = self._full = False
+        self._later: list[Event] = []
+        """What came while more than enough answers wait to be read."""
         self.tasks: set[asyncio.Task[Parameters]] = set()
         """Calls that wait as tasks."""
         self.methods: dict[tuple[int, int, SecurityContext | None], _Method] = {}
@@ -261,10 +259,10 @@ class _Connection(asyncio.BufferedProtocol):
             config.limits,
             self._server.minimum,
             self._join,
-            self._server.authentication,
+            self._server.authentication.at(self.peer),
             str(config.announced_port or port).encode(),
         )
-        self._transport.set_write_buffer_limits(config.max_unread)
+        self._transport.set_write_buffer_limits(_SLOW_BYTES)
         self._server.entered(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -277,15 +275,27 @@ class _Connection(asyncio.BufferedProtocol):
         if self._machine is None:
             return
         self._server.statistics.packets_in += 1
-        begin, read_s = self._begin, self._loop.time()
-        for number, event in enumerate(self._machine.receive_data(data), 1):
+        events = self._machine.receive_data(data)
+        if self._full:
+            self._later += events
+        else:
+            self._work(events)
+
+    def _work(self, events: list[Event]) -> None:
+        """Deal with what has come, as far as there is room for answers."""
+        machine, begin, read_s = self._machine, self._begin, self._loop.time()
+        assert machine is not None
+        for number, event in enumerate(events, 1):
             if type(event) is CallArrived:
                 begin(event)
                 self._last_call_s = read_s
             else:
                 self._handle(event)
-            if not number % _TOGETHER:
+            if not number % _TOGETHER or machine.parts_waiting >= _PARTS_TOGETHER:
                 self._flush()
+                if self._full or machine.state is State.CLOSED:
+                    self._later = events[number:]
+                    return
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -298,17 +308,26 @@ class _Connection(asyncio.BufferedProtocol):
         for call in waiting.values():
             call.give_up()
         self._held.clear()
+        self._later.clear()
         for task in self._looking:
             task.cancel()
+        self._server.unread.owe(self, self.peer, 0)
         self._server.left(self)
 
     def pause_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._slow = True
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        """The client has read what there was for it."""
+        self._slow = False
+        self._server.unread.owe(self, self.peer, 0)
+        transport = self._transport
+        if self._full and transport is not None and not transport.is_closing():
+            self._full = False
+            later, self._later = self._later, []
+            self._work(later)
+            if not self._full:
+                transport.resume_reading()
 
     def abort(self, reason: str) -> None:
         """Close at once."""
@@ -326,8 +345,17 @@ class _Connection(asyncio.BufferedProtocol):
         if data and not transport.is_closing():
             self._server.statistics.packets_out += 1
             transport.write(data)
+        if self._slow:
+            self._count_unread(transport)
         if machine.state is State.CLOSED and not transport.is_closing():
             transport.close()
+
+    def _count_unread(self, transport: asyncio.Transport) -> None:
+        size = transport.get_write_buffer_size()
+        if size >= self._server.config.max_unread and not self._full:
+            self._full = True
+            transport.pause_reading()
+        self._server.unread.owe(self, self.peer, size)
 
     def _flush_soon(self) -> None:
         """Write when this turn of the loop is over: other calls that end in it share the writing."""

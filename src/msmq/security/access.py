@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, IntFlag, auto
 from types import MappingProxyType
 
 from msmq.errors import AccessDeniedError
@@ -167,7 +167,7 @@ Operation = (
     QueueManagerOperation | QueueOperation | SiteOperation | EnterpriseOperation | ConnectedNetworkOperation
 )
 
-REQUIRED_RIGHTS: Mapping[Operation, int] = MappingProxyType(
+REQUIRED_RIGHTS: Mapping[Operation, IntFlag] = MappingProxyType(
     {
         QueueManagerOperation.DELETE_DEADLETTER_MESSAGE: QueueManagerAccessMask.DELETE_DEADLETTER_MESSAGE,
         QueueManagerOperation.PEEK_DEADLETTER_MESSAGE: QueueManagerAccessMask.PEEK_DEADLETTER_MESSAGE,

@@ -16,10 +16,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from msmq.admission.gate import Gate
+from msmq.admission.guesses import Guesses, LockOut
 from msmq.api.desk import Resources
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
@@ -66,6 +68,8 @@ _T = TypeVar("_T")
 _STORE_ID_BYTES = 16
 _SWITCH_S: Final = 0.000_5
 _log = logging.getLogger(__name__)
+_audit = logging.getLogger("msmq.audit")
+"""Who was not let in."""
 
 
 def tune_process() -> None:
@@ -104,6 +108,8 @@ class Daemon:
         of the configuration."""
         self.config = config
         self.gate = Gate(config.crowding, asyncio.get_running_loop, _log.warning)
+        lock_out = LockOut(config.lock_out_after, 60.0 * config.lock_out_minutes)
+        self.guesses = Guesses(time.monotonic, _audit.warning, lock_out)
         self._domain = domain
         self.membership: Membership | None = None
         self._environment = environment or Environment(time.time, os.urandom)
@@ -147,7 +153,7 @@ class Daemon:
             await self._start_manager()
             await self._open_doors()
             if self.config.api.plate.listen:
-                self.door = Door(self.config.api.plate, self, self.gate)
+                self.door = Door(self.config.api.plate, self, self.gate, self.guesses)
                 await self.door.open()
             await self._open_remote_read()
         except BaseException:
@@ -199,7 +205,7 @@ class Daemon:
         }
         self.store.commit()  # who we are, before anybody is told
         self._troubles = Troubles(self.manager.core, self.store, found.values)
-        self.commit = GroupCommit(self.store, self._store_failed)
+        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
         self.manager.core.events.failed = self._internal_error
         loop = asyncio.get_running_loop()
         self._handler_before = loop.get_exception_handler()
@@ -270,6 +276,7 @@ class Daemon:
             return
         rpc = config.rpc.with_accounts_in(config.data)
         callers = await asyncio.to_thread(authentication, rpc, config.directory, config.dns_domain)
+        callers = replace(callers, guesses=self.guesses)
         door = build_door(rpc, config.listen, self, self.coordinator, callers, self.gate)
         if await open_door(door):
             self.remote_read = door
@@ -402,6 +409,13 @@ class Daemon:
             self._handler_before(loop, context)
         else:
             loop.default_exception_handler(context)
+
+    def _disk_full(self, full: bool) -> None:
+        """While the disk takes nothing, neither does the queue manager: what it took could only wait in memory."""
+        if full:
+            self.manager.begin_flow_control()
+        else:
+            self.manager.end_flow_control()
 
     def _store_failed(self, error: Exception) -> None:
         """After a failed sync nobody knows what is on the disk, and after an internal error nobody vouches for what is

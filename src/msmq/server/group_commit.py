@@ -32,12 +32,19 @@ Action = Callable[[], None]
 class GroupCommit:
     """Commits a store on behalf of everybody who waits for it.
 
-    ``failed`` is called once when the disk fails for good: then nothing more may leave, and nothing will.
+    ``failed`` is called once when the disk fails for good: then nothing more may leave, and nothing will. ``full`` is
+    told True when the disk has no room for a batch, and False when the batch is written after all.
     """
 
-    def __init__(self, store: Store, failed: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        failed: Callable[[Exception], None],
+        full: Callable[[bool], None] = lambda full: None,
+    ) -> None:
         self._store = store
         self._failed = failed
+        self._full = full
         self._waiting: list[tuple[int, int, Action]] = []
         """A heap: what has to be durable, in which order they asked, what to do then."""
         self._asked = count()
@@ -135,6 +142,7 @@ class GroupCommit:
             self._complete(batch)
 
     async def _write_in_thread(self, batch: Batch) -> None:
+        full = False
         try:
             while True:
                 try:
@@ -144,6 +152,9 @@ class GroupCommit:
                     if self._finishing:
                         self._store.abandon(error)
                         raise
+                    if not full:
+                        full = True
+                        self._full(True)
                     _log.error("%s Trying again.", error)
                     await asyncio.sleep(_RETRY_FULL_S)
         except StoreError as error:
@@ -151,6 +162,8 @@ class GroupCommit:
             return
         finally:
             self._writing = None
+            if full:
+                self._full(False)
         self._complete(batch)
 
     def _complete(self, batch: Batch) -> None:

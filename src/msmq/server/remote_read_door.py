@@ -71,8 +71,6 @@ class RpcSettings:
     """Callers without authentication where a queue lets anonymous ones in (AllowNoneSecurityClient)."""
     cleanup_minutes: int = 5
     """How long a message is kept for a reader that got it and says nothing (RpcCancelTimeout)."""
-    internal_transactions: bool = False
-    """Whether a transaction nobody enlisted us in counts as one of a single message."""
 
     @property
     def problem(self) -> str | None:
@@ -99,7 +97,6 @@ class RpcSettings:
             self.endpoint_mapper_port,
             policy,
             self.cleanup_minutes * 60.0,
-            self.internal_transactions,
             server_config(policy),
         )
 
@@ -169,12 +166,7 @@ def build_door(
 ) -> RemoteReadDoor:
     """The door of a running queue manager, still closed."""
     door = settings.door(listen)
-    service = RemoteReadService(
-        host,
-        door.policy,
-        cleanup_s=door.cleanup_s,
-        internal_transactions=door.internal_transactions,
-    )
+    service = RemoteReadService(host, door.policy, cleanup_s=door.cleanup_s)
     service.transaction_manager = LocalTransactionManager(
         coordinator, lambda: host.manager.core.environment.random_bytes(16), service.durable
     )

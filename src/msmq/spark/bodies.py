@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
-from msmq.wire.bodies import read_number, read_text
+from msmq.errors import DecodeError
+from msmq.wire.bodies import Formatter, formatter_of, read_as, text_of, to_json
+from msmq.wire.bodies.text import read_number
 
 BodyReader = Callable[[int, bytes], str | None]
 
@@ -23,8 +26,16 @@ def _activex(body_type: int, body: bytes) -> str | None:
     number = read_number(body_type, body)
     if number is not None:
         return number
-    found = read_text(body_type, body)
-    return None if found is None else found.text
+    return text_of(body_type, body)
+
+
+def _value(body_type: int, body: bytes) -> str | None:
+    """The value as the sender's formatter wrote it, as JSON: for ``from_json`` of Spark. Null when it is only bytes."""
+    formatter = formatter_of(body_type, body) or Formatter.JSON
+    try:
+        return json.dumps(to_json(read_as(formatter, body_type, body)), ensure_ascii=False)
+    except DecodeError:
+        return None
 
 
 def _strict(body: bytes, codec: str) -> str | None:
@@ -39,5 +50,6 @@ BODY_READERS: Final[dict[str, BodyReader | None]] = {
     "text": _utf8,
     "utf-16": _utf16,
     "activex": _activex,
+    "value": _value,
 }
 """A body that cannot be read the way it is asked for is null; no row is lost for it."""

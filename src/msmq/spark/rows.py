@@ -13,11 +13,11 @@ from uuid import UUID
 import pyarrow as pa
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.bodies import encode_body
 from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.schema import HEADERS, NAMES
 from msmq.spark.telling import PlainError
+from msmq.wire.bodies import write_body
 
 
 class RowError(PlainError, ValueError):
@@ -167,7 +167,7 @@ class Letters:
         bodies = columns.get("body") or [None] * len(next(iter(columns.values())))
         types = columns.get("body_type") or [None] * len(bodies)
         pairs = [
-            encode_body(body, self._body_type if kind is None else kind)
+            write_body(body, body_type=self._body_type if kind is None else kind)
             for body, kind in zip(bodies, types, strict=True)
         ]
         each["bodies"], each["body_types"] = map(list, zip(*pairs, strict=True))
@@ -197,7 +197,7 @@ class Letters:
                     raise ValueError("it names no queue, and there is no option queue")
                 column = "body"
                 body_type = types[row] if types[row] is not None else self._body_type
-                body, kind = encode_body(bodies[row], body_type)
+                body, kind = write_body(bodies[row], body_type=body_type)
                 made = pb.Message(body=body, body_type=kind, **self._defaults)
                 for column, field, convert, values in fields:  # noqa: B007  # the error names it
                     value = values[row]

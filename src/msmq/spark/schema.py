@@ -23,7 +23,7 @@ from msmq.errors import DecodeError
 from msmq.manager.messages.message import SenderIdentifierType, sender_sid
 from msmq.spark.alike import Alike, Numbers, look_alike
 from msmq.spark.bodies import BODY_READERS
-from msmq.spark.headers import nservicebus_headers
+from msmq.wire.bodies import read_headers
 from msmq.wire.declare import text_of
 from msmq.wire.delivery import format_name
 from msmq.wire.guid import guid_text
@@ -349,11 +349,18 @@ COLUMNS: Final = (
     ),
 )  # fmt: skip
 _MAP: Final = pa.map_(pa.string(), pa.string())
+
+
+def _headers(extension: bytes) -> list[tuple[str, str]] | None:
+    found = read_headers(extension)
+    return None if found is None else list(found.items())
+
+
 HEADERS: Final = Column(
     "headers", "MAP<STRING, STRING>", _MAP,
-    lambda s: nservicebus_headers(s.packet.extension),
-    "Headers of NServiceBus, from the extension; null when there are none.",
-    lambda p: _each(p.alike.extensions, nservicebus_headers, _MAP),
+    lambda s: _headers(s.packet.extension),
+    "Headers of NServiceBus or Rebus, from the extension; null when there are none.",
+    lambda p: _each(p.alike.extensions, _headers, _MAP),
 )  # fmt: skip
 NAMES: Final = tuple(column.name for column in COLUMNS)
 

@@ -149,7 +149,7 @@ class Session(Generic[T]):
         self.ack_wait_timeout_ms = timers.ack_wait_ms
         self.recoverable_ack_timeout_ms = 0xFFFFFFFF
         self.active = False
-        self._reader = StreamReader()
+        self.reader = StreamReader()
         self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
         self._packets: list[bytes] = []
@@ -325,7 +325,7 @@ class Session(Generic[T]):
         first = self._receipts.recoverable_received + 1
         was_open, room = self.state is State.OPEN, self.room
         try:
-            packets = self._reader.feed(data)
+            packets = self.reader.feed(data)
             if packets:
                 self._outbox.heard = True
             self._receive_all(packets, now_ms)
@@ -345,7 +345,7 @@ class Session(Generic[T]):
 
     def _look_ahead(self, now_ms: int) -> None:
         """Judge the packet that is still incomplete, as far as its beginning tells."""
-        reader = self._reader
+        reader = self.reader
         if reader.broken:
             reader.feed(b"")  # raises what is wrong with it
         elif self.state is not State.OPEN and reader.buffered + reader.missing > EstablishConnection.SIZE:

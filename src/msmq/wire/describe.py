@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final
 
 from msmq.errors import DecodeError
-from msmq.wire.bodies import read_number, read_text
+from msmq.wire.bodies.text import read_number, read_text
 from msmq.wire.classes import MessageClass
 from msmq.wire.declare import Bits, Wire, rounded_up
 from msmq.wire.delivery import format_name

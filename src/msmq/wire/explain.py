@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from msmq.wire.bodies import read_text
+from msmq.wire.bodies.text import read_text
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import format_name
 from msmq.wire.describe import Description, is_encrypted

@@ -93,9 +93,11 @@ def decode_packet(data: bytes) -> Packet:
 class StreamReader:
     """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read."""
 
-    __slots__ = ("_buffer", "_error", "_wanted")
+    __slots__ = ("_buffer", "_error", "_wanted", "finished")
 
     def __init__(self) -> None:
+        self.finished = 0
+        """How many packets were complete."""
         self._buffer = bytearray()
         self._wanted = _HEAD
         self._error: DecodeError | None = None
@@ -129,6 +131,7 @@ class StreamReader:
             chunk = b"".join((buffer, chunk))
             buffer.clear()
         found, consumed = self._cut(chunk)
+        self.finished += len(found)
         if consumed < len(chunk):
             buffer += memoryview(chunk)[consumed:]
         return found

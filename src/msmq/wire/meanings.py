@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm
-from msmq.wire.bodies import type_name
+from msmq.wire.bodies.text import type_name
 from msmq.wire.classes import class_name
 from msmq.wire.declare import Bits, Wire
 from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader, UserHeader

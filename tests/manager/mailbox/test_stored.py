@@ -22,8 +22,10 @@ from tests.manager.support import NOON, Host, message
     [
         LocalAttributes(),
         LocalAttributes(allow_peek_when_locked=True, application_deadletter_queue="HOST\\private$\\dead ☠"),
+        LocalAttributes(transaction_status_queue="DIRECT=OS:HOST\\private$\\status"),
     ],
 )
+@pytest.mark.spec("DMPR-3.1.1.12-ap", "DMPR-3.1.1.12-ay")
 def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttributes) -> None:
     host = Host()
     queue = host.queue()
@@ -36,6 +38,21 @@ def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttribute
     assert loaded.local == local
     assert loaded.packet.data == sent.packet.data
     assert (loaded.lookup_id, loaded.arrival_time) == (lookup_id, NOON)
+    assert (lookup_id in again.peekable_when_locked) is local.allow_peek_when_locked
+
+
+@pytest.mark.spec("DMPR-3.1.1.12-ax")
+def test_a_message_leads_to_its_position() -> None:
+    host = Host()
+    queue = host.queue()
+    _, position = host.fill(queue, b"1", b"2")
+    load = host.manager.mailbox.load
+    assert queue.position(load(queue, position.lookup_id).lookup_id) == position
+    later = host.manager.queues.subqueue(queue, "later")
+    host.manager.move_message(position, later)
+    (entry,) = later.positions
+    assert load(later, entry.lookup_id).lookup_id == entry.lookup_id
+    assert host.body_at(later.position(entry.lookup_id)) == b"2"
 
 
 @pytest.mark.spec("DMPR-3.1.1.12-ay")

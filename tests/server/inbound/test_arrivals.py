@@ -14,6 +14,7 @@ from msmq.manager.model import QueuePrivacyLevel
 from msmq.manager.queues.queue import Queue
 from msmq.security.access import default_queue_manager_descriptor
 from msmq.security.sid import ADMINISTRATORS
+from msmq.store import StoreFullError
 from msmq.transfer.states import State
 from msmq.wire.classes import MessageClass
 from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
@@ -293,15 +294,25 @@ def test_a_full_queue(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.spec("MQMQ-2.3.2.10-a", "MQQB-3.1.5.8.8-c")
-@pytest.mark.parametrize("throttled", [False, True])
-def test_a_full_host_closes_the_session(tmp_path: Path, throttled: bool) -> None:
+@pytest.mark.spec(
+    "MQMQ-2.3.2.10-a", "MQQB-3.1.5.8.8-c", "DMPR-3.1.7.2.5-a", "DMPR-3.1.7.2.6-a", "DMPR-3.1.1.1-x"
+)
+@pytest.mark.parametrize("throttled", [False, True], ids=["no quota", "no disk"])
+def test_a_full_host_closes_the_session(
+    tmp_path: Path, throttled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the quota of its queue manager, or by a disk that takes nothing more for a while."""
+
     async def test() -> None:
         async with neighbourhood(tmp_path) as here:
             alice, bob = await here.node(ALICE), await here.node(BOB)
             orders = bob.queue()
+            assert not bob.core.throttled
             if throttled:
-                bob.manager.begin_flow_control()
+                monkeypatch.setattr(bob.daemon.store, "write", no_room)
+                bob.queue("other")
+                bob.daemon.commit.request()
+                await eventually(lambda: bob.core.throttled)
             else:
                 bob.core.record.queue_manager_quota_kb = 1
             alice.send(name_of(BOB), bytes(2_000), recoverable=True)
@@ -311,12 +322,17 @@ def test_a_full_host_closes_the_session(tmp_path: Path, throttled: bool) -> None
             assert len(queue.positions) == 2
             assert not len(orders.positions)
             if throttled:
-                bob.manager.end_flow_control()
+                monkeypatch.undo()
             else:
                 bob.core.record.queue_manager_quota_kb = 1_000
             await eventually(lambda: len(orders.positions) == 2)
+            assert not bob.core.throttled
 
     run(test)
+
+
+def no_room(_: object) -> None:
+    raise StoreFullError("There is no room.")
 
 
 @pytest.mark.spec("MQQB-3.1.5.8-c", "MQQB-3.1.5.8.8-d")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from msmq.server.inbound import connection
 from msmq.transfer.states import State
 from tests.server.support import ALICE, BOB, Peer, eventually, name_of, neighbourhood, run
 
@@ -57,6 +60,42 @@ def test_a_peer_that_does_not_read_is_not_read_beyond_its_window(tmp_path: Path)
             assert connection._transport.is_reading()
             assert connection.room == 64
             await peer.close()
+
+    run(test)
+
+
+def test_a_packet_has_to_end_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two peers that write a byte now and then inside an open session, one of them a packet after the other; and one
+    that we do not read for as long."""
+    monkeypatch.setattr(connection, "PACKET_MS", 400)
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice = await here.node(ALICE)
+            orders = alice.queue()
+            slow, diligent, held = [Peer(bytes([number]) * 16) for number in (1, 2, 3)]
+            for peer in (slow, diligent, held):
+                await peer.connect(ALICE, here.port)
+            ends = {each.session.remote_guid: each for each in alice.daemon.listener.connections}
+            packet = held.message(b"x").data
+            held._writer.write(packet[:-1])
+            end = ends[held.guid]
+            await eventually(lambda: end._packet_began_ms is not None)
+            end.hold(1 << 30)  # the disk is behind
+            sent = 0
+            slow._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # reset
+            while ends[slow.guid] in alice.daemon.listener.connections:
+                slow._writer.write(packet[sent : sent + 1])
+                diligent.send(diligent.message(b"y"))
+                sent += 1
+                await asyncio.sleep(0.05)
+            assert sent < len(packet)
+            end.let_go(1 << 30)
+            held._writer.write(packet[-1:])
+            await eventually(lambda: b"x" in alice.bodies(orders))
+            assert not diligent.closed.is_set()
+            for peer in (slow, diligent, held):
+                await peer.close()
 
     run(test)
 

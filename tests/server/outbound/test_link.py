@@ -249,7 +249,13 @@ def test_after_an_idle_close_the_next_message_connects_again(tmp_path: Path) -> 
 
 
 @pytest.mark.spec(
-    "MQQB-3.1.7.13-b", "MQQB-3.1.7.14-a", "MQQB-3.1.7.14-b", "DMPR-3.1.7.2.3-a", "DMPR-3.1.7.2.4-a"
+    "MQQB-3.1.7.13-b",
+    "MQQB-3.1.7.14-a",
+    "MQQB-3.1.7.14-b",
+    "DMPR-3.1.7.2.3-a",
+    "DMPR-3.1.7.2.4-a",
+    "DMPR-3.1.4.14-a",
+    "DMPR-3.1.4.15-a",
 )
 def test_a_paused_queue(tmp_path: Path) -> None:
     async def test() -> None:

@@ -173,6 +173,7 @@ def test_keys_given_at_creation_only(name: str) -> None:
     refuses(name, KEYS[:-1])
 
 
+@pytest.mark.spec("MQMQ-2.3.2.34-a")
 def test_owner_sid() -> None:
     keeps("PROPID_QM_OWNER_SID", USER.encode())
     refuses("PROPID_QM_OWNER_SID", b"", USER.encode()[:-1])

@@ -336,16 +336,22 @@ class ReceiveRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[OpenToReceive, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., acknowledge: _Optional[_Union[Acknowledge, _Mapping]] = ..., reject: _Optional[_Union[Reject, _Mapping]] = ...) -> None: ...
 
 class OpenToReceive(_message.Message):
-    __slots__ = ("queue", "mode", "form", "exclusive")
+    __slots__ = ("queue", "mode", "form", "exclusive", "retry_delay_ms", "max_deliveries", "poison_subqueue")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
     EXCLUSIVE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    POISON_SUBQUEUE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     mode: ReceiveMode
     form: Form
     exclusive: bool
-    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ...) -> None: ...
+    retry_delay_ms: int
+    max_deliveries: int
+    poison_subqueue: str
+    def __init__(self, queue: _Optional[str] = ..., mode: _Optional[_Union[ReceiveMode, str]] = ..., form: _Optional[_Union[Form, str]] = ..., exclusive: _Optional[bool] = ..., retry_delay_ms: _Optional[int] = ..., max_deliveries: _Optional[int] = ..., poison_subqueue: _Optional[str] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("messages", "timeout_ms", "transaction")
@@ -468,7 +474,7 @@ class OpenToBrowse(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., receive: _Optional[bool] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek")
+    __slots__ = ("action", "timeout_ms", "count", "transaction", "lookup_id", "seek", "message_id", "correlation_id")
     class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         CURRENT: _ClassVar[Step.Action]
@@ -477,25 +483,33 @@ class Step(_message.Message):
         RESTART: _ClassVar[Step.Action]
         HOLD_CURRENT: _ClassVar[Step.Action]
         HOLD: _ClassVar[Step.Action]
+        LOOK: _ClassVar[Step.Action]
+        TAKE: _ClassVar[Step.Action]
     CURRENT: Step.Action
     NEXT: Step.Action
     TAKE_CURRENT: Step.Action
     RESTART: Step.Action
     HOLD_CURRENT: Step.Action
     HOLD: Step.Action
+    LOOK: Step.Action
+    TAKE: Step.Action
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_ID_FIELD_NUMBER: _ClassVar[int]
     SEEK_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     action: Step.Action
     timeout_ms: int
     count: int
     transaction: bytes
     lookup_id: int
     seek: Seek
-    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ...) -> None: ...
+    message_id: bytes
+    correlation_id: bytes
+    def __init__(self, action: _Optional[_Union[Step.Action, str]] = ..., timeout_ms: _Optional[int] = ..., count: _Optional[int] = ..., transaction: _Optional[bytes] = ..., lookup_id: _Optional[int] = ..., seek: _Optional[_Union[Seek, str]] = ..., message_id: _Optional[bytes] = ..., correlation_id: _Optional[bytes] = ...) -> None: ...
 
 class BrowseReply(_message.Message):
     __slots__ = ("opened", "deliveries", "error")
@@ -666,7 +680,7 @@ class TransactReply(_message.Message):
     def __init__(self, transaction: _Optional[bytes] = ..., committed: _Optional[_Union[Done, _Mapping]] = ..., aborted: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
 
 class QueueSettings(_message.Message):
-    __slots__ = ("label", "type", "journaling", "quota_kb", "journal_quota_kb", "authenticated_only", "privacy_level", "base_priority", "multicast_address")
+    __slots__ = ("label", "type", "journaling", "quota_kb", "journal_quota_kb", "authenticated_only", "privacy_level", "base_priority", "multicast_address", "retry_delay_ms", "max_deliveries", "poison_subqueue")
     LABEL_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     JOURNALING_FIELD_NUMBER: _ClassVar[int]
@@ -676,6 +690,9 @@ class QueueSettings(_message.Message):
     PRIVACY_LEVEL_FIELD_NUMBER: _ClassVar[int]
     BASE_PRIORITY_FIELD_NUMBER: _ClassVar[int]
     MULTICAST_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    POISON_SUBQUEUE_FIELD_NUMBER: _ClassVar[int]
     label: str
     type: str
     journaling: bool
@@ -685,7 +702,10 @@ class QueueSettings(_message.Message):
     privacy_level: int
     base_priority: int
     multicast_address: str
-    def __init__(self, label: _Optional[str] = ..., type: _Optional[str] = ..., journaling: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., authenticated_only: _Optional[bool] = ..., privacy_level: _Optional[int] = ..., base_priority: _Optional[int] = ..., multicast_address: _Optional[str] = ...) -> None: ...
+    retry_delay_ms: int
+    max_deliveries: int
+    poison_subqueue: str
+    def __init__(self, label: _Optional[str] = ..., type: _Optional[str] = ..., journaling: _Optional[bool] = ..., quota_kb: _Optional[int] = ..., journal_quota_kb: _Optional[int] = ..., authenticated_only: _Optional[bool] = ..., privacy_level: _Optional[int] = ..., base_priority: _Optional[int] = ..., multicast_address: _Optional[str] = ..., retry_delay_ms: _Optional[int] = ..., max_deliveries: _Optional[int] = ..., poison_subqueue: _Optional[str] = ...) -> None: ...
 
 class CreateQueueRequest(_message.Message):
     __slots__ = ("path", "transactional", "settings", "sddl")
@@ -700,7 +720,7 @@ class CreateQueueRequest(_message.Message):
     def __init__(self, path: _Optional[str] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., sddl: _Optional[str] = ...) -> None: ...
 
 class QueueInfo(_message.Message):
-    __slots__ = ("path", "format_name", "kind", "transactional", "settings", "identifier", "created_time", "modified_time", "messages", "bytes", "journal_messages", "journal_bytes", "subqueues", "open_handles")
+    __slots__ = ("path", "format_name", "kind", "transactional", "settings", "identifier", "created_time", "modified_time", "messages", "bytes", "journal_messages", "journal_bytes", "subqueues", "open_handles", "paused_messages", "poisoned_total")
     PATH_FIELD_NUMBER: _ClassVar[int]
     FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -715,6 +735,8 @@ class QueueInfo(_message.Message):
     JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     SUBQUEUES_FIELD_NUMBER: _ClassVar[int]
     OPEN_HANDLES_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    POISONED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     path: str
     format_name: str
     kind: QueueKind
@@ -729,7 +751,19 @@ class QueueInfo(_message.Message):
     journal_bytes: int
     subqueues: _containers.RepeatedScalarFieldContainer[str]
     open_handles: int
-    def __init__(self, path: _Optional[str] = ..., format_name: _Optional[str] = ..., kind: _Optional[_Union[QueueKind, str]] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., identifier: _Optional[str] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., subqueues: _Optional[_Iterable[str]] = ..., open_handles: _Optional[int] = ...) -> None: ...
+    paused_messages: int
+    poisoned_total: int
+    def __init__(self, path: _Optional[str] = ..., format_name: _Optional[str] = ..., kind: _Optional[_Union[QueueKind, str]] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., identifier: _Optional[str] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., subqueues: _Optional[_Iterable[str]] = ..., open_handles: _Optional[int] = ..., paused_messages: _Optional[int] = ..., poisoned_total: _Optional[int] = ...) -> None: ...
+
+class QueuePlace(_message.Message):
+    __slots__ = ("here", "host", "format_name")
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
+    here: bool
+    host: str
+    format_name: str
+    def __init__(self, here: _Optional[bool] = ..., host: _Optional[str] = ..., format_name: _Optional[str] = ...) -> None: ...
 
 class ListQueuesRequest(_message.Message):
     __slots__ = ("system", "journals", "subqueues")

@@ -19,6 +19,7 @@ from msmq.manager.directory import DirectoryEvents, ObjectClass, by_identifier
 from msmq.manager.model import QueueAccessType, QueueType
 from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.security.access import (
+    REQUIRED_RIGHTS,
     Operation,
     QueueManagerOperation,
     QueueOperation,
@@ -48,7 +49,9 @@ class Guard:
     def check_manager(self, caller: Token | None, operation: QueueManagerOperation) -> None:
         """Whether ``caller`` may do this to the queue manager."""
         if caller is not None:
-            _check(self.core.record.security, caller, operation)
+            _guarded(
+                self.core.record.security, caller, operation, "the queue manager", "msmq manager acl set"
+            )
 
     def check_queue(self, caller: Token | None, queue: Queue, operation: QueueOperation) -> None:
         """Whether ``caller`` may do this to ``queue``."""
@@ -56,7 +59,8 @@ class Guard:
             return
         self._check_internal(queue)
         if queue.root.security:
-            _check(self._security(queue.root, operation), caller, operation)
+            path, security = queue.root.pathname, self._security(queue.root, operation)
+            _guarded(security, caller, operation, path, f"msmq queue acl set '{path}'")
         else:
             self.check_manager(caller, _ON_MANAGER.get(operation, QueueManagerOperation.SET_PROPERTIES))
 
@@ -103,6 +107,20 @@ class Guard:
             _INTERNAL_QUEUES
         ):
             raise AccessDeniedError(f"{queue.pathname} belongs to the queue manager.")
+
+
+def _guarded(security: bytes, caller: Token, operation: Operation, what: str, command: str) -> None:
+    """Let an operation pass, or say who lacks which right and how it is given."""
+    try:
+        _check(security, caller, operation)
+    except AccessDeniedError as error:
+        if error.detail:
+            raise
+        right = str(REQUIRED_RIGHTS[operation].name).lower().replace("_", "-")
+        raise AccessDeniedError(
+            f"{caller.user} has not the right {right} to {what}; its owner gives it with "
+            f"`{command} --allow {caller.user}={right}`."
+        ) from None
 
 
 @lru_cache(maxsize=256)

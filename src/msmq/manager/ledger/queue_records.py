@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msmq.manager.mailbox.retries import Retry
 from msmq.manager.model import OutgoingState, QueuePrivacyLevel, QueueScope, QueueType
 from msmq.manager.queues.queue import OutgoingQueue, Queue
 
@@ -23,6 +24,7 @@ def queue_record(queue: Queue) -> dict[str, Any]:
         "queue_type": queue.queue_type.value,
         "privacy_level": int(queue.privacy_level),
         "scope": queue.scope.value,
+        "retry": list(queue.retry),
         "journal": queue.journal.number if queue.journal else None,
         "subqueues": {
             sub.pathname.rpartition(";")[2]: [sub.number, sub.create_time]
@@ -53,6 +55,7 @@ def queue_from_record(number: int, record: dict[str, Any]) -> Queue:
         setattr(queue, name, bytes.fromhex(record[name]))
     queue.privacy_level = QueuePrivacyLevel(record["privacy_level"])
     queue.scope = QueueScope(record["scope"])
+    queue.retry = Retry(*record.get("retry", ()))
     if record["journal"] is not None:
         queue.journal = Queue(record["journal"], f"{queue.pathname};JOURNAL", QueueType.SYSTEM, parent=queue)
         queue.journal.transactional = queue.transactional

@@ -213,11 +213,11 @@ class Contents:
                 for address, size, front in zip(positions.addresses, positions.sizes, fronts, strict=True):
                     if address:
                         store.release(address, front + size if front else None)
-        for table in (core.moved, queue.aborts, queue.moves):
+        for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
                 for lookup_id in ids:
                     table.pop(lookup_id, None)
-        for members in (queue.peekable_when_locked, queue.overdue):
+        for members in (queue.peekable_when_locked, queue.overdue, queue.paused):
             if members:
                 members.difference_update(ids)
 

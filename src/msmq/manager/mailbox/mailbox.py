@@ -23,6 +23,7 @@ from msmq.manager.mailbox.batch import NEVER, RECOVERABLE, Batch
 from msmq.manager.mailbox.contents import HAS_LOCAL, Contents, Known
 from msmq.manager.mailbox.expiries import Expiries
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
+from msmq.manager.mailbox.retries import Retries
 from msmq.manager.mailbox.stored import (
     LARGEST_ENVELOPE,
     LARGEST_FRONT,
@@ -60,15 +61,29 @@ _RECORDS_EACH: Final = 2
 _NONE_KNOWN: Final[Known] = {}
 
 
+def full(core: Core, queue: Queue, size: int) -> str:
+    """Which limit keeps a message of this size out of a queue, its value and how to raise it; empty if none does."""
+    machine_kb, used = core.record.queue_manager_quota_kb, core.total_bytes
+    if not within_quota(machine_kb, used, size):
+        where, limit_kb, command = "the computer", machine_kb, "msmq manager set"
+    elif not within_quota(queue.quota_kb, used := queue.positions.total_bytes, size):
+        where, limit_kb, command = queue.pathname, queue.quota_kb, f"msmq queue set '{queue.pathname}'"
+    else:
+        return ""
+    return (
+        f"The quota of {where} is {limit_kb} KB, {used // 1024} KB are used, and the message takes {size} bytes; "
+        f"`{command} --quota SIZE` raises it."
+    )
+
+
 class Mailbox(Contents):
     """Puts messages into queues, shows them, moves them and takes them out."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
         self.expiries = Expiries(core.timers, self.expire)
-        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda queue, message, own: (
-            None
-        )
+        self.retries = Retries(self, purge_reason)
+        self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
         :class:`msmq.manager.messages.delivery.Sending`."""
 
@@ -194,7 +209,8 @@ class Mailbox(Contents):
             self._announce(queue, ids)
 
     def give_back(self, queue: Queue, ids: Sequence[int]) -> None:
-        """A reader or a transaction does not keep messages after all."""
+        """A reader has left and does not keep messages after all. One that rejects them is another matter
+        (:mod:`msmq.manager.mailbox.retries`)."""
         before = {lookup_id: queue.aborts.get(lookup_id, 0) for lookup_id in ids}
         queue.aborts.update((lookup_id, count + 1) for lookup_id, count in before.items())
         try:
@@ -369,16 +385,18 @@ class Mailbox(Contents):
         told: list[StoredMessage],
         *,
         recorded: bool,
+        certain: dict[int, Queue] | None = None,
     ) -> None:
         """Messages that nobody read leave their queue, and those that are to be kept become dead letters, with the
-        reason beside them. A disk that is too full for that costs the reason, not the messages."""
-        graves = self._graves(queue, messages, own=True)
+        reason beside them. A disk that is too full for that costs the reason, not the messages. Where they go is
+        what their senders asked for, unless it is ``certain``."""
+        graves = self._graves(queue, messages, own=True) if certain is None else certain
         size = sum(messages[lookup_id].size for lookup_id in graves) + LARGEST_ENVELOPE * len(graves)
         count = len(positions.ids)
         event = self.core.event_with_room(size + 8 * count + NUMBERS_BYTES, 2 * len(graves) + count + 2)
         with event or self.core.event(0, 2 * count + 2, freeing=True):
             if event is None and not recorded:
-                graves = self._graves(queue, messages, own=False)
+                graves = self._graves(queue, messages, own=False) if certain is None else certain
                 kept = [index for index, one in enumerate(positions.ids) if one in graves]
                 for index in kept:
                     self._transfer(queue, positions.only([index]), graves[positions.ids[index]])
@@ -390,6 +408,40 @@ class Mailbox(Contents):
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
                     self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
             self._tell_deleted(queue, positions.ids, told, reason)
+
+    def bury(self, queue: Queue, ids: Sequence[int], reason: int) -> set[int]:
+        """Messages become dead letters of this computer, whatever their senders asked for; gives which. Those that the
+        dead-letter queue has no room for stay where they are."""
+        positions = queue.positions.find(ids)
+        messages = self._read_first(queue, positions, b"\1" * len(positions.ids), _NONE_KNOWN)
+        graves: dict[int, Queue] = {}
+        used = 0
+        for lookup_id, message in messages.items():
+            core = self.core
+            transactional = message.packet.transactional
+            grave = core.transactional_dead_letter_queue if transactional else core.dead_letter_queue
+            if (
+                grave is not None
+                and grave is not queue
+                and self.fits_system_queue(grave, used + message.size)
+            ):
+                graves[lookup_id] = grave
+                used += message.size
+        chosen = positions.only([index for index, one in enumerate(positions.ids) if one in graves])
+        if graves:
+            told = [
+                messages[one] for one in compress(chosen.ids, self._telling(queue, chosen, reason, False))
+            ]
+            self._remove_with_dead_letters(
+                queue, chosen, reason, messages, told, recorded=False, certain=graves
+            )
+        return set(graves)
+
+    @staticmethod
+    def poison_bytes(queue: Queue, ids: Sequence[int]) -> int:
+        """What to reserve for messages that :meth:`bury` may bury."""
+        sizes = queue.positions.find(ids).sizes
+        return sum(sizes) + (LARGEST_ENVELOPE + 8) * len(sizes) + NUMBERS_BYTES
 
     def _graves(self, queue: Queue, messages: Mapping[int, StoredMessage], *, own: bool) -> dict[int, Queue]:
         """Where messages go that are to be kept, as many as fit. A queue of their application's ``own`` is a queue like

@@ -25,7 +25,7 @@ from msmq.errors import (
 from msmq.manager.access.credentials import Credentials
 from msmq.manager.core import Core
 from msmq.manager.mailbox.batch import NEGATIVE_JOURNALING, POSITIVE_JOURNALING, Batch, marks_of, second_after
-from msmq.manager.mailbox.mailbox import is_destination
+from msmq.manager.mailbox.mailbox import full, is_destination
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.delivery import Sending, messages_of
 from msmq.manager.messages.message import (
@@ -40,7 +40,7 @@ from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, EnqueueStatus, QueueAccessType
 from msmq.manager.queues.outgoing_queues import queue_manager_of
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
-from msmq.security.access import Token
+from msmq.security.access import QueueOperation, Token
 from msmq.security.outbound import Signer
 from msmq.security.rejections import MessageRejectedError
 from msmq.wire.algorithms import PrivacyLevel
@@ -265,7 +265,10 @@ class Posting:
         if not is_destination(queue):
             statuses, lookup_ids = self.sending.enqueue(queue, batch, transaction)
             errors: dict[int, MQError] = {
-                index: InsufficientResourcesError(f"{name} takes no more messages: {status.name}.")
+                index: InsufficientResourcesError(
+                    full(self.core, queue, batch.sizes[index])
+                    or f"{name} takes no more messages: {status.name}."
+                )
                 for index, status in enumerate(statuses)
                 if status is not EnqueueStatus.OK
             }
@@ -274,11 +277,25 @@ class Posting:
         delivery = self.sending.deliver(queue, batch, caller, transaction, refused=refused)
         self._journal(batch, delivery.fates, transaction)
         errors = {
-            index: _REFUSED.get(fate, InvalidHandleError)(f"{name} refuses this message: {fate.name}.")
+            index: self._refusal(queue, name, fate, batch.sizes[index], caller)
             for index, fate in enumerate(delivery.fates)
             if fate is not MessageClass.ACK_REACH_QUEUE
         }
         return Posted(delivery.lookup_ids, errors)
+
+    def _refusal(
+        self, queue: Queue, name: str, fate: MessageClass, size: int, caller: Token | None
+    ) -> MQError:
+        """Why a queue of this host refuses a message, with what can be done about it."""
+        told = ""
+        if fate is MessageClass.NACK_Q_EXCEED_QUOTA:
+            told = full(self.core, queue, size)
+        elif fate is MessageClass.NACK_ACCESS_DENIED:
+            try:
+                self.sending.guard.check_queue(caller, queue, QueueOperation.WRITE_MESSAGE)
+            except AccessDeniedError as error:
+                return error
+        return _REFUSED.get(fate, InvalidHandleError)(told or f"{name} refuses this message: {fate.name}.")
 
     def _examine(self, drafts: Drafts, batch: Batch) -> dict[int, MessageClass]:
         """Signed messages of this host are examined like those that arrive; who their caller is was checked before."""

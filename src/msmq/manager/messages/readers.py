@@ -105,7 +105,8 @@ class Reading:
             descriptor.cursors.clear()
             queue = descriptor.queue
             if queue is not None and descriptor.begun:
-                self._give_back(descriptor, queue, queue.positions.find(sorted(descriptor.begun)).ids)
+                begun = queue.positions.find(sorted(descriptor.begun)).ids
+                self._give_back(descriptor, queue, begun)
 
     # --- receive --------------------------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class Reading:
     def _take(self, read: _Read, queue: Queue, found: Found) -> None:
         """Let a reader have messages: locked, or gone from the queue. If the store refuses, nothing has happened."""
         if read.transaction is not None:
-            self.transactions.dequeue(read.transaction, queue, found.positions)
+            self.transactions.dequeue(read.transaction, queue, found.positions, read.descriptor.retry)
         elif read.two_phase_read:
             with self.core.event():
                 queue.positions.set_states(found.ids, PositionState.LOCKED)
@@ -184,10 +185,11 @@ class Reading:
         delete_message: bool,
         transactional: bool = False,
         message: StoredMessage | None = None,
+        reason: int = _ACK_RECEIVE,
     ) -> None:
-        """Dequeue Message End: the reader keeps the message or gives it back. A purge meanwhile has the last
-        word, and a message read in a transaction waits for that to end. Only the descriptor that began a read
-        can end it, and only once. Who still has the ``message`` saves reading it again."""
+        """Dequeue Message End: the reader keeps the message, or rejects it for a ``reason``, or gives it back. A purge
+        meanwhile has the last word, and a message read in a transaction waits for that to end. Only the descriptor that
+        began a read can end it, and only once. Who still has the ``message`` saves reading it again."""
         if descriptor.queue is None:
             raise QueueNotAvailableError("The queue was deleted or closed while the message was being read.")
         _, lookup_id = position
@@ -197,11 +199,17 @@ class Reading:
         if transactional:
             return
         known = {} if message is None else {lookup_id: message}
-        end = self.keep if delete_message else self.give_back
-        end(descriptor, (lookup_id,), known)
+        if delete_message:
+            self.keep(descriptor, (lookup_id,), known, reason)
+        else:
+            self.give_back(descriptor, (lookup_id,), known)
 
     def keep(
-        self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
+        self,
+        descriptor: OpenQueueDescriptor,
+        lookup_ids: Sequence[int],
+        known: Known | None = None,
+        reason: int = _ACK_RECEIVE,
     ) -> int:
         """Dequeue Message End for messages that the reader keeps, in one event; gives how many there were. Those that a
         purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
@@ -209,7 +217,7 @@ class Reading:
         queue = self._queue_of(descriptor)
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self._ending(queue, ids, purged):
-            self.mailbox.remove(queue, ids, _ACK_RECEIVE, known=known or {})
+            self.mailbox.remove(queue, ids, reason, known=known or {})
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)
@@ -223,8 +231,12 @@ class Reading:
     def give_back(
         self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int], known: Known | None = None
     ) -> int:
-        """Dequeue Message End for messages that the reader does not keep, as :meth:`keep` for the others."""
+        """Dequeue Message End for messages that did not reach the reader, as :meth:`keep` for the others."""
         return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, known)
+
+    def reject(self, descriptor: OpenQueueDescriptor, lookup_ids: Sequence[int]) -> int:
+        """Dequeue Message End for messages that the reader has seen and does not want: a policy may put them aside."""
+        return self._give_back(descriptor, self._queue_of(descriptor), lookup_ids, rejected=True)
 
     def _give_back(
         self,
@@ -232,6 +244,8 @@ class Reading:
         queue: Queue,
         lookup_ids: Sequence[int],
         known: Known | None = None,
+        *,
+        rejected: bool = False,
     ) -> int:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self.core.answers.held():
@@ -242,7 +256,10 @@ class Reading:
                     ids
                 )  # a wait of the same reader may get them in this event
                 try:
-                    self.mailbox.give_back(queue, ids)
+                    if rejected:
+                        self.mailbox.retries.reject(queue, ids, descriptor.retry)
+                    else:
+                        self.mailbox.give_back(queue, ids)
                 except MQError:
                     descriptor.begun.update(ids)
                     raise
@@ -291,7 +308,7 @@ class Reading:
         positions = queue.positions.find((lookup_id,))
         if not positions.ids or lookup_id not in descriptor.begun:
             raise TransactionSequenceError("This read was not begun here, or has ended already.")
-        self.transactions.dequeue(transaction, queue, positions)
+        self.transactions.dequeue(transaction, queue, positions, descriptor.retry)
         if positions.states[0] == PositionState.PURGE_PENDING:
             queue.positions.set_state(lookup_id, PositionState.PURGE_PENDING)
         descriptor.begun.remove(lookup_id)

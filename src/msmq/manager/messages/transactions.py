@@ -24,6 +24,7 @@ from msmq.manager.ledger.recovered import NUMBER_MASK
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, POSITIVE_JOURNALING, Batch
 from msmq.manager.mailbox.mailbox import NUMBERS_BYTES, Mailbox, finish_wait, is_destination, purge_reason
 from msmq.manager.mailbox.positions import PositionMark, Positions, PositionState
+from msmq.manager.mailbox.retries import Retry
 from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LARGEST_FRONT, StoredMessage
 from msmq.manager.model import OperationType
 from msmq.manager.queues.queue import Queue, WaitingRead
@@ -51,6 +52,8 @@ class TransactionalOperation:
     """Messages that are sent and whose senders want to hear of the arrival, or have a copy."""
     reasons: dict[int, int] = field(default_factory=dict)
     """Why messages are taken, where it is not that they are received."""
+    retry: Retry | None = None
+    """The reader's policy for messages that come back."""
 
     def drop(self, index: int) -> None:
         """Leave out one of the messages."""
@@ -241,7 +244,11 @@ class Transactions:
             if state == PositionState.PURGE_PENDING
         ]
         self.mailbox.remove(queue, purged, purge_reason(queue))
-        self.mailbox.give_back(queue, queue.positions.find(ids).ids)
+        there = queue.positions.find(ids).ids
+        if operation.operation_type is OperationType.DEQUEUE:
+            self.mailbox.retries.reject(queue, there, operation.retry)
+        else:
+            self.mailbox.give_back(queue, there)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
         """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
@@ -285,9 +292,11 @@ class Transactions:
         transaction.operations.append(operation)
         return ids
 
-    def dequeue(self, transaction: Transaction, queue: Queue, positions: Positions) -> None:
-        """Lock messages until the transaction ends, which takes them."""
-        self._lock(transaction, queue, positions, OperationType.DEQUEUE, None)
+    def dequeue(
+        self, transaction: Transaction, queue: Queue, positions: Positions, retry: Retry | None = None
+    ) -> None:
+        """Lock messages until the transaction ends, which takes them, or rejects them by the policy ``retry``."""
+        self._lock(transaction, queue, positions, OperationType.DEQUEUE, None, retry)
 
     def move(self, transaction: Transaction, queue: Queue, lookup_id: int, target: Queue) -> None:
         """Lock a message until the transaction ends, which moves it to another queue."""
@@ -300,6 +309,7 @@ class Transactions:
         positions: Positions,
         kind: OperationType,
         target: Queue | None,
+        retry: Retry | None = None,
     ) -> None:
         ledger, ids, name = self.core.ledger, positions.ids, transaction.identifier
         with self.core.event(0, len(ids), freeing=True):
@@ -310,7 +320,7 @@ class Transactions:
             queue.positions.set_states(ids, PositionState.LOCKED)
         copied = sum(positions.sizes) + LARGEST_ENVELOPE * len(ids) if target is None else 0
         operation = TransactionalOperation(
-            kind, queue, ids, array("Q", addresses), [0] * len(ids), target, copied
+            kind, queue, ids, array("Q", addresses), [0] * len(ids), target, copied, retry=retry
         )
         transaction.operations.append(operation)
 

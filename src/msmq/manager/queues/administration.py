@@ -20,6 +20,7 @@ from msmq.manager.access.guard import Guard
 from msmq.manager.core import Core
 from msmq.manager.directory import DirectoryEvents, DirectoryResult, directory_object, queue_object
 from msmq.manager.ledger.attributes import change
+from msmq.manager.mailbox.retries import Retry
 from msmq.manager.model import QueueType
 from msmq.manager.queues.management import machine_properties, queue_properties
 from msmq.manager.queues.properties import (
@@ -33,7 +34,7 @@ from msmq.manager.queues.properties import (
     read_machine,
     read_queue,
 )
-from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.manager.queues.queues import Queues, directory_error
 from msmq.security.access import Privilege, QueueManagerOperation, QueueOperation, Token
 from msmq.security.descriptor import SecurityDescriptor, decode_security_property
@@ -80,6 +81,27 @@ class Administration:
         }
         self._change_queue(queue, wanted, caller)
         return checked.statuses
+
+    def set_retry(self, queue: Queue, retry: Retry, caller: Token | None = None) -> None:
+        """Choose what becomes of messages that readers of a queue reject. The subqueue for poison is made now: when it
+        is needed there may be no room for it."""
+        self.guard.check_queue(caller, queue, QueueOperation.SET_PROPERTIES)
+        if queue.parent is not None or not queue.security:
+            raise IllegalOperationError(f"{queue.pathname} has no properties of its own.")
+        if retry.check().poison_subqueue:
+            self.queues.subqueue(queue, retry.poison_subqueue)
+        old = queue.subqueue_collection.get(queue.retry.poison_subqueue.lower())
+        self.queues.change(queue, retry=retry)
+        if old is not None:
+            self.queues.drop_empty_subqueue(old)
+
+    def set_reader_retry(self, descriptor: OpenQueueDescriptor, retry: Retry) -> None:
+        """Choose what becomes of messages that one reader rejects."""
+        queue = descriptor.queue
+        assert queue is not None
+        if retry.check().poison_subqueue:
+            self.queues.subqueue(queue.root, retry.poison_subqueue)
+        descriptor.retry = retry
 
     def get_security(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from msmq.manager.mailbox.positions import PositionList, PositionState
+from msmq.manager.mailbox.retries import NO_RETRY, Retry
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.model import (
     UNLIMITED,
@@ -60,12 +61,20 @@ class Queue(DirectoryElement):
     full_path: str = ""
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
+    retry: Retry = NO_RETRY
+    """What becomes of rejected messages, if their reader does not say."""
     positions: PositionList = field(default_factory=PositionList)
     volatile: dict[int, tuple[int, bytes, bytes, LocalAttributes]] = field(default_factory=dict)
     """Express messages: second of arrival, packet, local attributes."""
     peekable_when_locked: set[int] = field(default_factory=set)
     overdue: set[int] = field(default_factory=set)
     aborts: dict[int, int] = field(default_factory=dict)
+    failures: dict[int, int] = field(default_factory=dict)
+    """How often messages were rejected, where a policy wants to know."""
+    paused: set[int] = field(default_factory=set)
+    """Rejected messages that nobody gets for a while."""
+    poisoned_total: int = 0
+    """How many were taken away since the start because they were rejected too often."""
     moves: dict[int, tuple[int, int]] = field(default_factory=dict)
     journal: Queue | None = None
     subqueue_collection: dict[str, Queue] = field(default_factory=dict)
@@ -187,5 +196,7 @@ class OpenQueueDescriptor:
     remote_read_state: RemoteReadState = RemoteReadState.NONE
     cursors: dict[int, Cursor] = field(default_factory=dict)
     waiting: list[WaitingRead] = field(default_factory=list)
+    retry: Retry | None = None
+    """The reader's own policy for messages it rejects."""
     begun: set[int] = field(default_factory=set)
     """Messages read in two phases through this descriptor, whose second phase has not come."""

@@ -530,17 +530,20 @@ class Queues:
         self.reading.close(descriptor)
         queue.open_descriptors.remove(descriptor)
         descriptor.queue = None  # a closed descriptor reads no more, whoever still holds it
-        self._drop_empty_subqueue(queue)
+        self.drop_empty_subqueue(queue)
 
-    def _drop_empty_subqueue(self, queue: Queue) -> None:
+    def drop_empty_subqueue(self, queue: Queue) -> None:
         """A subqueue that nobody has open and nothing stands in, or is to be moved to, is gone; it was made by opening
         it and comes back that way."""
         parent = queue.parent
         if parent is None or queue is parent.journal or queue.open_descriptors or len(queue.positions):
             return
-        if self.reading.transactions.is_target(queue):
-            return
         name = queue.pathname.rpartition(";")[2].lower()
+        policies = (parent.retry, *(each.retry for each in parent.open_descriptors))
+        if self.reading.transactions.is_target(queue) or any(
+            policy is not None and policy.poison_subqueue.lower() == name for policy in policies
+        ):
+            return
         del parent.subqueue_collection[name]
         try:
             self.write(parent)

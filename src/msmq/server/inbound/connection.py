@@ -1,8 +1,9 @@
 """A transport connection and the session on it: bytes in, events out, and the session's timer.
 
-The session is a pure machine; this is the asyncio around it. Two things are watched here that
-the machine cannot see: a peer that does not read what we send is not read beyond its window, and a peer that sends
-faster than the disk writes is read no further until the disk has caught up.
+The session is a pure machine; this is the asyncio around it. Three things are watched here that
+the machine cannot see: a peer that does not read what we send is not read beyond its window, a peer that sends
+faster than the disk writes is read no further until the disk has caught up, and a peer that has begun a packet has to
+end it in a time that fits its size.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from msmq.server.outbound.runs import Run
 from msmq.transfer.events import Closed, Event
 from msmq.transfer.session import Session
 from msmq.transfer.states import State
+from msmq.transfer.timers import earliest
 from msmq.wire.trailers import host_address
 
 _WRITE_BUFFER_BYTES: Final = 1 << 20
 _LINGER_S: Final = 5.0
+PACKET_MS: Final = 30_000
+SLOWEST_BYTES_PER_MS: Final = 4
+"""How long a packet may take: so long, and its size at the rate of a telephone line."""
 _log = logging.getLogger(__name__)
 
 
@@ -93,6 +98,8 @@ class Connection(asyncio.Protocol):
         self._congested = False
         self._reading = True
         self._received_before = 0
+        self._packet_began_ms: int | None = None  # of the one that is incomplete
+        self._packets = 0
         self._over = False  # an initiator's session goes on with another connection
         self._transport: asyncio.Transport | None = None
         self._alarm = Alarm(self._timer_expired)
@@ -124,6 +131,7 @@ class Connection(asyncio.Protocol):
         opening = session.state is not State.OPEN
         now = self._heard_ms = now_ms()
         events = session.receive_data(data, now)
+        self._follow_packet(now)
         if opening:
             self._opening_bytes += len(data)
             if session.state is State.OPEN:
@@ -186,7 +194,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if output and transport is not None and not transport.is_closing():
             transport.write(output[0] if len(output) == 1 else b"".join(output))
-        self._alarm.set(self.session.next_deadline_ms)
+        self._alarm.set(earliest(self.session.next_deadline_ms, self._packet_deadline_ms))
 
     def _hang_up(self) -> None:
         """Close the transport when what was written has left it, or when it does not leave."""
@@ -254,7 +262,30 @@ class Connection(asyncio.Protocol):
         )
         if wanted != self._reading:
             self._reading = wanted
+            if self._packet_began_ms is not None:
+                self._packet_began_ms = now_ms()  # the pause was ours
             transport.resume_reading() if wanted else transport.pause_reading()
+            self.flush()
+
+    def _follow_packet(self, now: int) -> None:
+        reader = self.session.reader
+        if not reader.buffered:
+            self._packet_began_ms = None
+        elif self._packet_began_ms is None or self._packets != reader.finished:
+            self._packet_began_ms = now
+        self._packets = reader.finished
+
+    @property
+    def _packet_deadline_ms(self) -> int | None:
+        if self._packet_began_ms is None or not self._reading:
+            return None
+        reader = self.session.reader
+        size = reader.buffered + reader.missing
+        return self._packet_began_ms + PACKET_MS + size // SLOWEST_BYTES_PER_MS
 
     def _timer_expired(self) -> None:
-        self.dispatch(self.session.handle_timer(now_ms()))
+        now, deadline = now_ms(), self._packet_deadline_ms
+        if deadline is not None and deadline <= now:
+            self.dispatch(self.session.close(now, malformed="a packet takes too long"))
+        else:
+            self.dispatch(self.session.handle_timer(now))

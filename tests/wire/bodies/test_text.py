@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.wire.bodies import BodyText, read_number, read_text, type_name
+from msmq.wire.bodies.text import BodyText, read_number, read_text, type_name
 
 EMPTY, I4, R8, BSTR, BOOL, LPSTR, LPWSTR, CLSID, BYTES = 0, 3, 5, 8, 11, 30, 31, 72, 0x1011
 

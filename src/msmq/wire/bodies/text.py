@@ -1,30 +1,14 @@
-"""What a message body holds, as far as its bytes show (MessagePropertiesHeader.BodyType, MS-MQMQ 2.2.19.3).
-
-The protocol never looks into a body and BodyType is only the sender's word. So a body is read as text where
-the type says so or the bytes plainly are text, as a number where the type is a number of that size, and
-otherwise it stays bytes.
-"""
+"""Bodies as text for people: where the type says so or the bytes plainly are text, and numbers as they are printed."""
 
 from __future__ import annotations
 
 import re
-import struct
+from datetime import datetime
 from typing import Final, NamedTuple
 
-from msmq.wire.guid import guid_text
-from msmq.wire.variant import VT
-
-VT_VECTOR: Final = 0x1000
-
-# The automation types beyond MS-MQMQ 2.2.12 (MS-OAUT 2.2.7): senders put any VARTYPE into BodyType.
-_AUTOMATION_NAMES: Final = {4: "R4", 5: "R8", 6: "CY", 7: "DATE", 8: "BSTR", 14: "DECIMAL", 30: "LPSTR"}
-_UTF16_TYPES: Final = frozenset({8, 31})
-_BYTE_TEXT: Final = 30
-
-_NUMBERS: Final = {
-    2: "<h", 3: "<i", 4: "<f", 5: "<d", 11: "<h", 16: "<b", 17: "<B", 18: "<H", 19: "<I", 20: "<q", 21: "<Q",
-}  # fmt: skip
-_CLSID: Final = 72
+from msmq.errors import DecodeError
+from msmq.wire.bodies import activex
+from msmq.wire.bodies.activex import SCALARS, VT_VECTOR, BodyType
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1f]")
 
@@ -39,21 +23,20 @@ class BodyText(NamedTuple):
 
 def type_name(body_type: int) -> str | None:
     """``VT_BSTR``, ``VT_VECTOR | VT_UI1``; None for a number that is no VARTYPE known here."""
-    base = body_type & ~VT_VECTOR
     try:
-        name = _AUTOMATION_NAMES.get(base) or VT(base).name
+        name = f"VT_{BodyType(body_type & ~VT_VECTOR).name}"
     except ValueError:
         return None
-    return f"VT_VECTOR | VT_{name}" if body_type & VT_VECTOR else f"VT_{name}"
+    return f"VT_VECTOR | {name}" if body_type & VT_VECTOR else name
 
 
 def read_text(body_type: int, body: bytes) -> BodyText | None:
     """The body as text, or None when it is empty or something else."""
     if not body:
         return None
-    if body_type in _UTF16_TYPES:
+    if body_type in (BodyType.BSTR, BodyType.LPWSTR):
         return _text(body, "utf-16-le", "UTF-16")
-    if body_type in _NUMBERS or body_type == _CLSID:
+    if body_type in SCALARS:
         return None
     if body.startswith(b"\xff\xfe"):
         return _text(body[2:], "utf-16-le", "UTF-16")
@@ -62,20 +45,24 @@ def read_text(body_type: int, body: bytes) -> BodyText | None:
     found = _text(body, "utf-8", "UTF-8")
     if found is None and _looks_wide(body):
         found = _text(body, "utf-16-le", "UTF-16")
-    if found is None and body_type == _BYTE_TEXT:
+    if found is None and body_type == BodyType.LPSTR:
         found = _text(body, "cp1252", "Windows-1252")
     return found
 
 
 def read_number(body_type: int, body: bytes) -> str | None:
-    """The body as the number, truth value or GUID its type says, when its size fits."""
-    if body_type == _CLSID and len(body) == 16:
-        return guid_text(body).lower()
-    layout = _NUMBERS.get(body_type)
-    if layout is None or len(body) != struct.calcsize(layout):
+    """The body as the number, date, truth value or GUID its type says, when its size fits."""
+    if body_type not in SCALARS:
         return None
-    (value,) = struct.unpack(layout, body)
-    return ("true" if value else "false") if body_type == VT.BOOL else repr(value)
+    try:
+        value = activex.read(body_type, body)
+    except DecodeError:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value)
 
 
 def _looks_wide(body: bytes) -> bool:

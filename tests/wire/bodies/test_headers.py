@@ -1,4 +1,4 @@
-"""Headers of NServiceBus, and extensions that are something else."""
+"""Headers of NServiceBus and Rebus, and extensions that are something else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.spark.headers import nservicebus_headers
+from msmq.wire.bodies import read_headers
 
 LIST = (
     b'<?xml version="1.0"?><ArrayOfHeaderInfo xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
@@ -18,16 +18,29 @@ LIST = (
 
 @pytest.mark.parametrize("padding", [b"", b"\0\0\0", b"\r\n"])
 def test_a_list(padding: bytes) -> None:
-    assert nservicebus_headers(LIST + padding) == [
-        ("NServiceBus.MessageId", "1"),
-        ("empty", ""),
-        ("none", ""),
-    ]
+    assert read_headers(LIST + padding) == {
+        "NServiceBus.MessageId": "1",
+        "empty": "",
+        "none": "",
+    }
+
+
+def test_an_object_of_rebus() -> None:
+    assert read_headers(
+        b'{"rbs2-msg-id": "7", "rbs2-content-type": "application/json;charset=utf-8", "none": null}'
+    ) == {
+        "rbs2-msg-id": "7",
+        "rbs2-content-type": "application/json;charset=utf-8",
+        "none": "",
+    }
 
 
 @pytest.mark.parametrize(
     "extension",
     [
+        b'{"number": 1}',
+        b'{"open": ',
+        b"{" * 100_000,
         b"",
         b"binary",
         b"<Other/>",
@@ -37,9 +50,13 @@ def test_a_list(padding: bytes) -> None:
     ],
 )
 def test_something_else(extension: bytes) -> None:
-    assert nservicebus_headers(extension) is None
+    assert read_headers(extension) is None
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=50).map(lambda data: b"<" + data))
+@given(
+    st.binary(max_size=300)
+    | st.binary(max_size=50).map(lambda data: b"<" + data)
+    | st.binary(max_size=50).map(lambda data: b"{" + data)
+)
 def test_no_extension_raises(extension: bytes) -> None:
-    nservicebus_headers(extension)
+    read_headers(extension)

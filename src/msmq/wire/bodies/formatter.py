@@ -1,0 +1,131 @@
+"""The formatters together: which one wrote a body, and values to bodies and back."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from msmq.errors import DecodeError
+from msmq.wire.bodies import activex, binary, xml
+from msmq.wire.bodies.text import read_text
+
+Body: TypeAlias = (
+    "bytes | bytearray | memoryview | str | int | float | bool | UUID | Decimal | datetime | timedelta"
+    " | dict[Any, Any] | list[Any] | tuple[Any, ...] | None"
+)
+"""What a formatter makes a body of; not each has a form for all of them."""
+
+
+class Formatter(StrEnum):
+    """How a value becomes a body."""
+
+    NATIVE = "native"
+    ACTIVEX = "activex"
+    XML = "xml"
+    BINARY = "binary"
+    JSON = "json"
+
+
+def read_value(body_type: int, body: bytes) -> Any:
+    """The value of a body as its type says, or as a document of XmlSerializer if it is one; else the bytes."""
+    try:
+        return read_as(found, body_type, body) if (found := formatter_of(body_type, body)) else body
+    except DecodeError:
+        return body
+
+
+def formatter_of(body_type: int, body: bytes) -> Formatter | None:
+    """The formatter that wrote a body, as far as it shows."""
+    if body_type == binary.VT_BINARY_OBJECT:
+        return Formatter.BINARY
+    if activex.known(body_type):
+        return Formatter.ACTIVEX
+    if body_type == activex.BodyType.EMPTY and body.startswith(
+        (b"<?xml", b"\xef\xbb\xbf<?xml", b"\xff\xfe<\0?\0x\0")
+    ):
+        return Formatter.XML
+    return None
+
+
+def read_as(formatter: Formatter | str, body_type: int, body: bytes) -> Any:
+    """The value of a body as ``formatter`` wrote it. DecodeError when it did not."""
+    how = Formatter(formatter)
+    if how is Formatter.XML:
+        return xml.read(body)
+    if how is Formatter.BINARY:
+        return binary.read(body)
+    if how is Formatter.JSON:
+        return _read_json(body_type, body)
+    if how is Formatter.NATIVE:
+        return read_value(body_type, body)
+    return activex.read(body_type, body)
+
+
+def text_of(body_type: int, body: bytes) -> str | None:
+    """The text that a body is or holds; None when it is no text."""
+    value = (
+        read_value(body_type, body)
+        if body_type == binary.VT_BINARY_OBJECT or activex.known(body_type)
+        else body
+    )
+    if isinstance(value, str):
+        return value
+    if not body:
+        return ""
+    found = read_text(body_type, body) if isinstance(value, bytes) else None
+    return None if found is None else found.text
+
+
+def write_body(
+    value: Body, formatter: Formatter | str = Formatter.NATIVE, body_type: int | None = None
+) -> tuple[bytes, int]:
+    """The bytes of a value and their BodyType; ``body_type`` asks for another one than the usual.
+
+    TypeError for what the formatter has no form for, EncodeError for what does not fit into the form.
+    """
+    how = Formatter(formatter)
+    if how is Formatter.XML:
+        return xml.write(value), body_type or activex.BodyType.EMPTY
+    if how is Formatter.BINARY:
+        return binary.write(value), body_type or binary.VT_BINARY_OBJECT
+    if how is Formatter.JSON or (how is Formatter.NATIVE and isinstance(value, dict | list)):
+        content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+        return content.encode(), body_type or activex.BodyType.EMPTY
+    return activex.write(value, body_type, as_net=how is Formatter.ACTIVEX)
+
+
+def to_json(value: Any) -> Any:
+    """A value that `read_value` gave, in the types that JSON has."""
+    if isinstance(value, dict):
+        return {
+            key if isinstance(key, str) else str(_plain(key)): to_json(each) for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [to_json(each) for each in value]
+    return value if value is None or isinstance(value, str | bool | int | float) else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"A value of type {type(value).__name__} has no form in JSON.")
+
+
+def _read_json(body_type: int, body: bytes) -> Any:
+    text = text_of(body_type, body)
+    try:
+        return json.loads(text if text is not None else body)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError("The body is no JSON.") from error

@@ -1,0 +1,67 @@
+"""Names of properties: known to type checkers, and said clearly when nobody knows them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import msmq
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.properties import MessageProperties, QueueSettings, check_names
+from tests.client.support import QUEUE, connected
+from tests.server.support import run
+
+WRONG = """
+import msmq
+
+async def asynchronous(mq: msmq.Connection) -> None:
+    queue = await mq.create_queue("q", lable="x")
+    await queue.send("x", lable="x")
+    await queue.send_many(["x"], priorty=3)
+    await mq.set_queue("q", qouta_kb=1)
+
+def synchronous(mq: msmq.SyncConnection) -> None:
+    mq.create_queue("q", lable="x").send("x", priorty=3)
+    message = mq.queue("q").receive()
+    number: int = message.label
+    message.txt
+"""
+
+
+def test_every_property_has_its_type() -> None:
+    assert set(MessageProperties.__annotations__) == {field.name for field in fields(msmq.Message)} - {"body"}
+    assert set(QueueSettings.__annotations__) == {field.name for field in pb.QueueSettings.DESCRIPTOR.fields}
+
+
+def test_a_misspelt_property_says_what_was_meant(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with connected(tmp_path) as mq:
+            with pytest.raises(TypeError, match="no property 'lable'; did you mean 'label'"):
+                await mq.create_queue(QUEUE, lable="x")
+            queue = await mq.create_queue(QUEUE)
+            with pytest.raises(TypeError, match="did you mean 'priority'"):
+                await queue.send("x", priorty=3)
+            with pytest.raises(TypeError, match="did you mean 'quota_kb'"):
+                await mq.set_queue(queue, qouta_kb=3)
+            assert (await mq.queue_info(queue)).messages == 0
+
+    run(test)
+    with pytest.raises(TypeError, match="there are label, type"):
+        check_names({"xyz": 1}, QueueSettings.__annotations__)
+
+
+def test_a_misspelt_property_is_an_error_of_types(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(WRONG)
+    cache = Path(__file__).resolve().parents[2] / ".mypy_cache"
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), "wrong.py"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300).stdout
+    wrong = {
+        int(line.split(":")[1])
+        for line in found.splitlines()
+        if line.startswith("wrong.py:") and "error" in line
+    }
+    assert wrong == {5, 6, 7, 8, 11, 13, 14}, found

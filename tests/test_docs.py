@@ -1,0 +1,183 @@
+"""README.md and the pages of docs: what they tell to type works, pasted one after another, and pasted twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer.main
+
+from msmq.cli import app
+from msmq.directory.local import LocalDirectory
+from msmq.server.config import from_table
+from tests.cli.support import Live, serving
+from tests.test_readme import ROOT, text_of
+
+PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
+TWICE = ["README.md", "docs/client.md"]
+ONCE = ["docs/tutorial/first-steps.md", "docs/celery.md"]
+ONCE += [f"docs/how-to/{page}.md" for page in ("api", "accounts", "decode", "store")]
+"""Pages whose blocks are typed into one terminal and one interpreter, in order."""
+ELSEWHERE = (
+    "make",
+    "tcpdump",
+    "systemctl",
+    "pip",
+    "spark-submit",
+    ". ",
+    "msmq serve",
+    "msmq top",
+    "msmq ping",
+)
+"""What has no end, wants other hosts or the system's administrator, or has been done already."""
+PLACEHOLDERS = {
+    "DIRECTORY": "stopped/data/store",
+    "DIR/store": "stopped/data/store",
+    "FILE": "accounts",
+    "HOST": "127.0.0.1",
+    "msmq.pcap": str(ROOT / "samples" / "session.pcap"),
+    "packet.bin": str(ROOT / "samples" / "session.pcap"),
+    ".venv/bin/msmq": "msmq",
+}
+
+
+class Block(NamedTuple):
+    page: str
+    language: str
+    text: str
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The commands of a block of shell."""
+        for line in self.text.replace("\\\n", " ").splitlines():
+            if line.strip() and not line.startswith("#"):
+                yield line.strip()
+
+
+BLOCKS = [
+    Block(page, language, text)
+    for page in PAGES
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+]
+COMMANDS = [
+    (block.page, shlex.split(command, comments=True))
+    for block in BLOCKS
+    if block.language == "sh"
+    for line in block.lines
+    for command in re.split(r" \| |\$\(|\)\"", line.replace('"$(', "| $("))
+    if command.strip().startswith(("msmq ", ".venv/bin/msmq "))
+]
+NAMED = sorted(
+    {
+        (page, words)
+        for page in PAGES
+        for words in re.findall(r"`msmq ([a-z][a-z -]*?)(?:[` ](?=[^a-z]|$)|`)", text_of(page))
+    }
+)
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that some words name, and the rest of the words."""
+    command: Any = typer.main.get_command(app)
+    while words and hasattr(command, "commands"):
+        assert words[0] in command.commands, f"there is no command {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
+
+
+@pytest.mark.parametrize(("page", "words"), COMMANDS, ids=lambda given: " ".join(given)[:60])
+def test_a_command_line_is_one(page: str, words: list[str]) -> None:
+    """Its command and its options are there."""
+    arguments = words[1:]
+    while arguments and arguments[0].startswith("--"):
+        arguments = arguments[2:]
+    command, rest = command_of(arguments)
+    if not hasattr(command, "commands"):
+        command.make_context("msmq", rest[: rest.index(">")] if ">" in rest else rest)
+
+
+@pytest.mark.parametrize(("page", "words"), NAMED)
+def test_a_command_that_is_named_is_there(page: str, words: str) -> None:
+    command, _ = command_of(words.split())
+    assert command.help
+
+
+@pytest.mark.parametrize(
+    "block", [block for block in BLOCKS if block.language == "toml"], ids=lambda block: block.page
+)
+def test_a_configuration_can_be_read(block: Block, tmp_path: Path) -> None:
+    table = tomllib.loads(block.text)
+    if "hosts" in table:
+        (tmp_path / "enterprise.toml").write_text(block.text)
+        assert LocalDirectory.load(tmp_path / "enterprise.toml").addresses
+    else:
+        assert from_table(table)
+
+
+def test_targets_of_make() -> None:
+    known = re.findall(r"^([a-z-]+):.*##", text_of("Makefile"), re.MULTILINE)
+    lines = [line for block in BLOCKS if block.language == "sh" for line in block.lines]
+    used = {line.split()[1] for line in lines if line.startswith("make ")}
+    assert used <= set(known)
+
+
+def test_python_is_python() -> None:
+    for block in BLOCKS:
+        if block.language == "python":
+            compile(f"async def example():\n{textwrap.indent(block.text, '    ')}", block.page, "exec")
+
+
+def program(text: str) -> str:
+    """A program, or what is to be inside of one."""
+    if "import " in text:
+        return text
+    start = "import asyncio\nimport msmq\n\nasync def main():\n    async with msmq.connect() as mq:\n"
+    return f"{start}{textwrap.indent(text, ' ' * 8)}\n\nasyncio.run(main())\n"
+
+
+def commands(block: Block) -> str:
+    lines = [line for line in block.lines if not line.startswith(ELSEWHERE)]
+    asking = ("msmq user add", "msmq user password")
+    text = "\n".join(f"echo Secret-1 | {line}" if line.startswith(asking) else line for line in lines)
+    for placeholder, value in PLACEHOLDERS.items():
+        text = re.sub(rf"(?<![\w/]){re.escape(placeholder)}(?![\w])", value, text)
+    return text
+
+
+def test_pages_pasted_one_after_another_and_pasted_twice(tmp_path: Path) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    with serving(tmp_path / "stopped"):
+        pass
+    with serving(tmp_path / "live") as live:
+        paste(live, tmp_path)
+
+
+def paste(live: Live, directory: Path) -> None:
+    environment = {
+        **os.environ,
+        "MSMQ_SERVER": live.socket,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    for page in (*TWICE, *TWICE, *ONCE):
+        for block in (block for block in BLOCKS if block.page == page):
+            if "pyspark" in block.text:  # tests/spark has a Spark that is running already
+                continue
+            if block.language == "python":
+                command = [sys.executable, "-c", program(block.text)]
+            elif block.language == "sh" and commands(block):
+                command = ["sh", "-euc", commands(block)]
+            else:
+                continue
+            done = subprocess.run(
+                command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300
+            )
+            assert done.returncode == 0, f"{page}:\n{block.text}\n{done.stdout}\n{done.stderr}"

@@ -164,3 +164,35 @@ def test_an_unanswered_commit_is_said_to_be_unknown(tmp_path: Path) -> None:
                 await committing
 
     asyncio.run(_within(test(), 60))
+
+
+def test_poison_is_in_one_place_however_the_daemon_dies(tmp_path: Path) -> None:
+    """Rejected for the last time, with the daemon killed under it: in its queue or in the subqueue, and once."""
+
+    async def test() -> None:
+        random = Random(7)
+        process = Process(tmp_path)
+        await process.start()
+        try:
+            async with msmq.connect(process.address) as mq:
+                queue = await mq.create_queue(
+                    ".\\private$\\in", transactional=True, max_deliveries=1, poison_subqueue="poison"
+                )
+                await queue.send_many(str(number) for number in range(8))
+            for number in range(8):
+                async with msmq.connect(process.address, timeout=1) as mq:
+                    transaction = await mq.transaction().begin()
+                    await transaction.receive(mq.queue(".\\private$\\in"), timeout=20)
+                    aborting = asyncio.ensure_future(transaction.abort())
+                    await asyncio.sleep(random.uniform(0, 0.004))
+                    await process.kill()
+                    await asyncio.gather(aborting, return_exceptions=True)
+                await process.start()
+                async with msmq.connect(process.address, timeout=30) as mq:
+                    left = [message.text async for message in mq.queue(".\\private$\\in").browse()]
+                    poison = [message.text async for message in mq.queue(".\\private$\\in;poison").browse()]
+                assert sorted(left + poison) == [str(each) for each in range(8)], number
+        finally:
+            await process.kill()
+
+    asyncio.run(_within(test(), 200))

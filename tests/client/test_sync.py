@@ -54,7 +54,7 @@ def public(kind: type) -> set[str]:
         (
             sync.SyncConnection,
             Connection,
-            {"call", "stream", "server_stream", "sender", "patience"},
+            {"call", "elsewhere", "stream", "server_stream", "sender", "patience"},
         ),
         (sync.SyncQueue, Queue, {"hold", "hold_by_id", "hold_wanted", "receive_wanted", "consumer"}),
         (

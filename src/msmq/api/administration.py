@@ -9,6 +9,7 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.names import path_of
 from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
 from msmq.manager.mailbox.retries import NO_RETRY
@@ -23,7 +24,7 @@ from msmq.security.sddl import format_sddl, parse_sddl
 from msmq.security.sid import Sid, well_known_name
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.guid import NULL_GUID, guid_from_text, guid_text
-from msmq.wire.names import ConnectorName, parse_format_name
+from msmq.wire.names import ConnectorName, DirectName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
@@ -140,6 +141,21 @@ class AdministrationCalls:
         queue = self._desk.names.local(request.queue)
         self._manager.guard.check_queue(caller, queue, QueueOperation.GET_PROPERTIES)
         return self._info(queue)
+
+    async def locate_queue(self, request: pb.QueueName, caller: Token) -> pb.QueuePlace:
+        """Where a queue is. Nothing is said of queues of this computer that could not be learned by opening them."""
+        name = self._desk.names.format_name(request.queue)
+        naming, parsed = self._manager.naming, parse_format_name(name)
+        if naming.find(parsed) is not None or (isinstance(parsed, DirectName) and naming.is_local(parsed)):
+            return pb.QueuePlace(here=True)
+        path = path_of(request.queue)
+        found = await self._desk.host.ask(lambda: naming.published(path)) if path is not None else None
+        if found is not None:
+            return pb.QueuePlace(format_name=found[0], host=found[1])
+        if isinstance(parsed, DirectName):
+            return pb.QueuePlace(host=parsed.host, format_name=name)
+        _, host = await self._desk.host.ask(lambda: naming.queue_path(name))
+        return pb.QueuePlace(host=host, format_name=name)
 
     async def set_queue(self, request: pb.SetQueueRequest, caller: Token) -> pb.QueueInfo:
         queue = self._desk.names.local(request.queue)

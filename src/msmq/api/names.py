@@ -48,6 +48,11 @@ def format_name(text: str, computer: str) -> str:
     return f"DIRECT=OS:{host}\\{system or rest}"
 
 
+def path_of(text: str) -> QueuePath | None:
+    """The path that a name is, None for a format name."""
+    return None if without_label(text) is not text or is_format_name(text) else QueuePath.parse(text)
+
+
 def _check_hosts(name: str) -> None:
     """Raise what is wrong with a format name. Its grammar lets a computer be called anything."""
     parsed = parse_format_name(name)

@@ -1,6 +1,6 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
-from msmq.client.connection import Connection, Tls, connect
+from msmq.client.connection import Connection, RemoteAccess, Tls, connect
 from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
 from msmq.client.info import (
@@ -56,6 +56,7 @@ __all__ = [
     "Receipt",
     "ReceivedMessage",
     "Receiver",
+    "RemoteAccess",
     "Resources",
     "RowError",
     "Security",

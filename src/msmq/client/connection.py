@@ -7,12 +7,13 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from msmq.api.addresses import server_address, unix_path
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.administration import Administration
 from msmq.client.line import LineCarrier, NoLineError
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
@@ -40,6 +41,28 @@ class Tls:
     """The name in the server's certificate, if it is not the one in the address."""
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteAccess:
+    """As whom to read queues of other hosts: a user with a password, or the owner of the Kerberos ticket."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    kerberos: bool = False
+    port: int | None = None
+    """Where remote read is served, if the endpoint mapper of the host is not to be asked."""
+
+    @classmethod
+    def of_environment(cls) -> RemoteAccess:
+        """``MSMQ_USER`` and ``MSMQ_PASSWORD``, else the ticket that ``KRB5CCNAME`` names, else nobody."""
+        user, port = os.environ.get("MSMQ_USER", ""), os.environ.get("MSMQ_REMOTE_PORT", "")
+        return cls(
+            user,
+            os.environ.get("MSMQ_PASSWORD", ""),
+            not user and "KRB5CCNAME" in os.environ,
+            int(port) if port.isdecimal() else None,
+        )
+
+
 class Patience:
     """How long a call tries again before it says that it cannot be made."""
 
@@ -60,24 +83,36 @@ def connect(
     tls: Tls | None = None,
     timeout: float = 30.0,
     window: int = 1024,
+    remote: RemoteAccess | None = None,
 ) -> Connection:
     """Connect to a queue manager: ``async with msmq.connect() as mq:``.
 
     ``server`` is ``unix:PATH`` or ``HOST:PORT``; without it ``MSMQ_SERVER`` is asked, then the usual socket of this
     user, then that of the system. ``token`` and ``tls`` are for servers on other computers. ``timeout`` is how many
     seconds a call waits for a server that cannot be reached or shows no sign of life before it gives up, at any time.
-    ``window`` is how many messages to one queue may be under way.
+    ``window`` is how many messages to one queue may be under way. ``remote`` says as whom to read queues of other
+    hosts; without it ``MSMQ_USER`` and ``MSMQ_PASSWORD`` do, or a Kerberos ticket.
     """
-    return Connection(server_address(server), token=token, tls=tls, timeout=timeout, window=window)
+    return Connection(
+        server_address(server), token=token, tls=tls, timeout=timeout, window=window, remote=remote
+    )
 
 
 class Connection(Administration):
     """A connection. Use it with ``async with``; any number of tasks may share it."""
 
     def __init__(
-        self, address: str, *, token: str | None, tls: Tls | None, timeout: float, window: int
+        self,
+        address: str,
+        *,
+        token: str | None,
+        tls: Tls | None,
+        timeout: float,
+        window: int,
+        remote: RemoteAccess | None = None,
     ) -> None:
         self.address = address
+        self._remote = remote
         self.window = window
         self._token = token
         self._tls = tls
@@ -141,7 +176,7 @@ class Connection(Administration):
 
     @property
     def transactional_dead_letters(self) -> Queue:
-        """The same for transactional messages."""
+        """The dead letters of transactional messages."""
         return Queue(self, ".\\xactdeadletter$")
 
     @property
@@ -206,6 +241,13 @@ class Connection(Administration):
             self._carrier = carrier = self._grpc_carrier()
             await carrier.ready()
         return carrier
+
+    async def elsewhere(self, queue: str) -> tuple[RemoteAccess, pb.QueuePlace] | None:
+        """As whom to read a queue of another computer, and where it is; None for queues of the server's own."""
+        place: pb.QueuePlace = await self.call("LocateQueue", pb.QueueName(queue=queue), safe=True)
+        if place.here:
+            return None
+        return self._remote or RemoteAccess.of_environment(), place
 
     def patience(self) -> Patience:
         """How long a call that begins now may try."""

@@ -21,7 +21,7 @@ from msmq.client.problems import RowError, SendError
 from msmq.client.properties import MessageProperties, check_names
 from msmq.client.receiver import Held, Mode, Receiver
 from msmq.client.sender import BATCH_MESSAGES, Load
-from msmq.errors import MessageNotFoundError, MQError
+from msmq.errors import MessageNotFoundError, MQError, QueueNotFoundError
 from msmq.wire.bodies import Body
 
 if TYPE_CHECKING:
@@ -135,15 +135,6 @@ class Queue:
         if len(receipts) != len(outcomes):
             raise SendError(outcomes)
         return receipts
-
-    async def send_columns(
-        self, columns: bytes, count: int, *, transaction: Transaction | None = None
-    ) -> list[tuple[int, MQError]]:
-        """Send so many messages in columns that are written for the channel already. Returns when they are safe, and
-        gives which of them were refused and why."""
-        named = transaction.identifier if transaction is not None else b""
-        outcomes = await self._connection.sender(self.name).send_columns(columns, count, named)
-        return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
 
     async def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
         """Send a part of a row of messages, each once, whatever interrupts it: this program, the connection or the
@@ -360,15 +351,10 @@ class Queue:
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
         are. Those that somebody holds are left out."""
-        name = self.name
-        async for reply in self.span_replies(after, upto):
+        name, span = self.name, pb.Span(after=after, upto=upto)
+        request = pb.ReadSpanRequest(queue=name, span=span, form=pb.PACKET)
+        async for reply in self._connection.server_stream("ReadSpan", request):
             yield ReceivedMessage.all_of(reply.packets, name)
-
-    def span_replies(self, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
-        """The same as it comes over the channel, for those who want columns and not messages."""
-        span = pb.Span(after=after, upto=upto)
-        request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET)
-        return self._connection.server_stream("ReadSpan", request)
 
     async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does
@@ -389,8 +375,17 @@ class Queue:
 
     async def purge(self) -> int:
         """Remove all messages; gives how many there were."""
-        reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
-        return reply.messages
+        try:
+            reply: pb.PurgeReply = await self._connection.call("Purge", pb.QueueName(queue=self.name))
+        except QueueNotFoundError:
+            elsewhere = await self._connection.elsewhere(self.name)
+            if elsewhere is None:
+                raise
+        else:
+            return reply.messages
+        from msmq.client.remote import purge
+
+        return await purge(*elsewhere)
 
     async def move(
         self,

@@ -22,10 +22,10 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
-from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError
+from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError, QueueNotFoundError
 
 if TYPE_CHECKING:
-    from msmq.client.connection import Connection
+    from msmq.client.connection import Connection, RemoteAccess
 
 _LONG_S: Final = 86_400.0
 _log = logging.getLogger(__name__)
@@ -66,6 +66,8 @@ class Receiver:
         self._retry = (retry_delay_ms, max_deliveries, poison_subqueue)
         self._transaction = transaction
         self._stream: Stream | None = None
+        self._elsewhere: tuple[RemoteAccess, pb.QueuePlace] | None = None
+        """Where the queue is, if on another computer."""
         self._opened: asyncio.Future[None] | None = None
         self._ready: deque[ReceivedMessage] = deque()
         self._arrived = asyncio.Event()
@@ -118,7 +120,7 @@ class Receiver:
             self._life += 1
             self._credit = 0
             self._opened = asyncio.get_running_loop().create_future()
-            self._stream = await self._connection.stream("Receive", self._received, self._lost)
+            self._stream = await self._converse()
             self._stream.put(
                 pb.ReceiveRequest(
                     open=pb.OpenToReceive(
@@ -136,12 +138,26 @@ class Receiver:
                 await self._opened
             except ConnectionLostError as error:
                 await patience.wait(error)
+            except QueueNotFoundError:
+                if self._elsewhere is not None:
+                    raise
+                self._elsewhere = await self._connection.elsewhere(self.queue)
+                if self._elsewhere is None:
+                    raise
             except asyncio.CancelledError:
                 self._stream.cancel()
                 raise
             else:
                 self._in_use = True
                 return
+
+    async def _converse(self) -> Stream:
+        """A conversation with whoever has the queue."""
+        if self._elsewhere is None:
+            return await self._connection.stream("Receive", self._received, self._lost)
+        from msmq.client.remote import RemoteStream
+
+        return RemoteStream(*self._elsewhere, self._received, self._lost)
 
     # --- what comes ---------------------------------------------------------------------------------------------
 
@@ -238,7 +254,7 @@ class Receiver:
             await self._open()
 
     def _give_credit(self, timeout: float | None) -> None:
-        """Let so many messages come that the prefetch is full; one at least, if somebody waits for one."""
+        """Let messages come until the prefetch is full; at least one if somebody waits for one."""
         if self._stream is None or self._stream.over:
             return
         wanted = max(self._prefetch - len(self._ready) - self._credit, 0)

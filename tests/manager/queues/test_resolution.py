@@ -9,7 +9,7 @@ from msmq.manager.model import QueueManagerRecord
 from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import QueueRequest
 from msmq.wire.guid import guid_text
-from msmq.wire.names import parse_format_name
+from msmq.wire.names import QueuePath, parse_format_name
 from tests.manager.domain import DomainHost, guid
 from tests.manager.support import SEND, Host
 
@@ -200,3 +200,12 @@ def test_a_list_has_an_end(host: DomainHost) -> None:
     members = [f"DIRECT=OS:h{number}\\q" for number in range(10_001)]
     assert expanded(host, distribution_list(host, *members)) is None
     assert expanded(host, distribution_list(host, *members[:100])) is not None
+
+
+def test_the_directory_knows_the_name_and_host_of_a_path(host: DomainHost) -> None:
+    queue = host.manager.queues.create(QueueRequest("HOST\\orders"))
+    published = host.manager.naming.published
+    name, where = published(QueuePath.parse("HOST\\orders;late")) or ("", "")
+    assert (name, where.partition(".")[0].upper()) == (f"PUBLIC={guid_text(queue.identifier)}", "HOST")
+    assert published(QueuePath.parse("HOST\\absent")) is None
+    assert published(QueuePath.parse("HOST\\private$\\orders")) is None

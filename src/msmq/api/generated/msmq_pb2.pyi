@@ -755,6 +755,16 @@ class QueueInfo(_message.Message):
     poisoned_total: int
     def __init__(self, path: _Optional[str] = ..., format_name: _Optional[str] = ..., kind: _Optional[_Union[QueueKind, str]] = ..., transactional: _Optional[bool] = ..., settings: _Optional[_Union[QueueSettings, _Mapping]] = ..., identifier: _Optional[str] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., journal_bytes: _Optional[int] = ..., subqueues: _Optional[_Iterable[str]] = ..., open_handles: _Optional[int] = ..., paused_messages: _Optional[int] = ..., poisoned_total: _Optional[int] = ...) -> None: ...
 
+class QueuePlace(_message.Message):
+    __slots__ = ("here", "host", "format_name")
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_NAME_FIELD_NUMBER: _ClassVar[int]
+    here: bool
+    host: str
+    format_name: str
+    def __init__(self, here: _Optional[bool] = ..., host: _Optional[str] = ..., format_name: _Optional[str] = ...) -> None: ...
+
 class ListQueuesRequest(_message.Message):
     __slots__ = ("system", "journals", "subqueues")
     SYSTEM_FIELD_NUMBER: _ClassVar[int]

@@ -7,9 +7,17 @@ from ipaddress import ip_address
 
 from msmq.errors import IllegalFormatnameError
 from msmq.manager.core import Core
-from msmq.manager.directory import DirectoryEvents, DirectoryResult, ObjectClass, by_identifier
+from msmq.manager.directory import (
+    DirectoryEvents,
+    DirectoryResult,
+    Expression,
+    ObjectClass,
+    Relation,
+    by_identifier,
+)
 from msmq.manager.model import QueueManagerRecord, QueueType
 from msmq.manager.queues.queue import Queue
+from msmq.wire.guid import guid_text
 from msmq.wire.names import (
     ConnectorName,
     DirectName,
@@ -21,6 +29,7 @@ from msmq.wire.names import (
     Protocol,
     PublicName,
     QueueKind,
+    QueuePath,
     QueueTarget,
     parse_format_name,
     target_of,
@@ -122,6 +131,19 @@ class Naming:
         elif isinstance(name, PrivateName):
             return self._private_path(name)
         raise IllegalFormatnameError(f"No path is known for {text}.")
+
+    def published(self, path: QueuePath) -> tuple[str, str] | None:
+        """Format name and host of a public queue, as the directory has them; None where it does not know the path."""
+        if path.kind is not QueueKind.PUBLIC:
+            return None
+        wanted = (
+            Expression("pathname", Relation.EQUALS, str(QueuePath(path.computer, path.kind, path.name))),
+        )
+        result, item = self.directory.read(ObjectClass.QUEUE, wanted)
+        if result is not DirectoryResult.SUCCESS or item is None:
+            return None
+        qualified: str = item.attributes.get("qualified_pathname") or str(path)
+        return f"PUBLIC={guid_text(item.attributes['identifier'])}", qualified.partition("\\")[0]
 
     def _private_path(self, name: PrivateName) -> tuple[str, str]:
         core = self.core

@@ -1,0 +1,237 @@
+"""Receiving from a queue of another host, by remote read (MS-MQRR).
+
+The client does it, not its queue manager: only the program has what proves to the other host who its user is. A
+:class:`RemoteStream` holds the same conversation as the queue manager does for queues of its own, so that a receiver
+need not know which of the two it talks to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any, Final
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.status import to_message
+from msmq.client.connection import RemoteAccess
+from msmq.client.problems import ConnectionLostError
+from msmq.errors import (
+    InvalidParameterError,
+    IoTimeoutError,
+    MQError,
+    MsmqError,
+    OperationCancelledError,
+    RemoteMachineNotAvailableError,
+    TransactionUsageError,
+)
+from msmq.remote_read.actions import Action
+from msmq.remote_read.reader import browse
+from msmq.remote_read.remote_message import RemoteMessage
+from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteQueue
+from msmq.remote_read.session import Access, RemoteHost, Share
+from msmq.rpc.pdu import AuthType
+from msmq.rpc.ports import FIRST_PORT
+from msmq.rpc.security import Credentials
+from msmq.rpc.status import RpcError
+
+_END: Final = None
+
+
+async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
+    """A connection to the queue manager of ``host``. One that has no endpoint mapper is tried at the usual port."""
+    credentials = None
+    if access.user or access.kerberos:
+        kind = AuthType.KERBEROS if access.kerberos else AuthType.NEGOTIATE
+        credentials = Credentials(access.user or None, access.password or None, auth_type=kind)
+    try:
+        return await RemoteHost.connect(host, access.port, credentials)
+    except RemoteMachineNotAvailableError:
+        if access.port is not None:
+            raise
+        return await RemoteHost.connect(host, FIRST_PORT, credentials)
+
+
+async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
+    """Delete everything in a queue of another host; gives how many messages there were, which are counted before."""
+    async with await _connect(access, place.host) as host:
+        queue = await host.open(place.format_name)
+        count = 0
+        async with aclosing(browse(queue, max_body=0)) as messages:
+            async for _ in messages:
+                count += 1
+        await queue.purge()
+    return count
+
+
+class RemoteStream:
+    """The conversation of one receiver; see :class:`msmq.client.stream.Stream`."""
+
+    def __init__(
+        self,
+        access: RemoteAccess,
+        place: pb.QueuePlace,
+        received: Callable[[Any], None],
+        lost: Callable[[MsmqError], None],
+    ) -> None:
+        self.over = False
+        self._access = access
+        self._place = place
+        self._received = received
+        self._lost = lost
+        self._requests: asyncio.Queue[pb.ReceiveRequest | MsmqError | None] = asyncio.Queue()
+        self._held: dict[int, PendingMessage] = {}
+        self._credit = 0
+        self._timeout_s: float | None = None
+        self._request_id: int | None = None
+        """The read that waits."""
+        self._asked_anew = False
+        """Whether credit came since that read began, and with it another time to wait."""
+        self._shown = False
+        """Whether the cursor stands on a message that it has shown."""
+        self._reader: asyncio.Task[None] | None = None
+        self._task = asyncio.ensure_future(self._run())
+
+    def put(self, request: pb.ReceiveRequest) -> None:
+        self._requests.put_nowait(request)
+
+    def end(self) -> None:
+        self._requests.put_nowait(_END)
+
+    async def close(self, timeout_s: float = 5.0) -> None:
+        self.end()
+        await asyncio.wait({self._task}, timeout=timeout_s)
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        over: MsmqError = ConnectionLostError(f"The conversation with {self._place.host} has ended.")
+        try:
+            first = await self._requests.get()
+            if isinstance(first, pb.ReceiveRequest):
+                await self._converse(first.open)
+        except MsmqError as error:
+            over = error
+        except (RpcError, OSError) as error:
+            over = ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
+        finally:
+            self.over = True
+            self._lost(over)
+
+    async def _converse(self, opening: pb.OpenToReceive) -> None:
+        access = Access.PEEK if opening.mode == pb.PEEK else Access.RECEIVE
+        share = Share.DENY_SHARE if opening.exclusive else Share.DENY_NONE
+        async with await _connect(self._access, self._place.host) as host:
+            queue = await host.open(self._place.format_name, access, share)
+            cursor = await queue.create_cursor() if opening.mode == pb.PEEK else None
+            self._received(pb.ReceiveReply(opened=pb.Opened(format_name=self._place.format_name)))
+            try:
+                while (request := await self._requests.get()) is not _END:
+                    if isinstance(request, MsmqError):
+                        raise request
+                    await self._answer(request, queue, cursor, opening.mode)
+            finally:
+                await self._stop(queue)
+
+    async def _stop(self, queue: RemoteQueue) -> None:
+        """End the read that waits. What it brings all the same goes back with the queue, like all that was held."""
+        self._credit = 0
+        if self._reader is not None and not self._reader.done():
+            if self._request_id is not None:
+                await queue.cancel_quietly(self._request_id)
+            await asyncio.wait({self._reader}, timeout=5)
+
+    async def _answer(
+        self, request: pb.ReceiveRequest, queue: RemoteQueue, cursor: RemoteCursor | None, mode: int
+    ) -> None:
+        kind = request.WhichOneof("request")
+        if kind == "acknowledge":
+            await self._settle(request.acknowledge.lookup_ids, PendingMessage.acknowledge)
+        elif kind == "reject":
+            if request.reject.subqueue:
+                error = InvalidParameterError(
+                    "Messages of another host are not moved to a subqueue by rejecting them."
+                )
+                self._received(pb.ReceiveReply(settled=pb.Settled(error=to_message(error))))
+            else:
+                await self._settle(request.reject.lookup_ids, PendingMessage.give_back)
+        elif kind == "credit":
+            if request.credit.transaction:
+                raise TransactionUsageError("Receiving from another host takes no part in a transaction.")
+            self._credit += request.credit.messages
+            self._timeout_s = (
+                request.credit.timeout_ms / 1000 if request.credit.HasField("timeout_ms") else None
+            )
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.ensure_future(self._read(queue, cursor, mode))
+            elif self._request_id is not None:
+                self._asked_anew = True
+                await queue.cancel_quietly(self._request_id)
+
+    async def _settle(self, lookup_ids: Any, act: Callable[[PendingMessage], Any]) -> None:
+        settled = pb.Settled()
+        for lookup_id in lookup_ids:
+            pending = self._held.pop(lookup_id, None)
+            if pending is None:
+                settled.unknown.append(lookup_id)
+                continue
+            try:
+                await act(pending)
+                settled.messages += 1
+            except MQError as error:
+                settled.error.CopyFrom(to_message(error))
+        self._received(pb.ReceiveReply(settled=settled))
+
+    async def _read(self, queue: RemoteQueue, cursor: RemoteCursor | None, mode: int) -> None:
+        """Read as long as there is credit."""
+        try:
+            while self._credit:
+                self._asked_anew = False
+                try:
+                    message = await self._next(queue, cursor, mode)
+                except (IoTimeoutError, OperationCancelledError):
+                    if self._asked_anew:
+                        continue
+                    self._credit = 0
+                    self._received(pb.ReceiveReply(timed_out=pb.TimedOut()))
+                    return
+                finally:
+                    self._request_id = None
+                self._credit = max(self._credit - 1, 0)
+                self._received(
+                    pb.ReceiveReply(
+                        packets=pb.Packets(
+                            lookup_ids=[message.lookup_id],
+                            arrived_times=[message.arrival_time],
+                            packets=[bytes(message.packet.data)],
+                        )
+                    )
+                )
+        except MsmqError as error:
+            self._requests.put_nowait(error)
+        except (RpcError, OSError) as error:
+            self._requests.put_nowait(
+                ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
+            )
+
+    async def _next(self, queue: RemoteQueue, cursor: RemoteCursor | None, mode: int) -> RemoteMessage:
+        if cursor is not None:
+            action = Action.PEEK_NEXT if self._shown else Action.PEEK_CURRENT
+            self._shown = (
+                False  # a cursor that finds nothing has gone on, and stands where the next one will be
+            )
+            message = await queue.read(
+                action, cursor=cursor, timeout_s=self._timeout_s, started=self._started
+            )
+            self._shown = True
+            return message
+        pending = await queue.begin_receive(timeout_s=self._timeout_s, started=self._started)
+        if mode == pb.TAKE:
+            await pending.acknowledge()
+        else:
+            self._held[pending.message.lookup_id] = pending
+        return pending.message
+
+    def _started(self, request_id: int) -> None:
+        self._request_id = request_id

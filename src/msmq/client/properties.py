@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TypedDict
 
 from msmq.client.message import Acknowledge, Delivery, Privacy
+from msmq.wire.bodies import Formatter
 
 
 class MessageProperties(TypedDict, total=False):
@@ -35,6 +36,7 @@ class MessageProperties(TypedDict, total=False):
     peekable_when_locked: bool
     sender_certificate: bytes
     connector_type: bytes
+    formatter: Formatter | str
 
 
 class QueueSettings(TypedDict, total=False):

@@ -11,6 +11,7 @@ STEPS ?= 1000
 SIM ?= all
 MINUTES ?= 5
 MESSAGES ?= 1000000
+TASKS ?= 2000
 CAP ?= 3
 ROWS ?=
 
@@ -19,7 +20,7 @@ RUN := $(VENV)/bin/python -m
 RESULTS := build/conformance.json
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz mutants hostile cuts spark-million docs docs-serve proto lock clean
+.PHONY: help setup run serve decode test check format conformance bench sim soak fuzz mutants hostile cuts spark-million celery-storm docs docs-serve proto lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +82,9 @@ cuts: setup ## Cut remote readers off and kill their server at every PDU, TIMES=
 
 spark-million: setup ## Send a million messages from Spark into a queue and consume them (MESSAGES=1000000)
 	@$(RUN) tests.spark.million --messages $(MESSAGES)
+
+celery-storm: setup ## Have TASKS=2000 tasks done by Celery while its workers are recycled and killed
+	@MSMQ_CELERY_TASKS=$(TASKS) $(RUN) pytest -v -s tests/celery/test_storm.py
 
 docs: setup ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet

@@ -9,15 +9,16 @@ processes of their own, as people run them. What counts is the ratio.
 * **Echo**: the same PDUs, byte for byte as long and in the same order, between two bare asyncio protocols. Both find
   the end of each PDU by its length field and nothing else; the server writes its answer to each as soon as it has
   found it, the client has a future for each call and a task that awaits it, with the same number of calls under way.
-  Two calls are one message.
+  Two calls are one message. Where the real PDUs are signed or sealed, those of the echo are as long and both of its
+  sides do the same cryptography for each, with bare calls.
 
 Both use asyncio's own loop, here and in the servers. They take turns, a short round of one and one of the other, and
 what is told are medians, that of the ratios of the rounds too: this says more than the best on a machine where others
 are at work. The application of both looks at what it was sent: the body of each message, the bytes of each answer.
 
 Messages are 1 KB, express, in a queue on a simulated disk: what a disk costs is measured by ``bench/manager.py``.
-Callers are not authenticated, unless ``--level`` says so; then with NTLM, and the echo is the one of the PDUs without
-verifiers. The processor time of both sides is told too: it depends less on who else is at work.
+Callers are not authenticated, unless ``--level`` says so; then with NTLM. The processor time of both sides is told too:
+it depends less on who else is at work.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ from multiprocessing.connection import Connection
 from random import Random
 from statistics import median
 from typing import Any, Final, NamedTuple
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import ARC4
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.hashes import MD5
+from cryptography.hazmat.primitives.hmac import HMAC
 
 from msmq import direct
 from msmq.manager.core import Environment
@@ -66,6 +72,11 @@ ROUNDS: Final = 11
 FEWER: Final = 4
 """One at a time they are slow, and so many times fewer are enough."""
 USER, PASSWORD = "alice", "Secret-1"
+KEY: Final = bytes(16)
+VERIFICATION: Final = 80
+"""What a signed request has behind its parameters: who is meant."""
+VERIFIER: Final = 24
+"""What a signed PDU ends with."""
 ONE, PIPELINED, PEEKED = "received, one at a time", "received, pipelined", "peeked"
 
 
@@ -99,7 +110,7 @@ class Bench:
         everybody = parse_sddl("D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)").encode()
         self.queue: Queue = self.manager.queues.create(QueueRequest(".\\private$\\bench", security=everybody))
         policy = Policy(AuthLevel.NONE)
-        settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy, 100, 100))
+        settings = DoorSettings((HOST,), 0, 0, policy, server=server_config(policy))
         known = Authentication(accounts=Accounts())
         self.door = RemoteReadDoor(settings, RemoteReadService(self, policy), known)
         user = UserHeader(
@@ -122,13 +133,32 @@ class Bench:
             self.manager.sending.enqueue(self.queue, Batch.of(messages, self.manager.core.record.identifier))
 
 
+class Bare:
+    """What one side of NTLM computes for each PDU of one direction, and nothing around it."""
+
+    def __init__(self, level: AuthLevel) -> None:
+        self._signs, self._seals = level >= AuthLevel.INTEGRITY, level is AuthLevel.PRIVACY
+        self._cipher = Cipher(ARC4(KEY), mode=None).encryptor().update
+        self._keyed = HMAC(KEY, MD5())
+
+    def compute(self, pdu: bytes | bytearray) -> None:
+        if self._seals:
+            self._cipher(bytes(pdu[24:-24]))
+        if self._signs:
+            keyed = self._keyed.copy()
+            keyed.update(bytes(pdu))
+            self._cipher(keyed.finalize()[:8])
+
+
 class EchoServer(asyncio.Protocol):
     """Answers each PDU with one of the size that the first byte of its body asks for."""
 
     answers: tuple[bytes, ...] = ()
+    level = AuthLevel.NONE
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._in, self._out = Bare(self.level), Bare(self.level)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -140,7 +170,9 @@ class EchoServer(asyncio.Protocol):
             if len(self._buffer) < size:
                 return
             kind = self._buffer[16]
+            self._in.compute(self._buffer[:size])
             del self._buffer[:size]
+            self._out.compute(self.answers[kind])
             self._transport.write(self.answers[kind])  # type: ignore[attr-defined]
 
 
@@ -171,7 +203,7 @@ async def serve(pipe: Connection) -> None:
 
 
 async def serve_echo(pipe: Connection) -> None:
-    EchoServer.answers = pipe.recv()
+    EchoServer.answers, EchoServer.level = pipe.recv()
     server = await asyncio.get_running_loop().create_server(EchoServer, HOST, 0)
     pipe.send(server.sockets[0].getsockname()[1])
     await commanded(pipe, lambda _: None)
@@ -220,9 +252,10 @@ def process(work: Callable[[Connection], Awaitable[None]]) -> Any:
 
 
 class EchoClient(asyncio.Protocol):
-    def __init__(self) -> None:
+    def __init__(self, level: AuthLevel) -> None:
         self._buffer = bytearray()
         self._waiting: deque[asyncio.Future[bytes]] = deque()
+        self._in, self._out = Bare(level), Bare(level)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -234,12 +267,14 @@ class EchoClient(asyncio.Protocol):
             if len(self._buffer) < size:
                 return
             answer = bytes(self._buffer[:size])
+            self._in.compute(answer)
             del self._buffer[:size]
             self._waiting.popleft().set_result(answer)
 
     async def call(self, request: bytes) -> bytes:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
+        self._out.compute(request)
         self._transport.write(request)  # type: ignore[attr-defined]
         return await answer
 
@@ -310,15 +345,19 @@ def echoing(client: EchoClient, sizes: tuple[int, ...], messages: int, window: i
     }
 
 
-async def stubs_of(server: Server, queue: direct.RemoteQueue) -> tuple[int, ...]:
-    """The sizes of the four stubs of a receive."""
+async def stubs_of(server: Server, queue: direct.RemoteQueue, level: AuthLevel) -> tuple[int, ...]:
+    """How long the four PDUs of a receive are behind their fixed part."""
     await server.processor_s(1)
     start = idl.StartReceive(queue.handle, 0, 0, direct.Action.RECEIVE, 0, 1, 1 << 30, 1 << 30)
     end = idl.EndReceive(queue.handle, idl.RR_ACK, 1)
     reply = await queue.host.client.call(idl.R_START_RECEIVE, start)
     status = await queue.host.client.call(idl.R_END_RECEIVE, end)
     assert not reply.status | status.status
-    return tuple(len(stub.encode()) for stub in (start, reply, end, status))
+    sizes = [len(stub.encode()) for stub in (start, reply, end, status)]
+    if level < AuthLevel.INTEGRITY:
+        return tuple(sizes)
+    with_trailers = (sizes[0] + VERIFICATION, sizes[1], sizes[2] + VERIFICATION, sizes[3])
+    return tuple(size + -size % 16 + VERIFIER for size in with_trailers)
 
 
 async def measure(
@@ -329,11 +368,11 @@ async def measure(
     credentials = direct.Credentials(USER, PASSWORD, level=level) if level is not AuthLevel.NONE else None
     rounds = []
     async with direct.reading(NAME, host=HOST, port=server.port, credentials=credentials) as queue:
-        sizes = await stubs_of(server, queue)
-        echo.tell((pdu(sizes[1], 0), pdu(sizes[3], 1)))
+        sizes = await stubs_of(server, queue, level)
+        echo.tell(((pdu(sizes[1], 0), pdu(sizes[3], 1)), level))
         echo.ready()
         loop = asyncio.get_running_loop()
-        transport, client = await loop.create_connection(EchoClient, HOST, echo.port)
+        transport, client = await loop.create_connection(lambda: EchoClient(level), HOST, echo.port)
         ours, theirs = reading(queue, messages, window), echoing(client, sizes, messages, window)
         for _ in range(options.rounds):
             found: tuple[dict[str, Speed], dict[str, Speed]] = ({}, {})

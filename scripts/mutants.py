@@ -6,7 +6,8 @@ are taken for the row's own; so are declarations (members of enumerations, const
 the row's title names. Mutations of those (``scripts/mutations.py``), and those written by hand in
 ``conformance/mutants.toml``, are made one at a time in the copy, and the row's tests run against it: functions
 that are loaded already get their mutated code, what a test starts or imports later comes from the copy. A
-mutant that the tests pass has survived: it is printed as a diff, unless ``conformance/mutants.toml`` explains it.
+mutant that the tests pass, and the tests of a few other rows that execute the line, has survived: it is printed as a
+diff, unless ``conformance/mutants.toml`` explains it.
 
 Everything is decided by the seed: the same rows, seed and source give the same mutants.
 """
@@ -43,8 +44,12 @@ from scripts.mutations import Mutation, mutations
 from scripts.samba_dc import lease
 
 ROOT = Path(__file__).resolve().parent.parent
-# With fewer rows than this, others are traced as well: what they execute too is not the row's own.
-LEAST_TRACED = 12
+# So many other rows are traced first: what they execute too is not the row's own.
+BACKGROUND = 20
+# Of the rows that execute a line too, so many are asked whether they notice what the row itself did not.
+OTHERS = 3
+# A word of more than this share of all titles says nothing about a row.
+COMMON = 0.02
 # Not the code of any rule: tools for tests, and code that others generate.
 EXEMPT = ("msmq/testing/", "msmq/api/generated/")
 # The exit status of a forked run that did not get to the end of its tests.
@@ -69,9 +74,9 @@ class Mutant:
         return "\n".join(line for line in lines if not line.startswith(("---", "+++", "@@")))
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, str, str]:
         """What identifies it while other parts of the file change."""
-        return self.file, re.sub(r"(?m)^([-+])\s+", r"\1", self.diff()).replace("\n", " ")
+        return self.row, self.file, re.sub(r"(?m)^([-+])\s+", r"\1", self.diff()).replace("\n", " ")
 
 
 @dataclass
@@ -261,13 +266,14 @@ def candidates(
     row: conformance.Row,
     tests: Tests,
     executed: Counter[tuple[str, int]],
+    common: set[str],
     options: argparse.Namespace,
 ) -> list[Mutant]:
     """The mutants of a row, the most telling first: one of a declaration that its title names, then those of
     executed lines, in functions that speak of the same things as the title before others, and the rarest first."""
     draw = random.Random(f"{options.seed}:{row.id}")
     titled = {_plain(row.title), *(_plain(word) for word in re.split(r"\W+", row.title) if "_" in word)}
-    subjects = _stems(row.title)
+    subjects = _stems(row.title) - common
     ranked: list[tuple[int, int, float, Mutation, str]] = []
     declared: list[tuple[Mutation, str]] = []
     for file, lines in tests.lines.items():
@@ -278,8 +284,8 @@ def candidates(
                 if titled & {_plain(word) for word in re.findall(r"\w+", mutation.entry)}:
                     declared.append((mutation, file))
             elif mutation.line in lines:
-                common = len(subjects & _stems(f"{mutation.function} {mutation.entry[:200]}"))
-                ranked.append((-common, executed[file, mutation.line], draw.random(), mutation, file))
+                shared = len(subjects & _stems(f"{mutation.function} {mutation.entry[:200]}"))
+                ranked.append((-shared, executed[file, mutation.line], draw.random(), mutation, file))
     ranked.sort(key=lambda entry: entry[:3])
     # One of each function first: mutants of one place tell much the same.
     rounds: Counter[tuple[str, str]] = Counter()
@@ -316,13 +322,13 @@ class Table:
     """conformance/mutants.toml: mutants written by hand, and survivors that are explained."""
 
     by_hand: Sequence[Mapping[str, str]]
-    explained: Mapping[tuple[str, str], str]
+    explained: Mapping[tuple[str, str, str], str]
 
     @classmethod
     def load(cls, path: Path) -> Table:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
         explained = {
-            (entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
+            (entry["row"], entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
             for entry in read.get("explained", [])
         }
         return cls(read.get("by_hand", []), explained)
@@ -346,14 +352,16 @@ class Report:
     without: list[str] = field(default_factory=list)
     killed: int = 0
     explained: int = 0
+    elsewhere: int = 0
     survivors: list[Mutant] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
 
     def line(self) -> str:
         weak = len({mutant.row for mutant in self.survivors})
+        survived = len(self.survivors)
         return (
-            f"rows={self.rows} mutants={self.killed + self.explained + len(self.survivors)} "
-            f"killed={self.killed} explained={self.explained} survived={len(self.survivors)} "
+            f"rows={self.rows} mutants={self.killed + self.elsewhere + self.explained + survived} "
+            f"killed={self.killed} elsewhere={self.elsewhere} explained={self.explained} survived={survived} "
             f"rows_with_survivors={weak} rows_without_mutants={len(self.without)} rows_failing={len(self.failing)}"
         )
 
@@ -366,6 +374,10 @@ class Campaign:
         self.rows = conformance.load_inventory(conformance.Home(bench.root).inventory)
         self.table = Table.load(bench.root / "conformance" / "mutants.toml")
         self.report = Report()
+        self.traced: dict[str, Tests] = {}
+        self.executed: Counter[tuple[str, int]] = Counter()
+        titles = Counter(stem for row in self.rows.values() for stem in _stems(row.title))
+        self.common = {stem for stem, count in titles.items() if count > len(self.rows) * COMMON}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         marked: dict[str, Tests] = defaultdict(Tests)
@@ -375,51 +387,45 @@ class Campaign:
         draw = random.Random(self.options.seed)
         chosen = self.options.rows
         if self.options.sample:
-            chosen = sorted(draw.sample(sorted(marked), min(self.options.sample, len(marked))))
+            chosen = draw.sample(sorted(marked), min(self.options.sample, len(marked)))
         if unmarked := [row for row in chosen if row not in marked]:
             raise pytest.UsageError(f"no test is marked with {', '.join(unmarked)}")
         others = [row for row in sorted(marked) if row not in chosen]
+        background = draw.sample(others, min(len(others), BACKGROUND))
         self.bench.find_functions()
-        background = draw.sample(others, min(len(others), max(0, LEAST_TRACED - len(chosen))))
-        selected = {row: marked[row] for row in [*chosen, *background]}
         with contextlib.ExitStack() as held:
-            if any(
-                "domain_controller" in getattr(item, "fixturenames", ())
-                for tests in selected.values()
-                for item in tests.items
-            ):
+            items = (item for row in [*chosen, *background] for item in marked[row].items)
+            if any("domain_controller" in getattr(item, "fixturenames", ()) for item in items):
                 held.enter_context(lease(self.bench.work / "domain_controller"))
-            self.campaign(chosen, selected)
+            for row in background:
+                self.trace(row, marked[row])
+            for number, row in enumerate(chosen, 1):
+                if self.trace(row, marked[row]):
+                    self.attack(self.rows[row], marked[row])
+                else:
+                    self.report.failing.append(row)
+                    told = (self.bench.work / "output.txt").read_text(encoding="utf-8", errors="replace")
+                    print(
+                        f"{row}: its tests fail, or take too long, on the whole source\n{told[-1000:]}",
+                        flush=True,
+                    )
+                _progress(f"row {number} of {len(chosen)}: {self.report.line()}")
         return True
 
-    def campaign(self, chosen: Sequence[str], marked: Mapping[str, Tests]) -> None:
-        executed = self.trace(marked)
-        for number, row in enumerate(chosen, 1):
-            if row in self.report.failing:
-                print(f"{row}: its tests fail, or take too long, on the whole source", flush=True)
-            else:
-                self.attack(self.rows[row], marked[row], executed)
-            _progress(f"row {number} of {len(chosen)}: {self.report.line()}")
+    def trace(self, row: str, tests: Tests) -> bool:
+        """Learn what the tests of a row execute; False if they fail."""
+        passed = self.bench.trace(tests, self.options.limit)
+        if passed:
+            self.traced[row] = tests
+            self.executed.update((file, line) for file, lines in tests.lines.items() for line in lines)
+        return passed
 
-    def trace(self, marked: Mapping[str, Tests]) -> Counter[tuple[str, int]]:
-        """How many rows execute each line."""
-        executed: Counter[tuple[str, int]] = Counter()
-        for number, (row, tests) in enumerate(marked.items(), 1):
-            if not self.bench.trace(tests, self.options.limit):
-                self.report.failing.append(row)
-                _progress(
-                    (self.bench.work / "output.txt").read_text(encoding="utf-8", errors="replace")[-1500:]
-                )
-            executed.update((file, line) for file, lines in tests.lines.items() for line in lines)
-            _progress(f"traced {number} of {len(marked)} rows: {row} in {tests.seconds:.1f} s")
-        return executed
-
-    def attack(self, row: conformance.Row, tests: Tests, executed: Counter[tuple[str, int]]) -> None:
+    def attack(self, row: conformance.Row, tests: Tests) -> None:
         report = self.report
         report.rows += 1
         mutants = [
             *self.table.mutants(row.id, self.bench.text),
-            *candidates(self.bench, row, tests, executed, self.options),
+            *candidates(self.bench, row, tests, self.executed, self.common, self.options),
         ]
         if not mutants:
             report.without.append(row.id)
@@ -428,14 +434,27 @@ class Campaign:
                 report.killed += 1
                 continue
             why = self.table.explained.get(mutant.key)
+            other = None if why else self.noticed_by(mutant)
             if why:
                 report.explained += 1
+            elif other:
+                report.elsewhere += 1
             else:
                 report.survivors.append(mutant)
-            told = f" explained: {why}" if why else ""
+            told = f" explained: {why}" if why else f" noticed by the tests of {other}" if other else ""
             print(
                 f"{row.id} ({row.title}) src/{mutant.file}:{mutant.line}{told}\n{mutant.diff()}\n", flush=True
             )
+
+    def noticed_by(self, mutant: Mutant) -> str | None:
+        """Another row whose tests notice a mutant that passed those of its own: then the line is part of its rule."""
+        passing = {
+            row: tests
+            for row, tests in self.traced.items()
+            if row != mutant.row and mutant.line in tests.lines.get(mutant.file, ())
+        }
+        quickest = sorted(passing, key=lambda row: passing[row].seconds)[:OTHERS]
+        return next((row for row in quickest if not self.bench.survives(mutant, passing[row])), None)
 
 
 def _progress(text: str) -> None:

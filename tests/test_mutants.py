@@ -113,9 +113,8 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
         f"AA-1-{letter}\tMS-AA\t1\trule\t{title}\n"
         for letter, title in (("a", "Strong"), ("b", "Weak"), ("c", "SPECIAL_KIND"), ("d", "Elsewhere"))
     )
-    explained = (
-        '[[explained]]\nfile = "msmq/rules.py"\nold = "return number > 3"\nnew = "return number >= 3"\n'
-    )
+    explained = '[[explained]]\nrow = "AA-1-b"\nfile = "msmq/rules.py"\n'
+    explained += 'old = "return number > 3"\nnew = "return number >= 3"\n'
     by_hand = '[[by_hand]]\nrow = "AA-1-d"\nfile = "msmq/rules.py"\n'
     by_hand += (
         'old = "strong(number):\\n    return number > 3"\nnew = "strong(number):\\n    return number > 5"\n'
@@ -140,6 +139,6 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
     )
     assert "AA-1-b (Weak) src/msmq/rules.py:11 explained: Nobody asks." in done.stdout
     assert "AA-1-b (Weak) src/msmq/rules.py:11\n-    return number > 3\n+    return number > 4" in done.stdout
-    told = "rows=4 mutants=11 killed=7 explained=2 survived=2 rows_with_survivors=1"
+    told = "rows=4 mutants=11 killed=7 elsewhere=1 explained=1 survived=2 rows_with_survivors=1"
     assert told in done.stdout
     assert (tmp_path / "src/msmq/rules.py").read_text(encoding="utf-8") == RULES

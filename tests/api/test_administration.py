@@ -23,6 +23,28 @@ BOB = "S-1-5-21-1-2-3-1002"
 FAR = "DIRECT=TCP:127.0.0.9\\private$\\far"
 
 
+@pytest.mark.spec("MQMQ-2.2.24-g")
+def test_a_queue_is_shown_to_those_who_may_look_at_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        tokens = {token_digest("bob"): BOB}
+        async with (
+            daemon(tmp_path, tokens=tokens) as running,
+            calling(address(running)) as call,
+            calling(address(running, "127"), "bob") as bob,
+        ):
+            for rights in (0x20, 0xF003F & ~0x20):
+                path = f".\\private$\\q{rights}"
+                sddl = f"D:(A;;{rights:#x};;;{BOB})"
+                await call("CreateQueue", pb.CreateQueueRequest(path=path, sddl=sddl))
+            assert (
+                await bob("GetQueue", pb.QueueName(queue=".\\private$\\q32"))
+            ).path == "HOST\\private$\\q32"
+            with pytest.raises(AccessDeniedError):
+                await bob("GetQueue", pb.QueueName(queue=path))
+
+    run(test)
+
+
 @pytest.mark.spec("MQMQ-2.1.6-c", "MQMQ-2.2.11-b")
 def test_the_queues_of_a_foreign_system(tmp_path: Path) -> None:
     async def test() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from msmq.admission.guesses import FREE_OF_ADDRESS, Guesses
 from msmq.api.callers import Callers, Rules, token_digest
 from msmq.errors import AccessDeniedError
 from msmq.security.access import Privilege, Token
@@ -74,6 +75,24 @@ def test_bearer_tokens() -> None:
     for wrong in ("Bearer other", "Basic secret", "secret"):
         with pytest.raises(AccessDeniedError):
             callers.caller(Call(authorization=wrong))
+
+
+def test_guessing_tokens() -> None:
+    """Unknown tokens of one address make it wait; the log learns whence, and no token."""
+    now_s, told = [0.0], list[str]()
+    guesses = Guesses(lambda: now_s[0], told.append)
+    callers = Callers(Rules(tokens={token_digest("secret"): ALICE}), guesses=guesses)
+    for number in range(FREE_OF_ADDRESS):
+        with pytest.raises(AccessDeniedError, match="not known"):
+            callers.caller(Call(f"ipv4:10.0.0.7:{number + 1}", authorization=f"Bearer guess{number}"))
+    known = Call("ipv4:10.0.0.7:99", authorization="Bearer secret")
+    with pytest.raises(AccessDeniedError, match="again"):
+        callers.caller(known)
+    assert str(callers.caller(Call(authorization="Bearer secret")).user) == ALICE
+    now_s[0] += 1
+    assert str(callers.caller(known).user) == ALICE
+    assert told[0] == "'' at ipv4:10.0.0.7 is not let in, attempt 1: an unknown bearer token"
+    assert len(told) == FREE_OF_ADDRESS
 
 
 def test_certificates() -> None:

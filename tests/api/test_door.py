@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,27 @@ from tests.api.support import QUEUE, address, calling, config, daemon
 from tests.server.support import run
 
 ALICE = "S-1-5-21-1-2-3-1001"
+
+
+def test_who_says_nothing_is_shown_out(tmp_path: Path) -> None:
+    """On a unix socket by the gate, on TCP by gRPC."""
+
+    async def test() -> None:
+        running = Daemon(replace(config(tmp_path), opening_timeout_s=1))
+        await running.start()
+        try:
+            streams = [await asyncio.open_unix_connection(str(tmp_path / "api"))]
+            host, _, port = address(running, "127").rpartition(":")
+            streams.append(await asyncio.open_connection(host, int(port)))
+            async with asyncio.timeout(15):
+                for reader, writer in streams:
+                    while await reader.read(1_000):
+                        pass
+                    writer.close()
+        finally:
+            await running.stop()
+
+    run(test)
 
 
 def test_health_and_reflection(tmp_path: Path) -> None:

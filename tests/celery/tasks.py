@@ -66,3 +66,14 @@ def die_once(file: str, text: str) -> None:
 def refuse(self: Any) -> None:
     """Reject its own message for good."""
     raise Reject("no good", requeue=False)
+
+
+@app.task(bind=True, max_retries=5)
+def stormy(self: Any, file: str, number: int) -> None:
+    """Succeed at once, at the third try a moment later each, or after the process that worked on it was killed."""
+    if number % 3 == 1 and self.request.retries < 2:
+        raise self.retry(countdown=0.2 * (number % 5))
+    if number % 29 == 2:
+        die_once(file, str(number))
+    else:
+        write(file, str(number))

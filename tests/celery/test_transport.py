@@ -15,6 +15,7 @@ from typing import Any
 
 import kombu
 import pytest
+from kombu.exceptions import InconsistencyError
 
 from msmq.api.addresses import server_address
 from msmq.api.callers import token_digest
@@ -37,8 +38,8 @@ def broker(live: Live) -> str:
     return f"msmq://{live.socket.removeprefix('unix:')}"
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + WAIT_S
+def until(condition: Callable[[], object], wait_s: float = WAIT_S) -> None:
+    end = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < end, "it does not come"
         time.sleep(0.05)
@@ -135,12 +136,7 @@ def test_consumers_that_acknowledge_nothing(live: Live) -> None:
 @contextmanager
 def worker(live: Live, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "celery", "-A", "tests.celery.tasks", "worker", "-Q", "celery"]
-    command += [
-        "--without-gossip",
-        "--without-mingle",
-        "--without-heartbeat",
-        *(options or ("--pool", "solo")),
-    ]
+    command += options or ("--pool", "solo")
     environment = {**os.environ, "MSMQ_TEST_BROKER": broker(live)}
     with (live.directory / "worker").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -236,3 +232,52 @@ def test_what_is_rejected_is_kept(live: Live) -> None:
     with worker(live):
         until(lambda: len(live.bodies(".\\private$\\celery;rejected")) == 1)
     assert live.bodies(".\\private$\\celery") == []
+
+
+def test_remote_control_and_events_see_the_workers(live: Live, tmp_path: Path) -> None:
+    """What ``celery inspect`` and Flower do."""
+    from celery import Celery
+
+    file = tmp_path / "written"
+    with (
+        worker(live, "--pool", "threads", "-c", "1", "-n", "one@host", "-E"),
+        worker(live, "--pool", "threads", "-c", "1", "-n", "two@host", "-E"),
+        Celery(broker=broker(live)) as app,
+    ):
+        asked = app.control.inspect(timeout=2)
+        until(lambda: set(asked.ping() or ()) == {"one@host", "two@host"})
+        assert "tests.celery.tasks.write" in asked.registered()["one@host"]
+        assert app.control.inspect(["two@host"], timeout=2).stats().keys() == {"two@host"}
+        seen: dict[str, set[str]] = {}
+
+        def see(event: dict[str, Any]) -> None:
+            seen.setdefault(event["type"], set()).add(event["hostname"])
+            if len(seen.get("worker-heartbeat", ())) == 2 and "task-succeeded" in seen:
+                receiver.should_stop = True
+
+        with app.connection() as connection:
+            receiver = app.events.Receiver(connection, handlers={"*": see})
+            with receiver.consumer_context():
+                app.send_task("tests.celery.tasks.write", (str(file), "x"))
+                for _ in receiver.consume(limit=None, timeout=WAIT_S, wakeup=False):
+                    if receiver.should_stop:
+                        break
+        assert seen["worker-heartbeat"] == {"one@host", "two@host"}
+    assert app.control.broadcast("shutdown") is None
+
+
+def test_a_binding_of_a_queue_that_is_gone_is_forgotten(live: Live) -> None:
+    fanout = kombu.Exchange("news", "fanout")
+    with kombu.Connection(broker(live)) as connection:
+        for name in ("a", "b"):
+            kombu.Queue(name, fanout)(connection.channel()).declare()
+        live.good("queue", "delete", ".\\private$\\a", "--yes")
+        producer = connection.Producer(exchange=fanout)
+        producer.publish("extra")
+        assert len(live.bodies(".\\private$\\b")) == 1
+        assert len(live.bodies(".\\private$\\kombu.exchange.news")) == 1
+
+
+def test_what_no_queue_is_bound_for_is_refused(live: Live) -> None:
+    with kombu.Connection(broker(live)) as connection, pytest.raises(InconsistencyError, match="'nowhere'"):
+        connection.Producer(exchange=kombu.Exchange("orders", "direct")).publish("x", routing_key="nowhere")

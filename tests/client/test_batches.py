@@ -12,6 +12,7 @@ import pytest
 
 import msmq
 from msmq.api.rpc import MAX_MESSAGE_BYTES
+from msmq.client.columns import send_columns
 from msmq.errors import InsufficientResourcesError, LabelTooLongError, TransactionUsageError
 from msmq.wire.classes import MessageClass
 from tests.client.support import QUEUE, Restartable, connected
@@ -195,7 +196,7 @@ def test_what_no_frame_holds_is_refused_at_once(tmp_path: Path, grpc: bool) -> N
             with pytest.raises(InsufficientResourcesError):
                 await queue.send_many([b"0", huge])
             with pytest.raises(InsufficientResourcesError):
-                await queue.send_columns(huge, 1)
+                await send_columns(mq, QUEUE, huge, 1)
             with pytest.raises(InsufficientResourcesError):
                 await queue.exchange(1, QUEUE, msmq.Message(huge))
             with pytest.raises(InsufficientResourcesError):

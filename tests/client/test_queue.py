@@ -10,6 +10,7 @@ import pytest
 
 import msmq
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.columns import send_columns
 from msmq.errors import IllegalPropertySizeError, IoTimeoutError, MessageNotFoundError, QueueNotFoundError
 from tests.client.support import QUEUE, connected
 from tests.server.support import run
@@ -152,10 +153,10 @@ def test_columns_and_messages_keep_their_order(tmp_path: Path) -> None:
                 return pb.Columns(kinds=[common], bodies=bodies, **more).SerializeToString()
 
             sends = [
-                queue.send_columns(columns(b"0", b"1"), 2),
+                send_columns(mq, QUEUE, columns(b"0", b"1"), 2),
                 queue.send(b"2"),
-                queue.send_columns(columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
-                queue.send_columns(columns(b"6"), 1),
+                send_columns(mq, QUEUE, columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
+                send_columns(mq, QUEUE, columns(b"6"), 1),
                 queue.send(b"7"),
             ]
             first, _, second, _, _ = await asyncio.gather(*sends)

@@ -139,6 +139,8 @@ def test_the_descriptor_decides_who_creates_queues() -> None:
     request = QueueRequest(".\\private$\\orders")
     with pytest.raises(AccessDeniedError):
         host.manager.queues.create(request, CALLER)
+    administrator = Token.authenticated(CALLER.user, [ADMINISTRATORS])
+    host.manager.queues.create(QueueRequest(".\\private$\\other"), administrator)
     allowed = Acl.of(Ace(AceType.ACCESS_ALLOWED, 0x4, EVERYONE))
     assert QueueManagerAccessMask.CREATE_QUEUE == 0x4
     descriptor = SecurityDescriptor(owner=ADMINISTRATORS, group=ADMINISTRATORS, dacl=allowed)

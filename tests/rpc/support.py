@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from msmq.admission.gate import Crowding, Gate
+from msmq.admission.guesses import Guesses
 from msmq.rpc.epm import Endpoint, EndpointMap, register_endpoint_mapper
 from msmq.rpc.mgmt import register_management
 from msmq.rpc.ntlm import Account, nt_hash_of
@@ -47,9 +48,10 @@ async def start(
     config: ServerConfig | None = None,
     minimum: AuthLevel = AuthLevel.NONE,
     crowding: Crowding | None = None,
+    guesses: Guesses | None = None,
 ) -> Running:
     gate = Gate(crowding, asyncio.get_running_loop) if crowding is not None else None
-    server = RpcServer(config, Authentication(accounts=Known()), gate)
+    server = RpcServer(config, Authentication(accounts=Known(), guesses=guesses), gate)
     echoes = Echoes()
     echoes.register(server, minimum)
     register_management(server, "host/test")
@@ -66,8 +68,9 @@ async def serving(
     config: ServerConfig | None = None,
     minimum: AuthLevel = AuthLevel.NONE,
     crowding: Crowding | None = None,
+    guesses: Guesses | None = None,
 ) -> AsyncIterator[Running]:
-    running = await start(config, minimum, crowding)
+    running = await start(config, minimum, crowding, guesses)
     try:
         yield running
     finally:

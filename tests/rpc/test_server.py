@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from msmq.admission.gate import Crowding
+from msmq.admission.guesses import Guesses
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
@@ -183,6 +184,33 @@ async def body_crowds() -> None:
             await client.close()
         for _, writer in silent:
             writer.close()
+
+
+async def body_guesses() -> None:
+    """Whoever guesses has to wait, even with the right password; others and other addresses do not."""
+    now_s, told = [0.0], list[str]()
+    async with serving(guesses=Guesses(lambda: now_s[0], told.append), minimum=AuthLevel.CONNECT) as running:
+
+        async def let_in(name: str, password: str, kind: AuthType = AuthType.NTLM) -> bool:
+            credentials = Credentials(name, password, kind, AuthLevel.INTEGRITY)
+            try:
+                async with await connect(running, credentials) as client:
+                    return (await client.call(ECHO, Data(1, b"x"))).data == b"x"
+            except (RpcBindError, RpcFault):
+                return False
+
+        for kind in (AuthType.NTLM, AuthType.NEGOTIATE, AuthType.NTLM):
+            assert not await let_in("alice", "wrong-guess", kind)
+        assert not await let_in("Alice", PASSWORD)
+        assert await let_in("bob", PASSWORD)
+        now_s[0] += 1
+        assert await let_in("alice", PASSWORD, AuthType.NEGOTIATE)
+    assert [line.split(":")[0] for line in told] == [
+        *(f"'alice' at {HOST} is not let in, attempt {number}" for number in (1, 2, 3)),
+        f"'alice' at {HOST} is let in, after 3 wrong attempts",
+    ]
+    assert "unknown user name or wrong password" in told[0]
+    assert not any("wrong-guess" in line or PASSWORD in line for line in told)
 
 
 async def body_half_open() -> None:
@@ -405,6 +433,7 @@ BODIES = {
     "faults": body_faults,
     "who calls and how well that is known": body_who,
     "connections are bounded": body_crowds,
+    "guessing": body_guesses,
     "half-open and idle connections are closed": body_half_open,
     "stubs and calls are bounded": body_limits,
     "answers that nobody reads": body_unread,

@@ -43,10 +43,12 @@ def test_the_limit_is_raised_as_far_as_may_be() -> None:
     code = (
         "import resource; from msmq.server import descriptors as d\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 900)); d.raise_limit()\n"
-        "print(d.limit(), d.reserve(), d.for_connections(), d.at_once())"
+        "print(d.limit(), d.reserve(), d.for_connections(), d.at_once(), d.scarce())\n"
+        "kept = [open('/dev/null') for _ in range(800)]\n"
+        "print(d.scarce())"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told.split() == ["900", "225", "675", "28"]
+    assert told.split() == ["900", "225", "675", "28", "False", "True"]
     assert descriptors.limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     before = descriptors.in_use()
     with Path(__file__).open():

@@ -266,3 +266,26 @@ def test_one_queue_manager_serves_all_protocols_of_a_host(tmp_path: Path) -> Non
             await peer.close()
 
     run(test)
+
+
+@pytest.mark.spec("MQQB-3.1.1.3.1-t")
+def test_no_sequence_is_begun_twice(tmp_path: Path) -> None:
+    """All of a sequence was acknowledged, so that nothing but its identifier is left; then the host is killed."""
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice, bob = await here.node(ALICE), await here.node(BOB)
+            orders = bob.queue(transactional=True)
+            used = []
+            for number in range(3):
+                alice.send_together(name_of(BOB), b"%d" % number)
+                await eventually(lambda number=number: len(orders.positions) == number + 1)
+                await eventually(lambda: not len(alice.outgoing(BOB).positions))
+                used.append(stream_from(orders, alice.core.record.identifier).sequence_identifier)
+                await alice.daemon.commit.drain()
+                await alice.crash()
+                await alice.start()
+            assert used == sorted(set(used))
+            assert bob.bodies(orders) == [b"0", b"1", b"2"]
+
+    run(test)

@@ -187,7 +187,9 @@ def test_numbers_of_received_messages() -> None:
     support.only_closing(session.receive_data(support.ack(sent=3, recoverable_sent=2), START_MS))
 
 
-@pytest.mark.spec("MQQB-3.1.1.3.1-j", "MQQB-3.1.5.8.7-f", "MQQB-3.1.1.3.1-i")
+@pytest.mark.spec(
+    "MQQB-3.1.1.3.1-j", "MQQB-3.1.5.8.7-f", "MQQB-3.1.1.3.1-i", "MQMQ-2.2.20.4-f", "MQMQ-2.2.20.4-g"
+)
 def test_a_bit_for_each_stored_message() -> None:
     side = receipts()
     for number in (1, 2, 3):
@@ -203,7 +205,7 @@ def test_a_bit_for_each_stored_message() -> None:
     assert header(side).recoverable_msg_ack_seq_number == 4
 
 
-@pytest.mark.spec("MQQB-3.1.1.6.1-c")
+@pytest.mark.spec("MQQB-3.1.1.6.1-c", "MQMQ-2.2.20.4-f")
 def test_nothing_stored_is_said_with_zeros() -> None:
     side = receipts()
     side.count(0, START_MS)
@@ -232,6 +234,7 @@ def test_no_bit_leaves_before_the_message_is_stored() -> None:
         side.stored(4, 1, START_MS)
 
 
+@pytest.mark.spec("MQMQ-2.2.20.4-g")
 def test_a_gap_is_closed_by_a_later_acknowledgment() -> None:
     side = receipts()
     for _ in range(8):

@@ -245,8 +245,7 @@ def test_a_correlation_is_explained_in_acknowledgments_only() -> None:
 
 
 def test_the_map_of_stored_messages_is_spelled_out() -> None:
-    session = SessionHeader(ack_sequence_number=9)
-    session.acknowledge_recoverables([4, 5, 8])
+    session = SessionHeader(9, recoverable_msg_ack_seq_number=4, recoverable_msg_ack_flags=0b10011)
     found = header(describe(SessionAck.of(session).encode()), "SessionHeader")
     assert found["RecoverableMsgAckFlags"].meaning == "on disk: recoverable 4, 5, 8"
 

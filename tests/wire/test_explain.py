@@ -63,8 +63,7 @@ def test_session_acks(count: int, text: str) -> None:
 
 
 def test_session_acks_of_stored_messages() -> None:
-    session = SessionHeader(ack_sequence_number=2)
-    session.acknowledge_recoverables([1, 2])
+    session = SessionHeader(2, recoverable_msg_ack_seq_number=1, recoverable_msg_ack_flags=0b11)
     assert "recoverable 1, 2" in sentence(SessionAck.of(session).encode())
 
 

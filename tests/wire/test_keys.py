@@ -145,6 +145,15 @@ def test_a_name_must_end_with_its_one_null(name: bytes) -> None:
         DSPublicKey.decode(KEY_BYTES[:12] + name + KEY_BYTES[18:])
 
 
+@pytest.mark.spec("MQMQ-2.2.1-e")
+@pytest.mark.parametrize("name", ["", "A", "AB", "ABC", "☃"])
+def test_a_name_of_any_length(name: str) -> None:
+    key = DSPublicKey(ProviderType.RSA_AES, name, BLOB_BYTES)
+    assert key.encode()[4:8] == struct.pack("<I", 2 * len(name) + 2)
+    assert key.encode()[12:].startswith(name.encode("utf-16-le") + bytes(2))
+    assert DSPublicKey.decode(key.encode()) == key
+
+
 @pytest.mark.spec("MQMQ-2.2.1-g")
 @pytest.mark.parametrize("field", [0, 4])
 @pytest.mark.parametrize("value", [0xFFFFFFFF, 0xFFFFFFFE, 0x80000000, 37, 31, 5, 1, 0])
@@ -176,6 +185,7 @@ def test_list_byte_by_byte() -> None:
     assert both.find(BASE) is both.keys[1]
     assert both.find("none such") is None
     assert DSPublicKeys().encode() == bytes.fromhex("0800000000000000")
+    assert DSPublicKeys.decode(DSPublicKeys().encode()) == DSPublicKeys()
     for length in (0, 7, 8, len(encoded) - 1, len(encoded) + 1, 0xFFFFFFFF):
         with pytest.raises(DecodeError):
             DSPublicKeys.decode(struct.pack("<I", length) + encoded[4:])

@@ -76,35 +76,13 @@ def test_one_header_alone_or_behind_a_message(header: SessionHeader) -> None:
             SessionHeader.read(encoded, 0, size)
 
 
-@pytest.mark.spec("MQMQ-2.2.20.4-f")
-def test_nothing_recoverable_is_acknowledged_by_zero() -> None:
-    header = SessionHeader(3, recoverable_msg_ack_seq_number=9, recoverable_msg_ack_flags=1)
-    header.acknowledge_recoverables([])
-    assert header == SessionHeader(ack_sequence_number=3)
-    assert header.acknowledged_recoverables == []
-    header.acknowledge_recoverables([7])
-    assert (header.recoverable_msg_ack_seq_number, header.recoverable_msg_ack_flags) == (7, 1)
-
-
-@pytest.mark.spec("MQMQ-2.2.20.4-g")
-def test_the_map_of_stored_recoverables() -> None:
-    header = SessionHeader()
-    header.acknowledge_recoverables([5, 6, 8])
-    assert header.recoverable_msg_ack_seq_number == 5
-    assert header.recoverable_msg_ack_flags == 0b1011
-    assert header.acknowledged_recoverables == [5, 6, 8]
-    header.acknowledge_recoverables([5, 36])
-    assert header.recoverable_msg_ack_flags == 1 | 1 << 31
-    with pytest.raises(EncodeError, match="31 is the most"):
-        header.acknowledge_recoverables([5, 37])
-
-
 @given(st.integers(1, 0xFFFF), st.sets(st.integers(1, 31)))
 def test_acknowledged_numbers_wrap_at_16_bits(base: int, distances: set[int]) -> None:
     numbers = [(base + distance) & 0xFFFF for distance in (0, *sorted(distances))]
-    header = SessionHeader()
-    header.acknowledge_recoverables(numbers)
+    flags = sum(1 << distance for distance in {0, *distances})
+    header = SessionHeader(recoverable_msg_ack_seq_number=base, recoverable_msg_ack_flags=flags)
     assert SessionHeader.decode(header.encode()).acknowledged_recoverables == numbers
+    assert SessionHeader().acknowledged_recoverables == []
 
 
 @pytest.mark.spec("MQMQ-2.2.20.4-j")

@@ -53,9 +53,6 @@ def test_layout_of_the_session_header() -> None:
 def test_bit_k_acknowledges_the_recoverable_k_after_the_base() -> None:
     session = SessionHeader(recoverable_msg_ack_seq_number=5, recoverable_msg_ack_flags=0b101)
     assert session.acknowledged_recoverables == [5, 7]
-    written = SessionHeader()
-    written.acknowledge_recoverables([5, 7])
-    assert written == session
 
 
 @pytest.mark.spec("MQQB-2.2.6-e")

@@ -116,7 +116,7 @@ def test_msmq_2_0_adds_the_travel_fields_and_the_destination() -> None:
         assert still_valid(kind, change), name
 
 
-@pytest.mark.spec("MQMQ-2.5.3-a")
+@pytest.mark.spec("MQMQ-2.5.3-a", "MQMQ-2.2.20.3-e", "MQQB-3.1.7.1.4-a")
 def test_msmq_3_0_adds_extension_and_lists_but_not_the_destination() -> None:
     kind = SignatureType.MSMQ_3_0
     for name, change in (SIX | TRAVEL | EXTENSION | FORMAT_NAME_LIST).items():

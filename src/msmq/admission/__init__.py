@@ -1,1 +1,1 @@
-"""Who gets in when many want to: one gate for all doors of a process, fair to every address."""
+"""What strangers may cost: connections, fair to every address; answers that nobody reads; guesses."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from msmq.admission.guesses import Guesses
 from msmq.api import processes
 from msmq.errors import AccessDeniedError
 from msmq.security.access import Privilege, Token
@@ -60,7 +61,8 @@ def token_digest(token: str) -> str:
 class Callers:
     """Finds the caller of each call."""
 
-    def __init__(self, rules: Rules, own_uid: int | None = None) -> None:
+    def __init__(self, rules: Rules, own_uid: int | None = None, guesses: Guesses | None = None) -> None:
+        self._guesses = guesses
         self.own_uid = processes.own_uid() if own_uid is None else own_uid
         self._connections: dict[str, Token] = {}
         self.own_tokens: dict[str, str] = {}
@@ -93,7 +95,7 @@ class Callers:
             return known
         for key, value in context.invocation_metadata() or ():
             if key == "authorization" and isinstance(value, str):
-                return self._of_bearer(value)
+                return self._of_bearer(value, peer.rpartition(":")[0])
         return self._of_certificate(context.auth_context()) or self._anonymous()
 
     def _anonymous(self) -> Token:
@@ -104,10 +106,17 @@ class Callers:
             )
         return Token.anonymous()
 
-    def _of_bearer(self, value: str) -> Token:
+    def _of_bearer(self, value: str, address: str) -> Token:
+        wait_s = 0.0 if self._guesses is None else self._guesses.wait_s("", address)
+        if wait_s > 0:
+            raise AccessDeniedError(
+                f"Unknown tokens came from here again and again; try again in {wait_s:.0f} s."
+            )
         digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""
         sid = self._tokens.get(digest) or self.own_tokens.get(digest)
         if sid is None:
+            if self._guesses is not None:
+                self._guesses.failed("", address, "an unknown bearer token")
             raise AccessDeniedError("The bearer token is not known here; `msmq token create` makes one.")
         return self._with_rights(Sid.parse(sid), ())
 

@@ -24,6 +24,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from msmq.admission.gate import Gate
+from msmq.admission.guesses import Guesses
 from msmq.api import rpc
 from msmq.api.callers import Callers, Rules
 from msmq.api.desk import Host
@@ -56,14 +57,14 @@ class Doorplate:
 class Door:
     """The gRPC server and its sockets."""
 
-    def __init__(self, plate: Doorplate, host: Host, gate: Gate) -> None:
+    def __init__(self, plate: Doorplate, host: Host, gate: Gate, guesses: Guesses) -> None:
         self.plate = plate
         self._gate = gate
         self._host = host
         self._relays: list[Relay] = []
         self._inner: Path | None = None
         self._server: grpc.aio.Server | None = None
-        self._callers = Callers(plate.rules)
+        self._callers = Callers(plate.rules, guesses=guesses)
         self._certificates: grpc.ServerCertificateConfiguration | None = None
         self.addresses: list[str] = []
         """Where it listens, with the ports it was given."""
@@ -76,6 +77,9 @@ class Door:
                 *rpc.CHANNEL_OPTIONS,
                 ("grpc.so_reuseport", 0),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+                # gRPC accepts TCP by itself, so the gate does not see those connections.
+                ("grpc.server_handshake_timeout_ms", int(1_000 * self._gate.crowding.opening_s)),
+                ("grpc.max_allowed_incoming_connections", self._gate.crowding.connections),
             ]
         )
         server.add_generic_rpc_handlers(tuple(service.handlers()))

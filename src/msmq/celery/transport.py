@@ -4,27 +4,37 @@
 one elsewhere and ``msmqs://:token@host:port`` one that is reached by TLS with a token. A queue ``tasks`` of kombu is
 the private queue ``.\\private$\\tasks``. A message is held by the queue manager until it is acknowledged: a worker
 that dies gives it back. One that is rejected for good goes to the subqueue ``rejected``, because Celery rejects a
-task whose next try it could not send, and that must not be the end of it. Direct and topic exchanges are kombu's own,
-kept in the memory of each process; there is no fanout.
+task whose next try it could not send, and that must not be the end of it.
+
+Exchanges are shared by all processes: the bindings of an exchange ``name`` are the messages of the private queue
+``kombu.exchange.name``, a message for each. What goes to a topic or fanout exchange, as events and remote control of
+Celery do, is looked up there every time; for a direct exchange the memory of the process is asked first. Broadcasts are
+of the moment: they are gone after a minute, so that a worker that was killed leaves nothing that grows.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from queue import Empty
 from typing import Any, Final
 
+from kombu.exceptions import InconsistencyError
 from kombu.transport import TRANSPORT_ALIASES, virtual
 
 from msmq.api.addresses import server_address
 from msmq.client.connection import Tls
+from msmq.client.message import Delivery
 from msmq.client.sync import SyncConnection, SyncMessage, SyncReceiver, connect_sync
 from msmq.errors import IoTimeoutError, MsmqError, QueueExistsError, QueueNotFoundError
 
 _HIGHEST_PRIORITY: Final = 7
 _REJECTED: Final = "rejected"
 _SECURE: Final = "msmqs"
+_EXCHANGE: Final = "kombu.exchange."
+_BROADCAST_S: Final = 60.0
+_TRANSIENT: Final = 1
 
 
 def address_of(hostname: str | None, port: int | None, path: str | None) -> str:
@@ -52,7 +62,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
     """Queues of kombu as queues of the queue manager."""
 
     do_restore = False  # the queue manager gives back what was not acknowledged
-    supports_fanout = False
+    supports_fanout = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -65,6 +75,8 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
         self._held: dict[str, SyncMessage] = {}
         self._unacknowledged: set[str] = set()
         """Queues whose consumers acknowledge nothing."""
+        self._temporary: set[str] = set()
+        """Queues that are there as long as this channel."""
 
     @staticmethod
     def _path(queue: str) -> str:
@@ -72,7 +84,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
 
     # --- queues ---------------------------------------------------------------------------------------------------
 
-    def _new_queue(self, queue: str, **_: Any) -> None:
+    def _new_queue(self, queue: str, auto_delete: bool = False, **_: Any) -> None:
+        if auto_delete:
+            self._temporary.add(queue)
         if not self._has_queue(queue):
             try:
                 self._mq.create_queue(self._path(queue), label="kombu")
@@ -88,18 +102,71 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
     def _purge(self, queue: str) -> int:
         return self._mq.queue(self._path(queue)).purge()
 
-    def _delete(self, queue: str, *_: Any, **__: Any) -> None:
+    def _delete(self, queue: str, exchange: str = "", *_: Any, **__: Any) -> None:
         self._close_receiver(queue)
+        self._temporary.discard(queue)
+        if exchange:
+            self._unbind(exchange, queue)
         try:
             self._mq.delete_queue(self._path(queue))
         except QueueNotFoundError:
             return
 
+    # --- exchanges ------------------------------------------------------------------------------------------------
+
+    def _bindings(self, exchange: str) -> dict[tuple[str, str, str], int]:
+        """Routing key, pattern and queue of all that is bound to an exchange, and where that is written."""
+        written = self._mq.queue(self._path(f"{_EXCHANGE}{exchange}")).browse()
+        try:
+            return {tuple(json.loads(message.body)): message.lookup_id for message in written}
+        except QueueNotFoundError:
+            return {}
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        binding = routing_key or "", pattern or "", queue
+        if binding not in self._bindings(exchange):
+            self._new_queue(f"{_EXCHANGE}{exchange}")
+            self._mq.queue(self._path(f"{_EXCHANGE}{exchange}")).send(json.dumps(binding).encode())
+
+    def _unbind(self, exchange: str, queue: str) -> None:
+        gone = [at for binding, at in self._bindings(exchange).items() if binding[2] == queue]
+        if gone:
+            self._mq.queue(self._path(f"{_EXCHANGE}{exchange}")).remove(gone)
+
+    def _lookup(self, exchange: str, routing_key: str, default: str | None = None) -> list[str]:
+        if not exchange:
+            return [routing_key]
+        kind = self.typeof(exchange)
+        found: set[str] = set()
+        if kind.type == "direct" and exchange in self.state.exchanges:
+            found = kind.lookup(self.state.exchanges[exchange]["table"], exchange, routing_key, default)
+        found = found or kind.lookup(self._bindings(exchange), exchange, routing_key, default)
+        if not found and kind.type == "direct":
+            raise InconsistencyError(f"No queue is bound to the exchange {exchange!r} with {routing_key!r}.")
+        return sorted(found)
+
+    def _put_fanout(self, exchange: str, message: dict[str, Any], routing_key: str, **options: Any) -> None:
+        for queue in {queue for *_, queue in self._bindings(exchange)}:
+            try:
+                self._put(queue, message, time_to_be_received=_BROADCAST_S)
+            except QueueNotFoundError:
+                self._unbind(exchange, queue)
+
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _put(self, queue: str, message: dict[str, Any], **_: Any) -> None:
-        priority = min(max(int(message["properties"].get("priority") or 0), 0), _HIGHEST_PRIORITY)
-        self._mq.queue(self._path(queue)).send(json.dumps(message).encode(), priority=priority)
+    def _put(
+        self, queue: str, message: dict[str, Any], time_to_be_received: float | None = None, **_: Any
+    ) -> None:
+        properties = message["properties"]
+        priority = min(max(int(properties.get("priority") or 0), 0), _HIGHEST_PRIORITY)
+        passing = properties.get("delivery_mode") == _TRANSIENT
+        self._mq.queue(self._path(queue)).send(
+            json.dumps(message).encode(),
+            priority=priority,
+            delivery=Delivery.EXPRESS if passing else Delivery.DEFAULT,
+            time_to_be_received=time_to_be_received,
+            dead_letter=time_to_be_received is None,
+        )
 
     def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
         receiver = self._receivers.get(queue)
@@ -157,6 +224,9 @@ class Channel(virtual.Channel):  # type: ignore[misc]  # kombu has no types
 
     def close(self) -> None:
         if not self.closed:
+            for queue in list(self._temporary):
+                with suppress(MsmqError):
+                    self.queue_delete(queue)
             super().close()
             for queue in list(self._receivers):
                 self._close_receiver(queue)
@@ -171,6 +241,7 @@ class Transport(virtual.Transport):  # type: ignore[misc]
     driver_name = "msmq"
     default_port = None
     polling_interval = 0.1
+    implements = virtual.Transport.implements.extend(exchange_type=frozenset(["direct", "topic", "fanout"]))
     connection_errors = (*virtual.Transport.connection_errors, MsmqError)
     channel_errors = (*virtual.Transport.channel_errors, MsmqError)
 

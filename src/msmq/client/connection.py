@@ -176,7 +176,7 @@ class Connection(Administration):
 
     @property
     def transactional_dead_letters(self) -> Queue:
-        """The same for transactional messages."""
+        """The dead letters of transactional messages."""
         return Queue(self, ".\\xactdeadletter$")
 
     @property

@@ -96,7 +96,7 @@ class Cursor:
         return (await self._step(pb.Step.NEXT, timeout))[0]
 
     async def next_many(self, count: int, timeout: float | None = 0) -> list[ReceivedMessage]:
-        """Up to so many next ones; only the first is waited for."""
+        """The next messages, up to ``count`` of them; only the first is waited for."""
         return await self._step(pb.Step.NEXT, timeout, count)
 
     async def current(self, timeout: float | None = 0) -> ReceivedMessage:

@@ -93,7 +93,7 @@ class Receipt(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The same as text."""
+        """The message identifier as text."""
         return id_text(self.message_id)
 
 
@@ -142,7 +142,7 @@ class Message:
     """How the body is written: ``native``, ``activex``, ``xml``, ``binary`` or ``json``."""
 
     def with_(self, **changes: Any) -> Message:
-        """The same message with other properties."""
+        """A copy of the message with other properties."""
         return replace(self, **changes)
 
     @classmethod
@@ -435,7 +435,7 @@ class QueuedMessage:
 
     @property
     def id(self) -> str:
-        """The same as text."""
+        """The message identifier as text."""
         return id_text(self.message_id)
 
     @property

@@ -136,15 +136,6 @@ class Queue:
             raise SendError(outcomes)
         return receipts
 
-    async def send_columns(
-        self, columns: bytes, count: int, *, transaction: Transaction | None = None
-    ) -> list[tuple[int, MQError]]:
-        """Send so many messages in columns that are written for the channel already. Returns when they are safe, and
-        gives which of them were refused and why."""
-        named = transaction.identifier if transaction is not None else b""
-        outcomes = await self._connection.sender(self.name).send_columns(columns, count, named)
-        return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
-
     async def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
         """Send a part of a row of messages, each once, whatever interrupts it: this program, the connection or the
         queue manager. ``row`` is a name that the caller made up and keeps, ``place`` is how many messages stand before
@@ -360,15 +351,10 @@ class Queue:
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
         are. Those that somebody holds are left out."""
-        name = self.name
-        async for reply in self.span_replies(after, upto):
+        name, span = self.name, pb.Span(after=after, upto=upto)
+        request = pb.ReadSpanRequest(queue=name, span=span, form=pb.PACKET)
+        async for reply in self._connection.server_stream("ReadSpan", request):
             yield ReceivedMessage.all_of(reply.packets, name)
-
-    def span_replies(self, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:
-        """The same as it comes over the channel, for those who want columns and not messages."""
-        span = pb.Span(after=after, upto=upto)
-        request = pb.ReadSpanRequest(queue=self.name, span=span, form=pb.PACKET)
-        return self._connection.server_stream("ReadSpan", request)
 
     async def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out of the queue by their lookup identifiers, as if they had been received. Asking twice does

@@ -254,7 +254,7 @@ class Receiver:
             await self._open()
 
     def _give_credit(self, timeout: float | None) -> None:
-        """Let so many messages come that the prefetch is full; one at least, if somebody waits for one."""
+        """Let messages come until the prefetch is full; at least one if somebody waits for one."""
         if self._stream is None or self._stream.over:
             return
         wanted = max(self._prefetch - len(self._ready) - self._credit, 0)

@@ -150,7 +150,7 @@ class Sender:
     def send_columns(
         self, columns: bytes, count: int, transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put so many messages on their way whose columns are written already."""
+        """Put ``count`` messages on their way whose columns are written already."""
         _check_size(len(columns))
         done = self._loop.create_future()
         return self._send(_Parcel((), [], [], len(columns), transaction, done, count, columns))
@@ -379,7 +379,7 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
 
 
 def _fits(count: int, size: int) -> bool:
-    """Whether so much goes into one batch."""
+    """True if ``count`` messages of ``size`` bytes fit into one batch."""
     return count <= BATCH_MESSAGES and size <= _BATCH_BYTES
 
 

@@ -1,4 +1,4 @@
-"""The same client for programs without an event loop: same names, same arguments, no ``await``.
+"""The client for programs without an event loop: the names and arguments of the asynchronous one, no ``await``.
 
 A loop runs in a thread of its own, and each call waits for it. One connection may be shared by threads.
 """
@@ -13,7 +13,6 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import connection as asynchronous
 from msmq.client.cursor import Cursor as AsyncCursor
 from msmq.client.cursor import HeldAtCursor, Wanted
@@ -36,7 +35,7 @@ from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
 from msmq.client.transaction import Transaction as AsyncTransaction
-from msmq.errors import MQError, MsmqError
+from msmq.errors import MsmqError
 from msmq.wire.bodies import Body
 
 
@@ -216,11 +215,6 @@ class SyncQueue:
     ) -> list[Receipt]:
         return self._loop.run(self.inner.send_many(messages, transaction=_inside(transaction), **properties))
 
-    def send_columns(
-        self, columns: bytes, count: int, *, transaction: SyncTransaction | None = None
-    ) -> list[tuple[int, MQError]]:
-        return self._loop.run(self.inner.send_columns(columns, count, transaction=_inside(transaction)))
-
     def send_once(self, messages: Iterable[Message | Body], *, row: str, place: int) -> int:
         return self._loop.run(self.inner.send_once(messages, row=row, place=place))
 
@@ -338,9 +332,6 @@ class SyncQueue:
 
     def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
         return self._loop.iterate(self.inner.span(after, upto))
-
-    def span_replies(self, after: int, upto: int) -> Iterator[pb.Deliveries]:
-        return self._loop.iterate(self.inner.span_replies(after, upto))
 
     def remove(self, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         return self._loop.run(self.inner.remove(lookup_ids, identity))

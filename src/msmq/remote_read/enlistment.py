@@ -19,7 +19,7 @@ _MARK: Final = b"OpenMSMQ transaction"
 
 
 class TransactionManager(Protocol):
-    """Who coordinates transactions that others began."""
+    """Coordinates transactions that other programs began."""
 
     def enlist(self, uow: bytes, token: bytes, resource: ResourceManager) -> None:
         """Make ``resource`` a participant of the transaction that ``token`` stands for, or raise an MQError."""

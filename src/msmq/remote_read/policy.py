@@ -13,7 +13,7 @@ from msmq.rpc.pdu import AuthLevel
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may come with less than ``minimum_level``."""
+    """Which callers may come with less than ``minimum_level``."""
 
     minimum_level: AuthLevel = AuthLevel.PRIVACY
     allow_nonauthenticated: bool = False

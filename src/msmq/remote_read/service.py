@@ -93,7 +93,7 @@ class RemoteReadService:
         self.handles = Handles(host.manager, cleanup_s)
         self.resource = ResourceManager(host.manager.transactions)
         self.transaction_manager = transaction_manager
-        """Who is asked when a client wants us in its transaction."""
+        """Asked when a client wants this queue manager to take part in its transaction."""
         self._receiving = Receiving(host.manager, self.handles, host.when_durable)
 
     def register(self, server: RpcServer) -> None:

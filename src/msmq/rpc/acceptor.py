@@ -422,7 +422,10 @@ class ServerConnection(Channel):
             if incoming is not None or call_id in self._executing:
                 self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
-            status = self._objection(head.p_cont_id, security)
+            status = self._objection(head.p_cont_id, security) or self._too_long(0, len(stub), security)
+            if fragment.flags & _LAST and status is None:  # there is nothing to gather
+                self._execute(call_id, head, stub, security)
+                return
             incoming = self._incoming[call_id] = _Incoming(head, security)
             if status is not None:
                 self._refuse(call_id, incoming, status)
@@ -449,17 +452,25 @@ class ServerConnection(Channel):
         if wanted is None or level < wanted:
             return FaultStatus.ACCESS_DENIED
         limits = self._limits
-        if self.calls >= (limits.max_unknown_calls if security is None else limits.max_calls):
+        if len(self._incoming) + len(self._executing) >= (
+            limits.max_unknown_calls if security is None else limits.max_calls
+        ):
             return FaultStatus.NCA_SERVER_TOO_BUSY
+        return None
+
+    def _too_long(self, gathered: int, more: int, security: SecurityContext | None) -> FaultStatus | None:
+        limits = self._limits
+        longest = limits.max_unknown_stub if security is None else limits.max_stub
+        if gathered + more > longest or self._partial_bytes + more > limits.max_partial:
+            return FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY
         return None
 
     def _gather(self, call_id: int, incoming: _Incoming, stub: bytes) -> None:
         if incoming.refused:
             return
-        limits = self._limits
-        longest = limits.max_unknown_stub if incoming.security is None else limits.max_stub
-        if incoming.size + len(stub) > longest or self._partial_bytes + len(stub) > limits.max_partial:
-            self._refuse(call_id, incoming, FaultStatus.NCA_FAULT_REMOTE_NO_MEMORY)
+        status = self._too_long(incoming.size, len(stub), incoming.security)
+        if status is not None:
+            self._refuse(call_id, incoming, status)
             return
         incoming.add(stub)
         self._partial_bytes += len(stub)
@@ -474,15 +485,14 @@ class ServerConnection(Channel):
 
     def _complete(self, call_id: int) -> None:
         incoming = self._incoming.pop(call_id)
-        if incoming.refused:
-            return
-        self._partial_bytes -= incoming.size
-        head, security = incoming.head, incoming.security
+        if not incoming.refused:
+            self._partial_bytes -= incoming.size
+            self._execute(call_id, incoming.head, incoming.whole(), incoming.security)
+
+    def _execute(self, call_id: int, head: Request, stub: bytes, security: SecurityContext | None) -> None:
         self._executing[call_id] = _Executing(head.p_cont_id, security)
         context = self._contexts[head.p_cont_id]
-        self._events.append(
-            CallArrived(call_id, context, head.opnum, head.object, incoming.whole(), security)
-        )
+        self._events.append(CallArrived(call_id, context, head.opnum, head.object, stub, security))
 
     def _cancel(self, fragment: Fragment) -> None:
         call_id = fragment.call_id

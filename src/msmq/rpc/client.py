@@ -46,7 +46,7 @@ _SECURITY_CONTEXT_ID: Final = 1
 
 
 class Awaiting(Protocol):
-    """Who is told what became of a call: a future, or whoever acts in the very turn of the loop that brings it."""
+    """Takes the outcome of a call: a future, or an object that acts as soon as the answer has been read."""
 
     def done(self) -> bool:
         """Whether it does not matter any more."""
@@ -209,7 +209,7 @@ class RpcClient:
         return self._contexts[operation].ndr64
 
     def nonsense(self, operation: Operation[Q, R], error: DecodeError) -> RpcConnectionError:
-        """Who cannot read an answer ends the connection, and raises this."""
+        """End the connection because an answer cannot be read; the caller raises the error that this gives."""
         self.abort()
         return RpcConnectionError(f"the answer of {operation.name} makes no sense: {error}")
 

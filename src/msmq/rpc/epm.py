@@ -197,7 +197,7 @@ class EndpointMap:
         self.endpoints.remove(endpoint)
 
     def matching(self, wanted: Syntax) -> list[Endpoint]:
-        """Those that serve ``wanted``: the same major version, no lower minor one."""
+        """The entries that serve ``wanted``: the same major version, no lower minor one."""
         return [
             endpoint
             for endpoint in self.endpoints

@@ -206,13 +206,15 @@ class Array(NdrType):
                 raise DecodeError(f"array counts {maximum}, {offset}, {count} disagree", reader.offset)
         if self.max_count is not None and maximum > self.max_count:
             raise DecodeError(f"array of {maximum}, at most {self.max_count} are allowed", reader.offset)
-        self._agree(reader, scope, self.size_is, maximum)
-        self._agree(reader, scope, self.length_is, count)
+        if self.size_is is not None:
+            self._agree(reader, scope, self.size_is, maximum)
+        if self.length_is is not None:
+            self._agree(reader, scope, self.length_is, count)
         self._elements(reader, scope, assign, count)
 
     @staticmethod
-    def _agree(reader: Decoder, scope: Any, declared: Count | None, count: int) -> None:
-        if declared is None:
+    def _agree(reader: Decoder, scope: Any, declared: Count, count: int) -> None:
+        if isinstance(declared, str) and getattr(scope, declared, None) == count:
             return
 
         def check() -> None:
@@ -220,10 +222,7 @@ class Array(NdrType):
             if expected != count:
                 raise DecodeError(f"array holds {count} elements where {expected} are declared")
 
-        if isinstance(declared, str) and hasattr(scope, declared):
-            check()
-        else:  # it follows behind the array
-            reader.checks.append(check)
+        reader.checks.append(check)  # what is declared may stand behind the array
 
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         reader.claim(count, self.of.minimum(reader.ndr64))
@@ -468,14 +467,15 @@ class StructType(NdrType):
         self.read_behind(reader, scope, assign, maximum)
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
-        reader.align(self.alignment(reader.ndr64))
+        alignment = self._alignments[reader.ndr64]
+        reader.align(alignment)
         value = object.__new__(self.cls)
         for step in self._steps:
             step.read(reader, value)
         if self.conformant:
             name, kind = self.members[-1]
             kind.read_behind(reader, value, partial(setattr, value, name), maximum)  # type: ignore[attr-defined]
-        reader.end_structure(self.alignment(reader.ndr64))
+        reader.end_structure(alignment)
         assign(value)
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
@@ -491,17 +491,18 @@ class StructType(NdrType):
     def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
-        writer.align(self.alignment(writer.ndr64))
+        alignment = self._alignments[writer.ndr64]
+        writer.align(alignment)
         for step in self._steps:
             step.write(writer, value)
         if self.conformant:
             name, kind = self.members[-1]
             kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
-        writer.end_structure(self.alignment(writer.ndr64))
+        writer.end_structure(alignment)
 
 
 def _inside(kind: NdrType) -> NdrType:
-    """What of a member lies inside its structure: the count of an array stands before it."""
+    """The part of a member that lies inside its structure: the count of an array stands before the structure."""
     return kind.of if isinstance(kind, Array) else kind
 
 

@@ -86,6 +86,8 @@ class NtlmAcceptor(NTLMProxy):
         self._received_negotiate = b""
         self._sent_challenge = b""
         self.account: Account | None = None
+        self.claimed = ""
+        """Who the client says it is."""
 
     @property
     def client_principal(self) -> str | None:
@@ -131,6 +133,7 @@ class NtlmAcceptor(NTLMProxy):
             raise InvalidTokenError(context_msg="only NTLMv2 with extended session security is accepted")
         assert self._temp_challenge is not None
         user, domain = auth.user_name or "", auth.domain_name or ""
+        self.claimed = user
         account = self._accounts.find(user)
         # Someone unknown takes as long as someone known with the wrong password.
         nt_hash = account.nt_hash if account is not None else secrets.token_bytes(16)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,9 +24,10 @@ from spnego._context import GSSMech
 from spnego._negotiate import NegotiateProxy
 from spnego._ntlm import NTLMProxy
 
+from msmq.admission.guesses import Guesses
 from msmq.errors import MsmqError
 from msmq.rpc.kerberos import KerberosAcceptor
-from msmq.rpc.ntlm import AccountSource, NtlmAcceptor
+from msmq.rpc.ntlm import Account, AccountSource, NtlmAcceptor
 from msmq.rpc.pdu import AuthLevel, AuthType, SecTrailer
 from msmq.rpc.seals import GssSeal, NtlmSeal, Seal
 from msmq.security.access import Token
@@ -109,8 +110,22 @@ class SecurityContext:
         self.failed, self.established = True, False
         reason = f"{type(error).__name__}: {error}"
         if self._authentication is not None:
-            self._authentication.tell(reason)
+            self._authentication.refuse(self._claimed, reason, guessed=not isinstance(error, TooSoonError))
         return AuthenticationError(reason)
+
+    @property
+    def _inner(self) -> ContextProxy | None:
+        """The provider, once SPNEGO has agreed on one."""
+        context = self._context
+        if not isinstance(context, NegotiateProxy):
+            return context
+        return context._context if context._context_list else None
+
+    @property
+    def _claimed(self) -> str:
+        """Who the peer says it is, proven or not."""
+        inner = self._inner
+        return inner.claimed if isinstance(inner, NtlmAcceptor) else self.principal or ""
 
     def _finish(self) -> None:
         attributes = self._context.context_attr
@@ -119,7 +134,7 @@ class SecurityContext:
             raise AuthenticationError("the peer asked for signatures and cannot make them")
         if seals and not attributes & ContextReq.confidentiality:
             raise AuthenticationError("the peer asked for secrecy and cannot keep it")
-        inner = self._context._context if isinstance(self._context, NegotiateProxy) else self._context
+        inner = self._inner
         if self.signs and isinstance(inner, NTLMProxy):
             self._seal = NtlmSeal(inner, secret=seals)
         elif self.signs:
@@ -129,6 +144,8 @@ class SecurityContext:
         if isinstance(inner, NtlmAcceptor):
             assert inner.account is not None
             self.identity = Identity(inner.account.name, inner.account.token)
+            if self._authentication.guesses is not None:
+                self._authentication.guesses.succeeded(inner.account.name, self._authentication.address)
         else:
             self.principal = self._context.client_principal or ""
 
@@ -164,6 +181,25 @@ class SecurityContext:
             raise AuthenticationError(f"{type(error).__name__}: {error}") from error
 
 
+class TooSoonError(AuthenticationError):
+    """Wrong passwords came before, and it is not time for another attempt yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Accounts that nobody can guess at without end."""
+
+    accounts: AccountSource
+    guesses: Guesses
+    address: str
+
+    def find(self, name: str) -> Account | None:
+        wait_s = self.guesses.wait_s(name, self.address)
+        if wait_s > 0:
+            raise TooSoonError(f"wrong passwords came before; {wait_s:.0f} s are left to wait")
+        return self.accounts.find(name)
+
+
 class PrincipalSource(Protocol):
     """Who a Kerberos principal is."""
 
@@ -186,6 +222,25 @@ class Authentication:
     """None for the one that Kerberos finds by itself (KRB5_KTNAME)."""
     tell: Callable[[str], None] = _say_nothing
     """Hears why somebody was not let in. Anybody can cause that, as often as they like."""
+    guesses: Guesses | None = None
+    """Makes those wait who are wrong again and again."""
+    address: str = ""
+    """Where the callers of one connection are."""
+
+    def at(self, address: str) -> Authentication:
+        """The same for a connection from this address."""
+        return replace(self, address=address)
+
+    def refuse(self, who: str, reason: str, *, guessed: bool) -> None:
+        """Somebody is not let in."""
+        self.tell(reason)
+        if guessed and self.guesses is not None:
+            self.guesses.failed(who, self.address, reason)
+
+    @property
+    def _watched(self) -> AccountSource:
+        assert self.accounts is not None
+        return self.accounts if self.guesses is None else _Watched(self.accounts, self.guesses, self.address)
 
     @property
     def auth_types(self) -> frozenset[AuthType]:
@@ -209,15 +264,14 @@ class Authentication:
 
     def _context(self, auth_type: AuthType) -> ContextProxy:
         if auth_type is AuthType.NTLM:
-            assert self.accounts is not None
-            return NtlmAcceptor(self.accounts)
+            return NtlmAcceptor(self._watched)
         if auth_type is AuthType.KERBEROS:
             return KerberosAcceptor(self.keytab)
         inner: dict[GSSMech, ContextProxy] = {}
         if AuthType.KERBEROS in self.auth_types:
             inner[GSSMech.kerberos] = KerberosAcceptor(self.keytab)
         if self.accounts is not None:
-            inner[GSSMech.ntlm] = NtlmAcceptor(self.accounts)
+            inner[GSSMech.ntlm] = NtlmAcceptor(self._watched)
         for context in inner.values():
             context._is_wrapped = True
         return NegotiateProxy(usage="accept", _negotiate_contexts=inner)

@@ -259,7 +259,7 @@ class _Connection(asyncio.BufferedProtocol):
             config.limits,
             self._server.minimum,
             self._join,
-            self._server.authentication,
+            self._server.authentication.at(self.peer),
             str(config.announced_port or port).encode(),
         )
         self._transport.set_write_buffer_limits(_SLOW_BYTES)

@@ -166,6 +166,11 @@ class Config:
         "How many of them may be open without a session or a first call. The greediest address pays for more.",
     ] = 500
     opening_timeout_s: Annotated[int, "How long a connection may be like that."] = 20
+    lock_out_after: Annotated[
+        int,
+        "Wrong passwords in a row that lock an account of remote read, wherever they come from; 0 for never.",
+    ] = 0
+    lock_out_minutes: Annotated[int, "How long it is locked then."] = 15
     max_opening_bytes: Annotated[int, "What a connection may send before its session is open."] = 4_096
     max_unstored_bytes: Annotated[
         int, "What a connection may send ahead of the disk before it is read no further."

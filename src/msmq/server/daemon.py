@@ -15,10 +15,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from msmq.admission.gate import Gate
+from msmq.admission.guesses import Guesses, LockOut
 from msmq.api.desk import Resources
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
@@ -63,6 +65,8 @@ _T = TypeVar("_T")
 _STORE_ID_BYTES = 16
 _SWITCH_S: Final = 0.000_5
 _log = logging.getLogger(__name__)
+_audit = logging.getLogger("msmq.audit")
+"""Who was not let in."""
 
 
 def tune_process() -> None:
@@ -101,6 +105,8 @@ class Daemon:
         of the configuration."""
         self.config = config
         self.gate = Gate(config.crowding, asyncio.get_running_loop, _log.warning)
+        lock_out = LockOut(config.lock_out_after, 60.0 * config.lock_out_minutes)
+        self.guesses = Guesses(time.monotonic, _audit.warning, lock_out)
         self._domain = domain
         self.membership: Membership | None = None
         self._environment = environment or Environment(time.time, os.urandom)
@@ -143,7 +149,7 @@ class Daemon:
             await self._start_manager()
             await self._open_doors()
             if self.config.api.plate.listen:
-                self.door = Door(self.config.api.plate, self, self.gate)
+                self.door = Door(self.config.api.plate, self, self.gate, self.guesses)
                 await self.door.open()
             await self._open_remote_read()
         except BaseException:
@@ -263,6 +269,7 @@ class Daemon:
             return
         rpc = config.rpc.with_accounts_in(config.data)
         callers = await asyncio.to_thread(authentication, rpc, config.directory, config.dns_domain)
+        callers = replace(callers, guesses=self.guesses)
         door = build_door(rpc, config.listen, self, self.coordinator, callers, self.gate)
         if await open_door(door):
             self.remote_read = door

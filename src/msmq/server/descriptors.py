@@ -48,6 +48,14 @@ def for_connections() -> int:
     return limit() - reserve()
 
 
+def scarce() -> bool:
+    """Whether half of the reserve is used up as well: then links to other hosts, which strangers can cause by naming
+    them, have to wait."""
+    probe = os.open(os.devnull, os.O_RDONLY)
+    os.close(probe)
+    return probe >= limit() - reserve() // 2
+
+
 def at_once() -> int:
     """How many connections one door may accept in one go, if all doors do."""
     return max(reserve() // (2 * _DOORS), 1)

@@ -139,7 +139,7 @@ class Archive:
         return [name for name in names if self._is_file(MESSAGES, name, "_SUCCESS")]
 
     def rows_within(self, folders: Sequence[str], size: int) -> int:
-        """How many rows of some folders take about so many bytes in memory, where they are largest; at least one."""
+        """How many rows of some folders take about ``size`` bytes in memory where rows are largest; at least one."""
         found = [
             info
             for name in folders

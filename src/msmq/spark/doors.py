@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.columns import read_columns
 from msmq.client.connection import Tls
 from msmq.client.info import QueueKind
 from msmq.client.problems import ConnectionLostError
@@ -122,7 +123,7 @@ class ChannelDoor:
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         while True:
             try:
-                replies = self._mq.queue(queue).span_replies(after, upto)
+                replies = self._mq.loop.iterate(read_columns(self._mq.inner, queue, after, upto))
                 for reply in ahead(_closable(replies), _FETCHED_AHEAD):
                     messages = _columns(queue, reply)
                     yield messages

@@ -54,7 +54,7 @@ class Span(NamedTuple):
         return self.lane << _SHIFT | self.end
 
     def split(self, parts: int) -> list[Span]:
-        """The same messages in at most so many spans of about the same width."""
+        """Cut the span into at most ``parts`` spans of about the same width."""
         width = self.end - self.start
         parts = max(1, min(parts, width))
         edges = [self.start + width * part // parts for part in range(parts + 1)]

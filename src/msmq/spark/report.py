@@ -34,7 +34,7 @@ class Report:
     traffic: list[dict[str, Any]]
     """By queue and hour: messages, failures among them, bytes, sizes, and seconds from sending to arrival."""
     queues: list[dict[str, Any]]
-    """The same by queue, busiest first, with the first and the last hour."""
+    """By queue, busiest first: the sums of ``traffic``, with the first and the last hour."""
     failures: list[dict[str, Any]]
     """By queue, hour and class: what was not delivered or not received, and why."""
     dead_reasons: list[dict[str, Any]]
@@ -45,7 +45,7 @@ class Report:
 
 
 def is_dead_letter_queue(name: str) -> bool:
-    """The same as the condition above."""
+    """True for the name of a dead-letter queue, as the condition above has it."""
     return ";dead" in name.lower() or name.lower().endswith("deadletter$")
 
 

@@ -78,11 +78,11 @@ class Messages(NamedTuple):
         return self._with([column[start:end] for column in self.columns])
 
     def at(self, places: Sequence[int]) -> Messages:
-        """Those at some places."""
+        """The messages at the given places."""
         return self._with([[column[place] for place in places] for column in self.columns])
 
     def chosen(self, wanted: Sequence[bool]) -> Messages:
-        """Those that are wanted."""
+        """The messages for which ``wanted`` is true."""
         return self._with([list(compress(column, wanted)) for column in self.columns])
 
     def _with(self, columns: list[Any]) -> Messages:
@@ -101,7 +101,7 @@ def joined(parts: Sequence[Messages]) -> Messages:
 
 
 class _Part(NamedTuple):
-    """The same of messages that look alike."""
+    """Messages that look alike: what their queue says of them, and their columns."""
 
     given: Messages
     alike: Alike
@@ -399,7 +399,7 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
     def rows(self, messages: Messages) -> pa.RecordBatch:
-        """The same of messages as they come from a queue: those that look alike together."""
+        """Messages of a queue as rows; those that look alike are read together."""
         count = len(messages.packets)
         found, others = look_alike(messages.packets)
         if len(found) == 1 and not others:
@@ -410,7 +410,7 @@ class Table:
         return in_order(made, [*(places for places, _ in parts), others], count)
 
     def alike(self, given: Messages, alike: Alike) -> pa.RecordBatch:
-        """The same of messages that look alike."""
+        """Messages that look alike as rows."""
         part, count = _Part(given, alike), len(alike)
         first = ReadMessage(given.queue, given.lookup_ids[0], alike.sample, identity=given.identity)
         source = _source(first)

@@ -42,6 +42,7 @@ from pyspark.sql.datasource import (
 )
 
 from msmq.api.generated import msmq_pb2 as pb
+from msmq.client.columns import send_columns
 from msmq.client.connection import Connection, Tls, connect
 from msmq.client.message import Delivery, Message
 from msmq.client.problems import SendError
@@ -149,19 +150,19 @@ async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transact
 async def _send_parcels(
     mq: Connection, parcels: Sequence[Parcel], transaction: Transaction | None = None
 ) -> None:
-    """The same with parcels, which are all for one queue; they are under way together."""
-    queue = mq.queue(parcels[0].queue)
+    """Send parcels, which are all for one queue and are under way together."""
+    queue = parcels[0].queue
     sends = [
-        queue.send_columns(parcel.columns.SerializeToString(), len(parcel), transaction=transaction)
+        send_columns(mq, queue, parcel.columns.SerializeToString(), len(parcel), transaction)
         for parcel in parcels
     ]
     try:
         refused = await asyncio.gather(*sends)
     except MQError as error:
-        raise RowError(f"row {parcels[0].row} and others to {queue.name}", error) from error
+        raise RowError(f"row {parcels[0].row} and others to {queue}", error) from error
     for parcel, failures in zip(parcels, refused, strict=True):
         for index, why in failures:
-            raise RowError(f"row {parcel.row + index} to {queue.name}", why) from why
+            raise RowError(f"row {parcel.row + index} to {queue}", why) from why
 
 
 class Sorter:
@@ -183,7 +184,7 @@ class Sorter:
     async def parcels(
         self, batches: Iterator[pa.RecordBatch], *, whole: bool = True
     ) -> AsyncGenerator[list[Letter] | list[Parcel], None]:
-        """The same, many at a time where ``whole`` and their rows let them."""
+        """Yield what is to be sent in a transaction, in parcels where ``whole`` and the columns allow it."""
         try:
             for batch in _pieces(batches):
                 parcels = self._letters.parcels(batch, self.rows)
@@ -233,7 +234,7 @@ class Sorter:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, in pieces that are made into messages while others travel."""
+    """Cut batches into pieces, so that one is made into messages while another travels."""
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             yield batch.slice(start, _ROWS_AT_ONCE)

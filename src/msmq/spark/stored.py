@@ -139,7 +139,7 @@ def decode_stores(
 
 
 def _effective(changes: DataFrame) -> DataFrame:
-    """Those outside of transactions, and those of committed ones."""
+    """The changes that hold: those outside of transactions, and those of committed ones."""
     return changes.where(f"transaction IS NULL OR outcome = {_COMMITTED}")
 
 

@@ -34,7 +34,7 @@ _MANY_SEGMENTS: Final = 16
 
 
 class Owner(Protocol):
-    """Who knows which records matter. The store asks while it cleans."""
+    """Knows which records still matter. The store asks it while it cleans."""
 
     def is_live(self, kind: int, head: bytes, address: int) -> bool:
         """Whether the record at ``address`` has not been released."""

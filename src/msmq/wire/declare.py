@@ -115,6 +115,12 @@ class Wire:
             raise _truncated(cls, data[:limit], offset)
         return cls.decode(data, offset), offset + cls.SIZE
 
+    @classmethod
+    def mask(cls, *names: str) -> int:
+        """The bits of these named runs, where they stand in the integer that holds them."""
+        declared = dict(cls.BITS)
+        return sum(declared[name].mask << declared[name].low for name in names)
+
     def write(self) -> bytes:
         """The whole structure, tail and padding included."""
         return self.encode()

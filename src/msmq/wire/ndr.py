@@ -72,7 +72,10 @@ class NdrReader:
 
     def align(self, alignment: int) -> None:
         """Skip padding, whatever it holds."""
-        self._take(-self.offset % alignment)
+        padding = -self.offset % alignment
+        if padding > len(self._data) - self.offset:
+            raise DecodeError(f"{padding} bytes expected, {self.remaining} left", self.offset)
+        self.offset += padding
 
     def end_structure(self, alignment: int) -> None:
         """Skip the padding that NDR64 puts after a structure; NDR puts none."""
@@ -240,7 +243,8 @@ class NdrWriter:
         return bytes(self._data)
 
     def align(self, alignment: int) -> None:
-        self._data += bytes(-len(self._data) % alignment)
+        if padding := -len(self._data) % alignment:
+            self._data += bytes(padding)
 
     def end_structure(self, alignment: int) -> None:
         """The padding that NDR64 puts after a structure; NDR puts none."""

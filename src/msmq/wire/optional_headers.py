@@ -342,17 +342,3 @@ class SessionHeader(Wire):
         """The recoverable sequence numbers this header says are on disk, wrapped to 16 bits."""
         base, flags = self.recoverable_msg_ack_seq_number, self.recoverable_msg_ack_flags
         return [(base + bit) & 0xFFFF for bit in range(32) if flags >> bit & 1]
-
-    def acknowledge_recoverables(self, numbers: list[int]) -> None:
-        """Set base and map from the stored numbers, lowest first; at most 32 from the first on fit."""
-        base = numbers[0] if numbers else 0
-        flags = 0
-        for number in numbers:
-            distance = (number - base) & 0xFFFF
-            if distance > 31:
-                raise EncodeError(
-                    f"recoverable {number} is {distance} after {base}; 31 is the most one header can say"
-                )
-            flags |= 1 << distance
-        self.recoverable_msg_ack_seq_number = base
-        self.recoverable_msg_ack_flags = flags

@@ -188,16 +188,6 @@ def test_creating_needs_a_right_on_the_queue_manager(host: Host) -> None:
     host.manager.queues.create(QueueRequest(".\\private$\\q"), CALLER)
 
 
-@pytest.mark.spec("MQMQ-2.2.24-g")
-def test_looking_at_the_properties_of_a_queue_needs_its_right(host: Host) -> None:
-    get, label = host.manager.administration.get_properties, 108
-    only = queue_for(host, 0x20)
-    assert get(only, [label], CALLER)[0].value == ""
-    only.security = granting(RIGHTS.QUEUE_GENERIC_ALL & ~0x20)
-    with pytest.raises(AccessDeniedError):
-        get(only, [label], CALLER)
-
-
 def test_deleting_needs_its_right(host: Host) -> None:
     queue = queue_for(host, RIGHTS.QUEUE_GENERIC_ALL & ~RIGHTS.DELETE_QUEUE)
     host.send(queue, b"safe")

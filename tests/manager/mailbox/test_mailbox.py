@@ -370,6 +370,17 @@ def test_a_full_journal_takes_no_more(host: Host, transactional: bool) -> None:
     assert host.manager.core.total_bytes == journal(queue).total_bytes
 
 
+@pytest.mark.spec("DMPR-3.1.1.2-j")
+def test_what_leaves_together_fills_a_journal_together(host: Host) -> None:
+    queue = host.queue(journaling=True, journal_quota_kb=1, transactional=True)
+    transaction, reader = host.transactions.create(), host.reader(queue)
+    host.fill(queue, bytes(600), bytes(600), recoverable=True)
+    for _ in range(2):
+        reader.receive(transaction=transaction)
+    host.transactions.commit(transaction.identifier)
+    assert host.contents(journal(queue)) == [bytes(600)]
+
+
 # --- moves ----------------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from tests.manager.support import NOON, Host, message
         LocalAttributes(transaction_status_queue="DIRECT=OS:HOST\\private$\\status"),
     ],
 )
-@pytest.mark.spec("DMPR-3.1.1.12-ap")
+@pytest.mark.spec("DMPR-3.1.1.12-ap", "DMPR-3.1.1.12-ay")
 def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttributes) -> None:
     host = Host()
     queue = host.queue()
@@ -38,6 +38,7 @@ def test_what_no_header_carries_survives_beside_the_packet(local: LocalAttribute
     assert loaded.local == local
     assert loaded.packet.data == sent.packet.data
     assert (loaded.lookup_id, loaded.arrival_time) == (lookup_id, NOON)
+    assert (lookup_id in again.peekable_when_locked) is local.allow_peek_when_locked
 
 
 @pytest.mark.spec("DMPR-3.1.1.12-ax")

@@ -13,19 +13,29 @@ from typing import Final
 
 from msmq.manager.mailbox.positions import PositionMark
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
-from msmq.wire.headers import BASE_SH, INFINITE, USER_TH
+from msmq.wire.headers import (
+    BASE_SH,
+    INFINITE,
+    USER_JN,
+    USER_JP,
+    USER_RECOVERABLE,
+    USER_TH,
+    MessagePropertiesHeader,
+    UserHeader,
+)
+from msmq.wire.optional_headers import TransactionHeader
 
 NEVER: Final = 0xFFFFFFFF
 """The second at which the time of messages ends that have all the time in the world."""
-RECOVERABLE: Final = 0x20
-NEGATIVE_JOURNALING: Final = 0x100
-POSITIVE_JOURNALING: Final = 0x200
-ADMIN_QUEUE: Final = 7 << 13
+RECOVERABLE: Final = USER_RECOVERABLE
+NEGATIVE_JOURNALING: Final = USER_JN
+POSITIVE_JOURNALING: Final = USER_JP
+ADMIN_QUEUE: Final = UserHeader.mask("admin_reference")
 """Bits of UserHeader.Flags."""
-FINAL_ACK: Final = 0x02
+FINAL_ACK: Final = TransactionHeader.mask("final_ack_required")
 """Flags.FA of a TransactionHeader."""
-ASKS_ARRIVAL: Final = 0x01
-_ASKS_LATER: Final = 0x02 | 0x08
+ASKS_ARRIVAL: Final = MessagePropertiesHeader.mask("positive_arrival_ack")
+_ASKS_LATER: Final = MessagePropertiesHeader.mask("positive_receive_ack", "negative_receive_ack")
 """Bits of MessagePropertiesHeader.Flags: tell of the arrival; tell of what becomes of the message in its queue."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)

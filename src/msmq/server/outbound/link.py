@@ -12,6 +12,7 @@ others, over whatever session leads to one of them; without a directory only ove
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from msmq.errors import NoDsError, RemoteMachineNotAvailableError
 from msmq.manager.model import ConnectionStatus, OutgoingState
+from msmq.server import descriptors
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.config import Config
 from msmq.server.inbound.connection import Backlog, Connection, TransferEvent, TransferSession
@@ -251,6 +253,8 @@ class Link:
     async def _open_transport(self) -> Connection:
         config = self._around.config
         source = config.source_for(self._hop.address)
+        if descriptors.scarce():
+            raise OSError(errno.EMFILE, "hardly a file descriptor is left")
         async with asyncio.timeout(config.timers.opening_ms / 1_000):
             _, connection = await asyncio.get_running_loop().create_connection(
                 lambda: Connection(

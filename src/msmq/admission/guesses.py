@@ -1,0 +1,108 @@
+"""Guessing: whoever is wrong again and again has to wait, longer each time, and the log says who, whence and why.
+
+What counts are wrong passwords and tokens: of one account from one address, of one address for any account, and, where
+the operator wants accounts locked, of one account from anywhere. While there is a wait nothing is looked at, the right
+secret neither, so that an attempt in between tells nothing; it does not make the wait longer either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+FREE: Final = 3
+"""So many wrong attempts of an account at an address cost nothing but a line in the log."""
+FREE_OF_ADDRESS: Final = 20
+LONGEST_S: Final = 60.0
+FORGET_S: Final = 900.0
+_MOST: Final = 10_000
+_LINES: Final = 30
+_MINUTE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LockOut:
+    """After so many wrong attempts in a row an account is locked for a while, whoever comes; 0 for never."""
+
+    after: int = 0
+    seconds: float = 900.0
+
+
+@dataclass(slots=True)
+class _Misses:
+    count: int
+    last_s: float
+
+
+class Guesses:
+    """Remembers who was wrong."""
+
+    def __init__(
+        self, clock: Callable[[], float], tell: Callable[[str], None], lock_out: LockOut | None = None
+    ) -> None:
+        self._clock = clock
+        self._tell = tell
+        self.lock_out = lock_out or LockOut()
+        self._misses: dict[tuple[str, str], _Misses] = {}
+        """By account and address, the longest ago first; an empty text stands for any."""
+        self._minute_s = self._clock() - _MINUTE_S
+        self._lines = self._unsaid = 0
+
+    def wait_s(self, account: str, address: str) -> float:
+        """How long it is until an attempt counts again; 0 when it does now. No account stands for a token."""
+        account = account.casefold()
+        waits = [
+            self._left((account, address), FREE) if account else 0.0,
+            self._left(("", address), FREE_OF_ADDRESS),
+        ]
+        locked = self._misses.get((account, ""))
+        if account and locked is not None and 0 < self.lock_out.after <= locked.count:
+            waits.append(self.lock_out.seconds - (self._clock() - locked.last_s))
+        return max(waits)
+
+    def _left(self, key: tuple[str, str], free: int) -> float:
+        misses = self._misses.get(key)
+        if misses is None or misses.count < free:
+            return 0.0
+        wait_s = min(2.0 ** min(misses.count - free, 10), LONGEST_S)
+        return max(wait_s - (self._clock() - misses.last_s), 0.0)
+
+    def failed(self, account: str, address: str, reason: str) -> None:
+        """Somebody was wrong."""
+        keys = {("", address)}
+        if account:
+            keys |= {(account.casefold(), address), (account.casefold(), "")}
+        for key in sorted(keys):
+            self._count(key)
+        count = self._misses[account.casefold(), address].count
+        self._say(f"{account[:64]!r} at {address} is not let in, attempt {count}: {reason}")
+
+    def succeeded(self, account: str, address: str) -> None:
+        """Somebody was right: its mistakes before are forgotten. Those of the address are not, they may have been made
+        for other accounts."""
+        found = self._misses.pop((account.casefold(), address), None)
+        self._misses.pop((account.casefold(), ""), None)
+        if found is not None and found.count >= FREE:
+            self._say(f"{account[:64]!r} at {address} is let in, after {found.count} wrong attempts")
+
+    def _count(self, key: tuple[str, str]) -> None:
+        now_s, misses = self._clock(), self._misses.pop(key, None)
+        if misses is None or now_s - misses.last_s > FORGET_S:
+            misses = _Misses(0, now_s)
+        misses.count, misses.last_s = misses.count + 1, now_s
+        self._misses[key] = misses
+        while len(self._misses) > _MOST:
+            self._misses.pop(next(iter(self._misses)))
+
+    def _say(self, line: str) -> None:
+        """So many lines a minute: whoever has many addresses must not fill the log either."""
+        now_s = self._clock()
+        if now_s - self._minute_s >= _MINUTE_S:
+            self._minute_s, self._lines = now_s, 0
+        self._lines += 1
+        if self._lines > _LINES:
+            self._unsaid += 1
+            return
+        unsaid, self._unsaid = self._unsaid, 0
+        self._tell(f"{line} ({unsaid} lines like this were left out)" if unsaid else line)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
+from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,10 @@ import pytest
 import msmq
 from msmq.client import ClientError
 from msmq.errors import MQError
-from msmq.testing.faults import Faults
+from msmq.testing.faults import Fault, Faults
 from tests.client.support import QUEUE, Restartable
+from tests.server.support import ALICE, free_port
+from tests.server.test_daemon_processes import Process
 
 
 @pytest.mark.parametrize("changes", range(1, 9))
@@ -62,3 +67,77 @@ def test_nothing_goes_on_after_an_internal_error(
     with caplog.at_level(logging.CRITICAL):
         asyncio.run(test())
     assert "an internal error" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["a value that is written alone", "the cleaning of the store"])
+def test_an_internal_error_outside_of_the_events_of_messages_ends_it_too(tmp_path: Path, where: str) -> None:
+    async def test() -> None:
+        faults = Faults()
+        with faults.planted():
+            async with Restartable(tmp_path) as host:
+                daemon = host.daemon
+                assert daemon is not None
+                if where == "the cleaning of the store":
+
+                    def fail(*_: object) -> bool:
+                        raise Fault(where)
+
+                    daemon.store.clean_step = fail  # type: ignore[assignment,method-assign]
+                    asyncio.get_running_loop().call_soon(daemon._clean)
+                else:
+                    faults.arm(1)
+                    with pytest.raises(Fault):
+                        daemon.manager.core.ledger.put_value("alone", 1)
+                async with asyncio.timeout(5):
+                    await daemon.stopping.wait()
+                assert daemon.failure is not None
+                faults.disarm()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("changes", [1, 2, 5])
+def test_a_process_ends_with_an_internal_error_and_comes_back_clean(tmp_path: Path, changes: int) -> None:
+    """A reader with a prefetch acknowledges while another application sends; then the process is started again."""
+
+    async def test() -> None:
+        api = f"unix:{tmp_path}/api.sock"
+        faulty = (str(Path(__file__).with_name("faulty_daemon.py")), str(changes))
+        host = Process(tmp_path, "ALICE", ALICE, free_port(), api=api, program=faulty)
+        await host.start()
+        told: set[bytes] = set()
+        gone: set[bytes] = set()
+        asked: set[bytes] = set()
+        async with msmq.connect(api) as mq:
+            queue = await mq.create_queue(QUEUE)
+
+            async def send(numbers: Iterable[int]) -> None:
+                for number in numbers:
+                    await queue.send(b"%d" % number)
+                    told.add(b"%d" % number)
+
+            async def read() -> None:
+                async with queue.receiver(prefetch=8) as messages:
+                    async for message in messages:
+                        asked.add(message.body)
+                        await message.acknowledge()
+                        gone.add(message.body)
+
+            await send(range(20))
+            host.process.send_signal(signal.SIGUSR1)
+            work = [asyncio.create_task(send(count(20))), asyncio.create_task(read())]
+            async with asyncio.timeout(60):
+                assert await host.process.wait() != 0
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+        host.program = ("-m", "msmq")
+        await host.start()
+        async with msmq.connect(api) as mq:
+            left = [message.body async for message in mq.queue(QUEUE).browse()]
+        await host.stop()
+        assert len(set(left)) == len(left)
+        assert told - asked <= set(left), "what was acknowledged to its sender is there"
+        assert not gone & set(left), "what its reader has acknowledged does not come again"
+
+    asyncio.run(test())

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,7 +47,9 @@ class Process:
         ping_port: int = 0,
         api: str = "none",
         descriptors: int = 0,
+        program: Sequence[str] = ("-m", "msmq"),
     ) -> None:
+        self.program = program
         self.config = config
         self.api = api
         self.descriptors = descriptors
@@ -60,7 +62,7 @@ class Process:
     async def start(self) -> None:
         timers = self.data.parent / "quick.toml"
         timers.write_text(self.config)
-        command = [sys.executable, "-m", "msmq", "serve", "--data", str(self.data), "--name", self.name]
+        command = [sys.executable, *self.program, "serve", "--data", str(self.data), "--name", self.name]
         command += ["--api", self.api]
         command += ["--listen", self.address, "--port", str(self.port), "--config", str(timers)]
         command += ["--ping-port", str(self.ping_port)]

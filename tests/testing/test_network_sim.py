@@ -11,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from msmq.server.daemon import Daemon
 from msmq.server.inbound.forwarding import Forwarding
 from msmq.server.inbound.places import Places
 from msmq.server.outbound.drain import Drain
+from msmq.testing.faults import Fault
 from msmq.testing.network_book import Broken, Kind, Sent
 from msmq.testing.network_host import MAIL, ORDERS
 from msmq.testing.network_sim import CALM, NAMES, ROUTED, NetworkSimulation, main, run
@@ -39,12 +41,16 @@ def silence() -> Iterator[None]:
 def test_the_promises_of_transfer_are_kept(first: int) -> None:
     """On failure: ``make sim SIM=network SEED=... SEEDS=1`` with the seed that the error names."""
     faults: Counter[str] = Counter()
+    internal_errors = 0
     for seed in range(first, first + CHUNK):
         try:
-            faults += run(seed).faults
+            ended = run(seed)
+            faults += ended.faults
+            internal_errors += ended.internal_errors.raised
         except Exception as error:
             raise AssertionError(f"seed {seed}: make sim SIM=network SEED={seed} SEEDS=1") from error
     assert {"send", "receive", "cut", "lose_power_soon"} <= set(faults)
+    assert internal_errors
 
 
 def test_a_run_depends_on_its_seed_alone() -> None:
@@ -116,7 +122,7 @@ def test_it_finds_a_session_that_forgets(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def forget(self: Drain, lookup_id: int) -> None:
         returned(self, lookup_id)
-        self._delivered(lookup_id)
+        self._delivered([lookup_id])
 
     monkeypatch.setattr(Drain, "returned", forget)
     assert isinstance(first_failure(range(1, 60)), Broken)
@@ -126,6 +132,12 @@ def test_it_finds_a_daemon_that_waits_for_a_repair(monkeypatch: pytest.MonkeyPat
     """One whose messages are received in time, but which does not go on when there is room in the window."""
     monkeypatch.setattr(Session, "_tell_room", lambda *_: None)
     assert isinstance(first_failure(range(CALM, 10 * CALM, CALM)), Broken)
+
+
+def test_it_finds_a_daemon_that_goes_on_after_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a value that is written alone, in a timer, while space of the store is given back."""
+    monkeypatch.setattr(Daemon, "_internal_error", lambda *_: None)
+    assert isinstance(first_failure(range(1, 40)), AssertionError | Fault)
 
 
 # Without chance

@@ -178,7 +178,7 @@ class Core:
         self.timers = Timers()
         self.chores = Chores()
         self.answers = Answers()
-        event = self.events = Event(ledger.store, self.answers)
+        event = self.events = ledger.changing = Event(ledger.store, self.answers)
         self.event = event.begin
         self.event_with_room = event.begin_with_room
         self.reserve = event.reserve

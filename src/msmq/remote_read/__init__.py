@@ -6,13 +6,13 @@ module          what it answers
 `interface`     how the methods look on the wire
 `actions`       what a read may ask for
 `service`       the server: one method for each operation
-`receiving`     reads that are under way, and how they wait
+`receive`       reads that are under way, and how they wait
 `handles`       open queues of clients and their pending requests
-`packing`       a stored message as it is given to a reader
-`enlisting`     transactions of others, and the coordinator they need
+`sections`      a stored message as it is given to a reader
+`enlistment`    transactions of others, and the coordinator they need
 `policy`        how well callers must be authenticated
 `door`          the ports it is served on
-`calling`       the client: how calls fail
+`failures`      the client: how calls fail
 `session`       the client: connecting and opening
 `remote_queue`  the client: an open queue and all sequences of calls
 `reader`        the client: streams of messages, many calls at once

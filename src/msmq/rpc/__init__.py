@@ -9,7 +9,8 @@ module           what it answers
 `server`         the server on asyncio: listen, register, limits
 `client`         the client on asyncio: connect, bind, many calls at once
 `association`    association groups, context handles and their rundown
-`security`       who the peer is, and the protection of fragments
+`security`       who the peer is
+`seals`          the protection of fragments once that is known
 `ntlm`           the accepting half of NTLM
 `accounts`       local accounts for hosts without a domain
 `epm`, `mgmt`    the endpoint mapper and the management interface

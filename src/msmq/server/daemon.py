@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,8 @@ from msmq.transfer.session import SessionConfig
 from msmq.transfer.states import Role
 
 _HOUSEKEEPING_MS = 250
+_ROOMS: Final = ("msmq.manager.", "msmq.store.", "msmq.server.")
+"""Whose errors, when nobody catches them, leave a state behind that nobody vouches for."""
 _CLEAN_BYTES = 1 << 15
 _CLEAN_PAUSE_MS = 5
 """How much of the store is cleaned in one go, and when it goes on: everybody else waits meanwhile."""
@@ -114,6 +117,7 @@ class Daemon:
         self._store_options = store_options
         self._resolve = resolve
         self._directory = workgroup
+        self._handler_before: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
         self.failure: Exception | None = None
         """Why the daemon cannot go on, if it cannot: the disk failed, or something went wrong inside."""
         self.stopping = asyncio.Event()
@@ -203,6 +207,9 @@ class Daemon:
         self._troubles = Troubles(self.manager.core, self.store, found.values)
         self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
         self.manager.core.events.failed = self._internal_error
+        loop = asyncio.get_running_loop()
+        self._handler_before = loop.get_exception_handler()
+        loop.set_exception_handler(self._unhandled)
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(
             own_guid,
@@ -317,6 +324,9 @@ class Daemon:
 
     async def stop(self) -> None:
         """Stop in an orderly way; nothing that was promised is lost."""
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() == self._unhandled:
+            loop.set_exception_handler(self._handler_before)
         self._shut_doors()
         self._housekeeping.stop()
         self._to_clean.stop()
@@ -384,6 +394,21 @@ class Daemon:
         failure.__cause__ = error
         self.store.abandon(failure)
         self.commit.give_up(failure)
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What nobody caught in a callback of ours is an internal error too: timers, drains and the cleaning of the
+        store work outside of events."""
+        error = context.get("exception")
+        if "handle" in context and error is not None and not isinstance(error, MsmqError | OSError):
+            rooms = (
+                frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)
+            )
+            if self.failure is None and any(room.startswith(_ROOMS) for room in rooms):
+                self._internal_error(error)
+        if self._handler_before is not None:
+            self._handler_before(loop, context)
+        else:
+            loop.default_exception_handler(context)
 
     def _disk_full(self, full: bool) -> None:
         """While the disk takes nothing, neither does the queue manager: what it took could only wait in memory."""

@@ -28,6 +28,7 @@ from msmq.server.config import Config
 from msmq.server.daemon import Daemon
 from msmq.store import StoreError, StoreOptions
 from msmq.testing.disk import PowerLoss, SimulatedDisk
+from msmq.testing.faults import Fault
 from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Kind, QueueKey, Sending, Sent
@@ -187,7 +188,10 @@ class NetworkHost:
             )
             try:
                 _complete(self.daemon.start())
-            except StoreError:  # the disk is full or fails: it will be tried again
+            except (
+                StoreError,
+                Fault,
+            ):  # the disk is full or fails, or the program does: it will be tried again
                 self.lose_power()
                 return
             except Exception:
@@ -265,7 +269,7 @@ class NetworkHost:
             self.lose_power()  # the operator's supervisor starts it anew; what was written may be lost
         elif self._stopping is not None and self._stopping.done():
             error = self._stopping.exception()
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | Fault):
                 self.lose_power()
                 return
             if error is not None:
@@ -286,12 +290,16 @@ class NetworkHost:
         return [mailbox.load(queue, entry.lookup_id).packet for entry in queue.positions]
 
     def _do(self, action: Callable[[], T]) -> T | None:
-        """An application's call; what the queue manager refuses, and what the power cuts short, has no answer."""
+        """An application's call. What the queue manager refuses has no answer, nor has what is cut short by a loss of
+        power or by an internal error."""
         assert self.loop is not None
         try:
             with self.loop.running():
                 return action()
         except (MQError, PowerLoss):
+            return None
+        except Fault:
+            assert self.daemon.failure is not None, "a queue manager goes on after an internal error"
             return None
         finally:
             self.look()

@@ -1,9 +1,9 @@
 """Whole queue managers on a network, on disks and by clocks that fail: the promises of transfer, checked at every step.
 
 A run depends on its seed alone. Two or three hosts exchange messages of all kinds, directly or by way of a routing
-server, while connections break between any
-two bytes, ways close and open, processes are killed, machines lose power in the middle of a write, disks fill up and
-fail, clocks jump. Then the trouble ends, time passes, everything is received, and the books have to balance:
+server, while connections break between any two bytes, ways close and open, processes are killed, machines lose power in
+the middle of a write, disks fill up and fail, clocks jump, and queue managers meet internal errors, which end them.
+Then the trouble ends, time passes, everything is received, and the books have to balance:
 
 - a transactional message is received exactly once, in order, or not at all, and then its sender knows;
 - a recoverable message that its sender was told is kept arrives;
@@ -28,6 +28,7 @@ from random import Random
 from typing import Final
 
 from msmq.server.config import Config
+from msmq.testing.faults import Faults
 from msmq.testing.network import SimulatedNetwork
 from msmq.testing.network_book import Book, Broken, Ends, Kind, Sent
 from msmq.testing.network_host import (
@@ -95,6 +96,7 @@ class NetworkSimulation:
         self.book = Book()
         self.numbers = 0
         self.faults: Counter[str] = Counter()
+        self.internal_errors = Faults()
         self.trace: list[str] = []
         pings = rng.random() < 0.3
         self.config = Config(
@@ -133,6 +135,7 @@ class NetworkSimulation:
             self.fill_disk: 0.6,
             self.free_disk: 1,
             self.fail_disk: 0.2,
+            self.fail_inside: 0.8,
             self.set_clock: 0.8,
             self.slow_down: 0.5,
         }
@@ -258,6 +261,10 @@ class NetworkSimulation:
     def fail_disk(self) -> None:
         self.rng.choice(self.hosts).disk.failing_syncs = 1
 
+    def fail_inside(self) -> None:
+        """One of the next changes meets an internal error, on whichever host makes it."""
+        self.internal_errors.arm(self.rng.randint(1, 40))
+
     def set_clock(self) -> None:
         self.rng.choice(self.hosts).clock_offset += self.rng.choice((-3_600.0, -5.0, -1.5, 1.5, 5.0, 60.0))
 
@@ -282,6 +289,7 @@ class NetworkSimulation:
 
     def end(self) -> None:
         """No more trouble: everything has to come to its end."""
+        self.internal_errors.disarm()
         self.network.heal()
         self.network.working_s = (0.0, 0.005)
         self.network.datagram_loss = 0.0
@@ -329,9 +337,10 @@ def run(seed: int, rounds: int = ROUNDS) -> NetworkSimulation:
     """A run that depends on ``seed`` alone."""
     simulation = NetworkSimulation(seed, routed=seed % ROUTED == 0, calm=seed % CALM == 0)
     try:
-        for _ in range(rounds):
-            simulation.round()
-        simulation.end()
+        with simulation.internal_errors.planted():
+            for _ in range(rounds):
+                simulation.round()
+            simulation.end()
     finally:
         simulation.network.close()
     return simulation
@@ -362,6 +371,7 @@ def main(arguments: list[str] | None = None) -> int:
             totals["messages"] += len(ended.book.sent)
             totals["arrivals"] += ended.book.arrivals
             totals["crashes"] += sum(host.crashes for host in ended.hosts)
+            totals["internal errors"] += ended.internal_errors.raised
             figures = ", ".join(f"{count} {what}" for what, count in totals.items())
             sys.stderr.write(f"\rseed {seed}: {figures}, {time.monotonic() - began:.0f} s ")
             seed += 1

@@ -29,6 +29,7 @@ import json
 import struct
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
@@ -281,6 +282,9 @@ class Ledger:
 
     def __init__(self, store: RecordStore) -> None:
         self.store = store
+        self.changing: AbstractContextManager[None] = nullcontext()
+        """Around every change of a named value. The queue manager gives its event, so that an error inside is noticed:
+        messages are changed in events anyway, values often alone."""
         self._values: dict[bytes, tuple[int, int]] = {}
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -350,15 +354,17 @@ class Ledger:
         """Write a named value that JSON can hold; bytes are given as their hexadecimal text."""
         payload = json.dumps([key, value], separators=(",", ":")).encode()
         digest = digest_of(key)
-        address = self.store.append(Kind.VALUE, digest.ljust(HEAD_SIZE, b"\0"), payload)
-        self._supersede(digest)
-        self._values[digest] = (address, len(payload))
+        with self.changing:
+            address = self.store.append(Kind.VALUE, digest.ljust(HEAD_SIZE, b"\0"), payload)
+            self._supersede(digest)
+            self._values[digest] = (address, len(payload))
 
     def drop_value(self, key: str) -> None:
         digest = digest_of(key)
         if digest in self._values:
-            self.store.append(Kind.DROP, digest.ljust(HEAD_SIZE, b"\0"), live=False)
-            self._supersede(digest)
+            with self.changing:
+                self.store.append(Kind.DROP, digest.ljust(HEAD_SIZE, b"\0"), live=False)
+                self._supersede(digest)
 
     def _supersede(self, digest: bytes) -> None:
         old = self._values.pop(digest, None)

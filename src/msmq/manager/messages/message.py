@@ -300,11 +300,13 @@ class Message:
         administration = _single(self.administration_queue_format_name)
         response = _single(self.response_queue_format_name)
         address = self.destination_queue_manager_identifier
-        if isinstance(destination, PrivateQueueFormatName):
-            address = destination.source_queue_manager
-        elif isinstance(destination, str):
+        hosts: dict[bytes, QueueReference] = {}
+        if isinstance(destination, str):  # which does not tell the GUID of its host
             address = NULL_GUID
-        hosts = {address: QueueReference.PRIVATE_ON_DESTINATION}
+        else:
+            if isinstance(destination, PrivateQueueFormatName):
+                address = destination.source_queue_manager
+            hosts[address] = QueueReference.PRIVATE_ON_DESTINATION
         coded_destination = _coded(destination, hosts)
         hosts[self.source_machine_identifier] = QueueReference.PRIVATE_ON_SOURCE
         coded_administration = _coded(administration, hosts)

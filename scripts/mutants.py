@@ -391,7 +391,7 @@ class Campaign:
         if unmarked := [row for row in chosen if row not in marked]:
             raise pytest.UsageError(f"no test is marked with {', '.join(unmarked)}")
         others = [row for row in sorted(marked) if row not in chosen]
-        background = draw.sample(others, min(len(others), BACKGROUND))
+        background = draw.sample(others, min(len(others), BACKGROUND)) if self.options.cap else []
         self.bench.find_functions()
         with contextlib.ExitStack() as held:
             items = (item for row in [*chosen, *background] for item in marked[row].items)
@@ -467,7 +467,7 @@ def main(arguments: list[str] | None = None) -> int:
     which.add_argument("--rows", nargs="+", help="rows of the inventory", default=[])
     which.add_argument("--sample", type=int, default=0, help="so many rows drawn at random")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cap", type=int, default=3, help="mutants per row, those by hand not counted")
+    parser.add_argument("--cap", type=int, default=3, help="mutants per row; those by hand come on top")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a row's tests may take")
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -65,6 +65,8 @@ def names(row: str) -> set[str]:
         ("`queue purge`, `outgoing purge`", "queue purge .\\private$\\shapes"),
         ("`manager show`, `set`, `online`, `offline`", "manager show"),
         ("`certificate list`, `new`, `enable`", "certificate new"),
+        ("`token list`", "token list"),
+        ("`token remove`", "token remove shapes"),
         ("`ping`", "ping {address} --port {port} --ping-port 1 --timeout 2"),
         ("`top`", "top --once --interval 0.1"),
         ("`dead-letter resend`, `purge`", "dead-letter purge"),
@@ -74,6 +76,7 @@ def names(row: str) -> set[str]:
 )
 def test_the_page_on_json_is_right(live: Live, row: str, command: str) -> None:
     live.run("queue", "create", ".\\private$\\shapes")
+    live.run("token", "create", "shapes")
     arguments = command.format(address=live.address, port=live.port).split()
     assert set(live.object(*arguments)) == names(row)
 

@@ -76,6 +76,7 @@ WRONG: list[tuple[str, int, str]] = [
     (f"send {Q} --file /nonexistent/file", 1, "/nonexistent/file"),
     (f"send {GONE} --body x", 1, MISSING_QUEUE),
     ("send DIRECT=OS:\\private$\\q --body x", 1, "A computer name is"),
+    ("send FormatName:DIRECT=OS:a..b\\private$\\q --body x", 1, "single dots between"),
     (f"send {Q} --body x --frob", 2, SEE.format(" send")),
     (f"send {Q} --body x --time-to-be-received soon", 2, "a valid number"),
     (f"send {Q} --body x --correlation-id 12", 1, "looks like GUID\\number"),

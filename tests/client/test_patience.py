@@ -110,6 +110,16 @@ def frozen(
         yield running, address if request.param == "unix" else (directory / "tcp").read_text()
 
 
+async def goes_on(mq: msmq.Connection) -> None:
+    """The client goes on when the server does, however long that takes on a busy computer."""
+    while True:
+        try:
+            assert await mq.queue_exists(QUEUE)
+        except ServerNotAvailableError:
+            continue
+        return
+
+
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_a_server_that_is_frozen(
     frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
@@ -125,7 +135,7 @@ def test_a_server_that_is_frozen(
                     await asyncio.wait_for(call(mq), TOO_LONG_S)
             finally:
                 running.send_signal(signal.SIGCONT)
-            assert await mq.queue_exists(QUEUE), "it goes on when the server does"
+            await goes_on(mq)
 
     run(test)
 

@@ -276,6 +276,11 @@ def test_the_descriptor_of_a_queue(domain: Domain) -> None:
     assert dacl is not None
     stored = {(ace.type, ace.mask, ace.sid) for ace in dacl.aces}
     assert stored >= {(ace.type, ace.mask, ace.sid) for ace in aces}
+    domain.trace.clear()
+    other = queue(pathname=f"{host_of(domain)}\\{domain.name('q')}", security=security)
+    assert domain.directory.create(other, ("pathname",), None)[0] is SUCCESS
+    (added,) = domain.trace.sent("addRequest")
+    assert "nTSecurityDescriptor" not in added.fields  # it was not listed
 
 
 # --- sites and links ----------------------------------------------------------------------------------------

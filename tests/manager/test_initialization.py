@@ -291,7 +291,7 @@ def test_directory_timers_run_in_directory_mode_only() -> None:
     assert ObjectClass.SITE in host.directory.asked("read")
 
 
-@pytest.mark.spec("DMPR-3.1.1.1-ae", "DMPR-3.1.1.1-ag")
+@pytest.mark.spec("DMPR-3.1.1.1-ae", "DMPR-3.1.1.1-ag", "DMPR-3.1.1.9-a")
 def test_collections_follow_their_identifier_lists() -> None:
     host = DomainHost()
     known, unknown, inward, network = guid(), guid(), guid(), guid()

@@ -1,4 +1,4 @@
-"""Honest hosts, one after the other: each connects, has its messages stored and leaves. A program of its own, so that
+"""Honest hosts, one after the other: each connects, has its messages taken and leaves. A program of its own, so that
 what it measures is the queue manager, not its neighbours in a test.
 
 ``python -m tests.peers.newcomer HOST PORT QUEUE`` writes a line for each: the seconds it took, or what went wrong. It
@@ -17,7 +17,7 @@ from tests.peers.mqqb import WINDOW, Initiator
 from tests.peers.packets import write_message
 
 TOGETHER = WINDOW // 2
-"""So many messages are acknowledged without a wait for more."""
+"""So many express messages are acknowledged at once; a few would wait for the protocol's own timer."""
 PAUSE_S = 0.05
 
 
@@ -26,7 +26,7 @@ def come_and_go(host: str, port: int, queue: str, source_host: str) -> None:
     session = Initiator(host, port, guid, source_host)
     try:
         for number in range(1, TOGETHER + 1):
-            said = {"source": guid, "sent_time": int(time.time()), "number": number, "recoverable": True}
+            said = {"source": guid, "sent_time": int(time.time()), "number": number}
             session.send(write_message({**said, "destination": ("direct", queue), "body": b"newcomer"}))
         session.settle()
     finally:

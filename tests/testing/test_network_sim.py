@@ -122,7 +122,7 @@ def test_it_finds_a_session_that_forgets(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def forget(self: Drain, lookup_id: int) -> None:
         returned(self, lookup_id)
-        self._delivered(lookup_id)
+        self._delivered([lookup_id])
 
     monkeypatch.setattr(Drain, "returned", forget)
     assert isinstance(first_failure(range(1, 60)), Broken)

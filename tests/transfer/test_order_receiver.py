@@ -188,6 +188,7 @@ def test_strangers_cost_nothing() -> None:
     for n in range(100):
         stream = (n.to_bytes(16, "little"), "orders")
         assert receiver.arrive(5, 2, stream=stream) is Verdict.OUT_OF_ORDER
+    assert len(receiver.handle_timer(START_MS + 500)) == 100, "each is answered once"
     assert receiver.next_deadline_ms is None
     assert receiver._streams == {}
 

@@ -14,6 +14,7 @@ def test_there_are_thirteen_timers_and_each_has_a_duration() -> None:
     assert TimerSettings().durations_ms().keys() == set(Timer)
 
 
+@pytest.mark.spec("MQQB-3.1.2-a")
 def test_defaults() -> None:
     assert list(TimerSettings().durations_ms().values()) == [
         60_000,

@@ -207,6 +207,7 @@ def test_https_address():
     assert parse(r"DIRECT=OS:srv\q").http_port is None
 
 
+@pytest.mark.spec("MQMQ-2.1.2-k", "MQMQ-2.1.2-l")
 def test_http_hosts_and_slashes():
     assert parse(r"DIRECT=HTTP://[fe80::1]:81/MSMQ\q").host == "fe80::1"
     assert "brackets" in refused(r"DIRECT=HTTP://[fe80]/MSMQ\q")

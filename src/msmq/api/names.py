@@ -12,7 +12,7 @@ from msmq.wire.names import DirectName, MultipleElementName, Protocol, QueuePath
 
 _PREFIXES: Final = frozenset({"DIRECT", "PUBLIC", "PRIVATE", "MACHINE", "CONNECTOR", "MULTICAST", "DL"})
 _LABEL: Final = "formatname:"
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
+_HOST: Final = re.compile(r"\.|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 _SYSTEM_PATHS: Final = {
     "deadletter$": "SYSTEM$;DEADLETTER",
     "xactdeadletter$": "SYSTEM$;DEADXACT",
@@ -65,7 +65,8 @@ def _check_host(host: str) -> None:
     """A message to a host that cannot exist would wait for ever."""
     if not _HOST.fullmatch(host):
         raise IllegalQueuePathnameError(
-            f"{host!r} cannot be the name of a computer, which has letters, digits, dots, hyphens and underscores."
+            f"{host!r} cannot be the name of a computer, which has letters, digits, hyphens and underscores, "
+            "with single dots between."
         )
 
 

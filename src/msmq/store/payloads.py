@@ -61,14 +61,11 @@ class Reader:
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
         for index, (address, size) in enumerate(records):
-            if not size:  # not known, as of few records
-                keep(self.read(address, None)[skipped:])
-                continue
-            end = address + RECORD_SIZE + size
+            end = address + RECORD_SIZE + abs(size)
             if address < window_start or end > window_end:
                 payload = self._waiting(address) if address >= frontier else None
                 if payload is not None:
-                    if len(payload) != size:
+                    if len(payload) != size >= 0:
                         raise self._damaged(address, _OTHER_SIZE)
                     keep(payload[skipped:])
                     continue
@@ -83,6 +80,12 @@ class Reader:
             if len(window) < stop:
                 raise self._damaged(address, _ENDS)
             stated, crc, marks = read_lead(window, start)
+            if size < 0 and stated > -size:
+                stop = start + RECORD_SIZE + stated
+                if stop > len(window):  # it reaches beyond what was read, or says so
+                    keep(self.read(address, None)[skipped:])
+                    continue
+                size = stated
             if stated != size or crc != checksum(
                 view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks
             ):
@@ -93,18 +96,18 @@ class Reader:
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """How far to read so that the records which follow directly come along."""
         start, size = records[index]
-        end = start + RECORD_SIZE + size
+        end = start + RECORD_SIZE + abs(size)
         limit = min(start + _READ_AHEAD, frontier)
         last, last_size = records[-1]
-        last_end = last + RECORD_SIZE + last_size
+        last_end = last + RECORD_SIZE + abs(last_size)
         # A window is a guess: what does not lie in it gets another one. Usually they all stand side by side.
         if start <= last and last_end <= min(limit, start + 2 * (end - start) * (len(records) - index)):
             return last_end
         for position in range(index + 1, len(records)):
             address, size = records[position]
-            if not end <= address < end + _NEAR or address + RECORD_SIZE + size > limit:
+            if not end <= address < end + _NEAR or address + RECORD_SIZE + abs(size) > limit:
                 break
-            end = address + RECORD_SIZE + size
+            end = address + RECORD_SIZE + abs(size)
         return end
 
     def payload_size(self, address: int) -> int:

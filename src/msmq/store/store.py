@@ -413,7 +413,7 @@ class Store:
 
     def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
         """The payloads of several records, given as (address, payload size), without so many bytes at the beginning of
-        each. Neighbours are read together; one whose size is given as 0 is looked up by itself."""
+        each. Neighbours are read together. A negative size says that there are at least so many bytes."""
         return self._reader.read_many(records, skipped)
 
     def _waiting(self, address: int) -> bytes | None:

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from msmq.wire.classes import MessageClass
-from msmq.wire.headers import UserHeader
+from msmq.wire.headers import USER_JN, USER_JP, UserHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import FinalAckBody
 
@@ -89,11 +89,12 @@ class FinalAcks(Generic[T]):
         """Follow a message of our own that asks for it; None for the others."""
         if not wants_final_ack(message):
             return None
-        user = message.user
-        tracked = Tracked(
-            user.message_id, token, bool(user.positive_journaling), bool(user.negative_journaling), parked
-        )
-        self._tracked[user.message_id] = tracked
+        return self.follow(message.user.message_id, message.user.flags, token, parked=parked)
+
+    def follow(self, message_id: int, user_flags: int, token: T, *, parked: bool = False) -> Tracked[T]:
+        """Follow a message of our own that has these flags in its UserHeader."""
+        tracked = Tracked(message_id, token, bool(user_flags & USER_JP), bool(user_flags & USER_JN), parked)
+        self._tracked[message_id] = tracked
         return tracked
 
     def forget(self, message_id: int) -> None:

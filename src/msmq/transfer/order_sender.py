@@ -360,10 +360,10 @@ class OrderSender(Generic[T]):
 
     def statistics(self, epoch_ms: int) -> TransferStatistics:
         """The figures of the stream; ``epoch_ms`` is the time of day, since 1970, at which ``now_ms`` was zero."""
-        waiting = [number for number, _ in self._waiting()]
+        first = next((number for number, _ in self._waiting()), 0)
         return TransferStatistics(
-            self._info(waiting[0]) if waiting else _NONE,
-            self._info(waiting[-1]) if waiting else _NONE,
+            self._info(first) if first else _NONE,
+            self._info(self._entries.before(self._sent_through + 1)) if first else _NONE,
             self._info(self._acked) if self._acked else _NONE,
             self._info(self._last_number + 1),
             self._last_ack_count,

@@ -391,9 +391,9 @@ def build_order_messages(
     destination: bytes | IPv4Address | IPv6Address,
     message_ids: Sequence[int],
     sent_time: int,
-) -> list[UserMessage]:
-    """Several of them for one sender, as :func:`build_order_message` builds the first: the others differ from it in
-    MessageID and body."""
+) -> tuple[UserMessage, list[bytes]]:
+    """Several of them for one sender: the first one as :func:`build_order_message` builds it, and the packets of all,
+    which differ from it in MessageID and body."""
     first = build_order_message(
         bodies[0],
         message_class,
@@ -408,9 +408,9 @@ def build_order_messages(
         first.data[number + 4 : start],
         first.data[start + bodies[0].SIZE :],
     )
-    return [first] + [
-        UserMessage.route(b"".join((head, message_id.to_bytes(4, "little"), between, body.encode(), tail)))
-        for body, message_id in zip(bodies[1:], message_ids[1:], strict=True)
+    return first, [
+        b"".join((head, message_id.to_bytes(4, "little"), between, body.encode(), tail))
+        for body, message_id in zip(bodies, message_ids, strict=True)
     ]
 
 

@@ -132,6 +132,8 @@ def test_messages_in_the_queue(host: Host) -> None:
         assert of(host, queue, 8) == Variant(0x0013, count * size)
     host.reader(queue).receive()
     assert (of(host, queue, 7).value, of(host, queue, 8).value) == (2, 2 * size)
+    queue.positions.total_bytes = 1 << 33
+    assert of(host, queue, 8).value == 0xFFFFFFFF, "the most that its type can say"
 
 
 @pytest.mark.spec("MQMQ-2.3.12.9-a", "MQMQ-2.3.12.10-a")

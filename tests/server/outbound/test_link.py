@@ -256,6 +256,7 @@ def test_after_an_idle_close_the_next_message_connects_again(tmp_path: Path) -> 
     "DMPR-3.1.7.2.4-a",
     "DMPR-3.1.4.14-a",
     "DMPR-3.1.4.15-a",
+    "DMPR-3.1.3-s",
 )
 def test_a_paused_queue(tmp_path: Path) -> None:
     async def test() -> None:

@@ -20,7 +20,7 @@ from msmq.server.outbound.runs import (
     runs_of,
     together,
 )
-from msmq.wire.headers import USER_JP, USER_RECOVERABLE, USER_TH
+from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH
 from tests.transfer import support
 
 NOW_S = 1_000_000
@@ -134,10 +134,11 @@ def test_who_may_want_to_hear_of_a_final_acknowledgment() -> None:
     ]
     other = bytearray(plain)
     other[60:64] = (int.from_bytes(other[60:64], "little") | 1).to_bytes(4, "little")
-    assert awaited([plain, plain]) == []
-    assert awaited([plain, bytes(other)]) == []
-    assert awaited([plain, asking[0], plain]) == [1]
-    assert awaited([*asking, plain]) == [0, 1, 2]
+    assert list(awaited([plain, plain])) == []
+    assert list(awaited([plain, bytes(other)])) == []
+    assert [index for index, _, _ in awaited([plain, asking[0], plain])] == [1]
+    assert [(index, number) for index, number, _ in awaited([*asking, plain])] == [(0, 2), (1, 3), (2, 4)]
+    assert [flags & (USER_JP | USER_JN) for _, _, flags in awaited(asking)] == [0, USER_JP, USER_JN]
 
 
 def test_parts_of_a_run_come_together_again() -> None:

@@ -145,6 +145,19 @@ class Batch:
             [message.source for message in given],
         )
 
+    def like(self, packets: Sequence[bytes]) -> Batch:
+        """Packets that say the same as the one message of this batch in everything that columns have."""
+        count = len(packets)
+        return Batch(
+            packets,
+            [self.user_flags[0]] * count,
+            [self.base_flags[0]] * count,
+            [self.expiries[0]] * count,
+            [self.reach_by[0]] * count,
+            [self.asks[0]] * count,
+            bytes(self.marks) * count,
+        )
+
     def replace(self, index: int, message: StoredMessage) -> None:
         """Keep something else of a message than came: its body in the clear, what was found out about it. Its flags
         stay as they are."""

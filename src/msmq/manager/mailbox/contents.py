@@ -117,7 +117,7 @@ class Contents:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
         ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
         records = [
-            (address, front and front + size)
+            (address, front + size if front else -size)
             for address, size, front in zip(
                 positions.addresses, positions.sizes, positions.marks.translate(FRONTS), strict=True
             )

@@ -478,7 +478,7 @@ class Arrivals(Subscriber):
         for (source, address), told in by_sender.items():
             if source == self._own_guid or (source == NULL_GUID and not address):
                 continue  # nobody to tell
-            packets = build_order_messages(
+            first, packets = build_order_messages(
                 [FinalAckBody.of(message.packet) for message in told],
                 message_class,
                 source=self._own_guid,
@@ -488,11 +488,12 @@ class Arrivals(Subscriber):
             )
             # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
             taken = any(message.lookup_id for message in told)
-            self._post(packets, Purpose.DUTY if taken else Purpose.COURTESY)
+            self._post(first, packets, Purpose.DUTY if taken else Purpose.COURTESY)
 
-    def _post(self, packets: Sequence[UserMessage], purpose: Purpose) -> MessagePosition | None:
-        """Let acknowledgments for one host go the way of other messages; gives the place of the last one."""
-        user = packets[0].user
+    def _post(self, first: UserMessage, packets: Sequence[bytes], purpose: Purpose) -> MessagePosition | None:
+        """Let acknowledgments for one host, which are all like the ``first``, go the way of other messages; gives the
+        place of the last one."""
+        user = first.user
         name = name_in_packet(user, user.destination_reference, user.destination_queue)
         assert name is not None
         queues = self._manager.queues
@@ -500,7 +501,7 @@ class Arrivals(Subscriber):
             descriptor = queues.open(name, QueueAccessType.SEND, purpose=purpose)
             assert descriptor.queue is not None
             try:
-                batch = Batch.of((StoredMessage(packet) for packet in packets), self._own_guid)
+                batch = Batch.of((StoredMessage(first),), self._own_guid).like(packets)
                 # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
                 lookup_ids = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
                 return descriptor.queue.position(lookup_ids[-1])
@@ -534,7 +535,7 @@ class Arrivals(Subscriber):
         """The message came by way of others, or its session is closed: the OrderAck finds its own way to the sender.
         One that still waits is out of date."""
         self._drop_routed(stream)
-        position = self._post((packet,), Purpose.COURTESY)
+        position = self._post(packet, (packet.data,), Purpose.COURTESY)
         if position is not None:
             self._routed[stream] = position, self._core.now_s
         self._commit.request()

@@ -304,11 +304,9 @@ class Drain:
         run = run.part(0, min(room, len(run)))
         assert run.packets is not None
         tracked: dict[int, Tracked[Parcel]] = {}
-        for index in awaited(run.packets):
+        for index, message_id, flags in awaited(run.packets):
             parcel = Parcel(self, run.lookup_ids[index])
-            found = self.outgoing.final_acks.track(UserMessage.route(run.packets[index]), parcel)
-            if found is not None:
-                tracked[index] = found
+            tracked[index] = self.outgoing.final_acks.follow(message_id, flags, parcel)
         run.number = self._sender.assign_run(run.lookup_ids, tracked).tx_sequence_number
         self.numbers.update(zip(run.lookup_ids, run.numbers, strict=True))
         return run

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msmq.manager.core import Subscriber
@@ -286,11 +287,12 @@ class Outgoing(Subscriber):
     def final_acks_heard(self, heard: Iterable[tuple[FinalAckBody, int, Voice]]) -> None:
         """FinalAcks of one read: what each says, its class, and who says so."""
         settled: dict[Drain, list[Ending]] = {}
+        believes = cache(self._believes)
         for body, message_class, voice in heard:
             parcel = self.final_acks.find(body)
             if parcel is not None:
                 drain, lookup_id = parcel
-                if self._believes(drain, voice):
+                if believes(drain, voice):
                     found = self.final_acks.receive(body, message_class)
                     assert found is not None
                     ending = Ending(lookup_id, found.fate, found.parked, message_class)
@@ -303,7 +305,7 @@ class Outgoing(Subscriber):
                 if refused is not None:
                     sender, lookup_id = refused
                     drain = self.drain_of[sender]
-                    if self._believes(drain, voice):
+                    if believes(drain, voice):
                         ending = Ending(lookup_id, Fate.FORGET, False, message_class)
                         settled.setdefault(drain, []).append(ending)
         for drain, endings in settled.items():

@@ -19,7 +19,7 @@ from msmq.manager.messages.message import SenderMessageClass
 from msmq.transfer.final_ack import Fate
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import USER_JN, USER_JP, USER_RECOVERABLE, USER_TH, BaseHeader, UserHeader
-from msmq.wire.layout import TRANSACTION, reader, user_end, user_flags
+from msmq.wire.layout import TRANSACTION, reader, user_end
 
 if TYPE_CHECKING:
     from msmq.server.outbound.drain import Drain
@@ -29,6 +29,7 @@ look: Final = reader(
     (UserHeader, {"source_queue_manager", "time_to_be_received_s", "sent_time", "flags"}),
 )
 """TimeToReachQueue, SourceQueueManager, TimeToBeReceived, SentTime and UserHeader.Flags of a packet."""
+_identity: Final = reader((BaseHeader, ()), (UserHeader, {"message_id", "flags"}))
 _FINAL_ACK: Final = 0x02
 """TransactionHeader.Flags.FA."""
 _FLAGS: Final = TRANSACTION["flags"]
@@ -168,13 +169,13 @@ def _run(
     return Run(drain, ids, 0, express if 1 in express else None, found.packets[start:stop]), kind, awaited
 
 
-def awaited(packets: list[bytes]) -> list[int]:
-    """Which of these transactional messages may want to hear of their FinalAck, or be journaled by it."""
-    return [
-        index
-        for index, packet in enumerate(packets)
-        if user_flags(packet)[0] & _JOURNALED or packet[user_end(packet) + _FLAGS] & _FINAL_ACK
-    ]
+def awaited(packets: list[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Which of these transactional messages want to hear of their FinalAck, or are journaled by it, with their
+    MessageIDs and the flags of their UserHeaders."""
+    for index, packet in enumerate(packets):
+        message_id, flags = _identity(packet)
+        if flags & _JOURNALED or packet[user_end(packet) + _FLAGS] & _FINAL_ACK:
+            yield index, message_id, flags
 
 
 def journaled(message: StoredMessage) -> bool:

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import msmq
-from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.columns import send_columns
 from msmq.errors import IllegalPropertySizeError, IoTimeoutError, MessageNotFoundError, QueueNotFoundError
 from tests.client.support import QUEUE, connected
 from tests.server.support import run
@@ -139,31 +137,5 @@ def test_messages_to_other_hosts_wait_here(tmp_path: Path) -> None:
             (outgoing,) = await mq.outgoing_queues()
             assert outgoing.messages == 1
             assert (await far.peek()).text == "x"
-
-    run(test)
-
-
-def test_columns_and_messages_keep_their_order(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            queue = await mq.create_queue(QUEUE)
-            common = pb.Message(dead_letter=True)
-
-            def columns(*bodies: bytes, **more: list[bytes]) -> bytes:
-                return pb.Columns(kinds=[common], bodies=bodies, **more).SerializeToString()
-
-            sends = [
-                send_columns(mq, QUEUE, columns(b"0", b"1"), 2),
-                queue.send(b"2"),
-                send_columns(mq, QUEUE, columns(b"3", b"4", b"5", correlation_ids=[b"", b"short", b""]), 3),
-                send_columns(mq, QUEUE, columns(b"6"), 1),
-                queue.send(b"7"),
-            ]
-            first, _, second, _, _ = await asyncio.gather(*sends)
-            assert first == []
-            assert [index for index, _ in second] == [1]
-            assert [message.body async for message in queue.browse()] == [
-                b"%d" % n for n in range(8) if n != 4
-            ]
 
     run(test)

@@ -320,6 +320,14 @@ async def body_unread_of_many() -> None:
         assert running.server.unread.total == 0
 
 
+async def body_stop_while_nobody_calls() -> None:
+    async with serving() as running:
+        client = await connect(running)
+        await client.call(OPEN, Number(3))
+    assert (running.echoes.run_down, running.server.connections) == ([3], 0)
+    await client.closed
+
+
 async def body_stop() -> None:
     running_server: RpcServer
     async with serving() as running:
@@ -440,6 +448,7 @@ BODIES = {
     "answers are not made before there is room": body_unread_bytes,
     "answers that nobody reads on many connections": body_unread_of_many,
     "a stop ends everything": body_stop,
+    "a stop runs down what idle clients have open": body_stop_while_nobody_calls,
     "versions": body_versions,
 }
 

@@ -104,6 +104,8 @@ class RpcServer:
         self._registered: dict[Syntax, _Registration] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
+        self._left = asyncio.Event()
+        """Set whenever a connection has left."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting_room = ThreadPoolExecutor(_LOOK_UPS, "msmq-principals")
         """Where a directory is asked who somebody is: one that is slow keeps nobody else waiting."""
@@ -160,6 +162,9 @@ class RpcServer:
         self._servers.clear()
         for connection in list(self._connections):
             connection.abort("the server stops")
+        while self._connections:  # the loop tells us a moment later that they are lost
+            self._left.clear()
+            await self._left.wait()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self.waiting_room.shutdown(wait=False, cancel_futures=True)
@@ -177,6 +182,7 @@ class RpcServer:
     def left(self, connection: _Connection) -> None:
         """A connection is lost: when its calls have ended, it leaves its group."""
         self._connections.discard(connection)
+        self._left.set()
         self.gate.leave(connection)
         if connection.group is not None or connection.tasks:
             self.spawn(self._settle(connection))

@@ -31,12 +31,22 @@ def test_an_internal_certificate(live: Live, tmp_path: Path) -> None:
     assert "MQ_ERROR" in live.bad("certificate", "remove", made["digest"])
 
     registered = live.object("certificate", "enable", str(out))
+    live.good("certificate", "remove", made["digest"])
+    assert live.object("certificate", "register", str(out)) == registered
     assert (registered["digest"], registered["internal"]) == (made["digest"], False)
     assert live.object("certificate", "remove", made["digest"]) == {"digest": made["digest"], "removed": True}
 
 
 def test_enable_without_a_certificate_makes_one(live: Live) -> None:
     assert live.object("certificate", "enable")["internal"] is True
+
+
+def test_renew_takes_the_old_one_back(live: Live) -> None:
+    old, new = live.object("certificate", "new"), live.object("certificate", "renew")
+    assert new["internal"] is True
+    listed = live.objects("certificate", "list")
+    assert new in listed
+    assert old not in listed
 
 
 def test_failures_are_one_line(live: Live, tmp_path: Path) -> None:

@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 HELP = "Manage the certificates by which your messages are known."
 NEW_HELP = (
     "Make a new internal certificate of yours; the old one is no longer good.\n\n"
-    "The queue manager keeps no copy of the private key: it is written to KEY, for your eyes only.\n\nExamples:\n\n"
-    "  msmq certificate new --key me.key --out me.pem"
+    "The queue manager keeps the private key, to sign what your programs send with authenticate=True. KEY gets a copy, "
+    "for your eyes only.\n\nExamples:\n\n"
+    "  msmq certificate {} --key me.key --out me.pem"
 )
-ENABLE_HELP = with_examples(
-    "Register a certificate of yours, or make an internal one if none is given.",
-    "msmq certificate enable me.pem",
-)
+ENABLE_HELP = "Register a certificate of yours, or make an internal one if none is given."
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
@@ -70,7 +68,8 @@ def list_(
     _print(perform(ctx, lambda mq: mq.certificates(sid)), as_json)
 
 
-@app.command(help=NEW_HELP, short_help="Make a new internal certificate.")
+@app.command(help=NEW_HELP.format("new"), short_help="Make a new internal certificate.")
+@app.command("renew", help=NEW_HELP.format("renew"), short_help="Another word for 'new'.")
 def new(ctx: typer.Context, key: _Key = None, out: _Out = None, as_json: Json = False) -> None:
     for file in (key, out):
         if file is not None and file.exists():
@@ -80,7 +79,14 @@ def new(ctx: typer.Context, key: _Key = None, out: _Out = None, as_json: Json = 
     _print([certificate], as_json)
 
 
-@app.command(help=ENABLE_HELP, short_help="Register a certificate.")
+@app.command(
+    help=with_examples(ENABLE_HELP, "msmq certificate enable me.pem"), short_help="Register a certificate."
+)
+@app.command(
+    "register",
+    help=with_examples(ENABLE_HELP, "msmq certificate register me.pem"),
+    short_help="Another word for 'enable'.",
+)
 def enable(
     ctx: typer.Context,
     file: Annotated[

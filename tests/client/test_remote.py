@@ -113,6 +113,14 @@ def test_the_command_line(tmp_path: Path) -> None:
                 0,
                 ["one", "two", "three"],
             )
+            second = json.loads(shown.splitlines()[1])["lookup_id"]
+            code, shown = await msmq_("message", "show", NAME, str(second), "--json")
+            assert (code, json.loads(shown)["body"]) == (0, "two")
+            code, shown = await msmq_("receive", NAME, "--id", str(second), "--json")
+            assert (code, json.loads(shown)["body"]) == (0, "two")
+            code, shown = await msmq_("peek", NAME, "--id", str(second))
+            assert (code, shown) == (1, "")
+            there.send(NAME, b"four")
             code, shown = await msmq_("receive", f"FormatName:{NAME}", "--json")
             assert (code, json.loads(shown)["body"]) == (0, "one")
             assert await msmq_("queue", "purge", NAME, "--yes") == (0, f"removed 2 messages from {NAME}\n")

@@ -122,6 +122,8 @@ class Connection(Administration):
         self._process = 0
         self._senders: dict[str, Sender] = {}
         self._sweeping: asyncio.TimerHandle | None = None
+        self._conversations: set[Stream] = set()
+        """Those with other hosts."""
 
     def __repr__(self) -> str:
         return f"<Connection to {self.address}>"
@@ -150,12 +152,14 @@ class Connection(Administration):
         carrier, self._carrier = self._carrier, None
         senders, self._senders = self._senders, {}
         sweeping, self._sweeping = self._sweeping, None
+        conversations, self._conversations = self._conversations, set()
         if carrier is None or self._process != os.getpid():
             return
         if sweeping is not None:
             sweeping.cancel()
         try:
             await asyncio.gather(*(sender.close() for sender in senders.values()))
+            await asyncio.gather(*(one.close() for one in conversations if not one.over))
         finally:
             await carrier.close()
 
@@ -211,7 +215,7 @@ class Connection(Administration):
             raise ConnectionLostError("The connection is not open; use `async with msmq.connect() as mq:`.")
         if self._carrier is None or self._process != os.getpid():
             self._process = os.getpid()
-            self._senders, self._sweeping = {}, None
+            self._senders, self._sweeping, self._conversations = {}, None, set()
             path = "" if self._tls else unix_path(self.address)
             self._carrier = (
                 LineCarrier(path, self._timeout_s, self._no_answer) if path else self._grpc_carrier()
@@ -248,6 +252,12 @@ class Connection(Administration):
         if place.here:
             return None
         return self._remote or RemoteAccess.of_environment(), place
+
+    def joined(self, conversation: Stream) -> Stream:
+        """A conversation with another host. Closing the connection waits for its end: its last words may be that a
+        message was received."""
+        self._conversations = {one for one in self._conversations if not one.over} | {conversation}
+        return conversation
 
     def patience(self) -> Patience:
         """How long a call that begins now may try."""

@@ -14,7 +14,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError
 from msmq.client.stream import Stream
-from msmq.errors import IoTimeoutError, MsmqError
+from msmq.errors import IoTimeoutError, MsmqError, QueueNotFoundError
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
@@ -34,13 +34,27 @@ class Cursor:
 
     async def __aenter__(self) -> Self:
         self._stream = await self._connection.stream("Browse", self._received, self._lost)
-        request = pb.OpenToBrowse(queue=self.queue, receive=self._receive, form=pb.PACKET)
         try:
-            await self._ask(pb.BrowseRequest(open=request))
+            await self._open()
+        except QueueNotFoundError:
+            elsewhere = await self._connection.elsewhere(self.queue)
+            if elsewhere is None:
+                raise
+            from msmq.client.remote_browse import RemoteBrowse
+
+            self._stream = self._connection.joined(RemoteBrowse(*elsewhere, self._received, self._lost))
+            await self._open()
+        return self
+
+    async def _open(self) -> None:
+        """Open the queue with whoever has it; raises what they say."""
+        assert self._stream is not None
+        opening = pb.OpenToBrowse(queue=self.queue, receive=self._receive, form=pb.PACKET)
+        try:
+            await self._ask(pb.BrowseRequest(open=opening))
         except BaseException:
             self._stream.cancel()
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -117,6 +131,10 @@ class Cursor:
     async def hold_by_id(self, lookup_id: int, seek: int) -> HeldAtCursor:
         """Take the message of a lookup identifier, or one near it, in two steps."""
         return await self._hold(pb.Step(action=pb.Step.HOLD, lookup_id=lookup_id, seek=seek))  # type: ignore[arg-type]
+
+    async def look_at(self, lookup_id: int, seek: int) -> ReceivedMessage:
+        """Look at the message of a lookup identifier, or at one near it."""
+        return (await self._asked(pb.Step(action=pb.Step.LOOK, lookup_id=lookup_id, seek=seek)))[0]  # type: ignore[arg-type]
 
     async def hold_wanted(self, wanted: Wanted, timeout: float | None) -> HeldAtCursor:
         """Take the first message with an identifier in two steps."""

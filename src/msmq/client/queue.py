@@ -258,8 +258,15 @@ class Queue:
             form=pb.PACKET,
         )
         call = self._connection.call("Lookup", request, safe=not receive)
-        reply: pb.Delivered = await (call if transaction is None else transaction.taking(call))
-        return ReceivedMessage.delivered(reply, self.name)
+        try:
+            reply: pb.Delivered = await (call if transaction is None else transaction.taking(call))
+        except QueueNotFoundError:
+            if receive or await self._connection.elsewhere(self.name) is None:
+                raise
+        else:
+            return ReceivedMessage.delivered(reply, self.name)
+        async with self.cursor() as cursor:
+            return await cursor.look_at(lookup_id, int(seek))
 
     async def hold_by_id(self, lookup_id: int = 0, seek: Seek = Seek.CURRENT) -> HeldAtCursor:
         """Take a message by its place in two steps, as :meth:`hold` does."""

@@ -155,9 +155,9 @@ class Receiver:
         """A conversation with whoever has the queue."""
         if self._elsewhere is None:
             return await self._connection.stream("Receive", self._received, self._lost)
-        from msmq.client.remote import RemoteStream
+        from msmq.client.remote import RemoteReceive
 
-        return RemoteStream(*self._elsewhere, self._received, self._lost)
+        return self._connection.joined(RemoteReceive(*self._elsewhere, self._received, self._lost))
 
     # --- what comes ---------------------------------------------------------------------------------------------
 

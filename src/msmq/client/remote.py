@@ -1,13 +1,15 @@
 """Receiving from a queue of another host, by remote read (MS-MQRR).
 
 The client does it, not its queue manager: only the program has what proves to the other host who its user is. A
-:class:`RemoteStream` holds the same conversation as the queue manager does for queues of its own, so that a receiver
-need not know which of the two it talks to.
+:class:`RemoteConversation` is what the queue manager holds for queues of its own, so that a receiver or a cursor need
+not know which of the two it talks to. :class:`RemoteReceive` is that of a receiver, and
+:class:`msmq.client.remote_browse.RemoteBrowse` that of a cursor.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Any, Final
@@ -35,7 +37,7 @@ from msmq.rpc.ports import FIRST_PORT
 from msmq.rpc.security import Credentials
 from msmq.rpc.status import RpcError
 
-_END: Final = None
+END: Final = None
 
 
 async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
@@ -64,8 +66,8 @@ async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
     return count
 
 
-class RemoteStream:
-    """The conversation of one receiver; see :class:`msmq.client.stream.Stream`."""
+class RemoteConversation(ABC):
+    """A conversation with a host that has a queue; see :class:`msmq.client.stream.Stream`."""
 
     def __init__(
         self,
@@ -79,24 +81,17 @@ class RemoteStream:
         self._place = place
         self._received = received
         self._lost = lost
-        self._requests: asyncio.Queue[pb.ReceiveRequest | MsmqError | None] = asyncio.Queue()
+        self._requests: asyncio.Queue[Any] = asyncio.Queue()
         self._held: dict[int, PendingMessage] = {}
-        self._credit = 0
-        self._timeout_s: float | None = None
         self._request_id: int | None = None
         """The read that waits."""
-        self._asked_anew = False
-        """Whether credit came since that read began, and with it another time to wait."""
-        self._shown = False
-        """Whether the cursor stands on a message that it has shown."""
-        self._reader: asyncio.Task[None] | None = None
         self._task = asyncio.ensure_future(self._run())
 
-    def put(self, request: pb.ReceiveRequest) -> None:
+    def put(self, request: Any) -> None:
         self._requests.put_nowait(request)
 
     def end(self) -> None:
-        self._requests.put_nowait(_END)
+        self._requests.put_nowait(END)
 
     async def close(self, timeout_s: float = 5.0) -> None:
         self.end()
@@ -109,30 +104,54 @@ class RemoteStream:
         over: MsmqError = ConnectionLostError(f"The conversation with {self._place.host} has ended.")
         try:
             first = await self._requests.get()
-            if isinstance(first, pb.ReceiveRequest):
-                await self._converse(first.open)
+            if first is not END:
+                async with await _connect(self._access, self._place.host) as host:
+                    await self._converse(host, first.open)
         except MsmqError as error:
             over = error
         except (RpcError, OSError) as error:
-            over = ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
+            over = self._broken(error)
         finally:
             self.over = True
             self._lost(over)
 
-    async def _converse(self, opening: pb.OpenToReceive) -> None:
+    def _broken(self, error: Exception) -> ConnectionLostError:
+        return ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
+
+    @abstractmethod
+    async def _converse(self, host: RemoteHost, opening: Any) -> None:
+        """Answer requests until the reader takes leave. What is held then goes back with the queue."""
+
+    def _started(self, request_id: int) -> None:
+        self._request_id = request_id
+
+
+class RemoteReceive(RemoteConversation):
+    """The conversation of a receiver."""
+
+    def __init__(self, *given: Any) -> None:
+        self._credit = 0
+        self._timeout_s: float | None = None
+        self._asked_anew = False
+        """Whether credit came since the read that waits began, and with it another time to wait."""
+        self._shown = False
+        """Whether the cursor stands on a message that it has shown."""
+        self._reader: asyncio.Task[None] | None = None
+        super().__init__(*given)
+
+    async def _converse(self, host: RemoteHost, opening: pb.OpenToReceive) -> None:
         access = Access.PEEK if opening.mode == pb.PEEK else Access.RECEIVE
         share = Share.DENY_SHARE if opening.exclusive else Share.DENY_NONE
-        async with await _connect(self._access, self._place.host) as host:
-            queue = await host.open(self._place.format_name, access, share)
-            cursor = await queue.create_cursor() if opening.mode == pb.PEEK else None
-            self._received(pb.ReceiveReply(opened=pb.Opened(format_name=self._place.format_name)))
-            try:
-                while (request := await self._requests.get()) is not _END:
-                    if isinstance(request, MsmqError):
-                        raise request
-                    await self._answer(request, queue, cursor, opening.mode)
-            finally:
-                await self._stop(queue)
+        queue = await host.open(self._place.format_name, access, share)
+        cursor = await queue.create_cursor() if opening.mode == pb.PEEK else None
+        self._received(pb.ReceiveReply(opened=pb.Opened(format_name=self._place.format_name)))
+        try:
+            while (request := await self._requests.get()) is not END:
+                if isinstance(request, MsmqError):
+                    raise request
+                await self._answer(request, queue, cursor, opening.mode)
+        finally:
+            await self._stop(queue)
 
     async def _stop(self, queue: RemoteQueue) -> None:
         """End the read that waits. What it brings all the same goes back with the queue, like all that was held."""
@@ -211,9 +230,7 @@ class RemoteStream:
         except MsmqError as error:
             self._requests.put_nowait(error)
         except (RpcError, OSError) as error:
-            self._requests.put_nowait(
-                ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
-            )
+            self._requests.put_nowait(self._broken(error))
 
     async def _next(self, queue: RemoteQueue, cursor: RemoteCursor | None, mode: int) -> RemoteMessage:
         if cursor is not None:
@@ -232,6 +249,3 @@ class RemoteStream:
         else:
             self._held[pending.message.lookup_id] = pending
         return pending.message
-
-    def _started(self, request_id: int) -> None:
-        self._request_id = request_id

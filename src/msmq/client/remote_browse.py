@@ -1,0 +1,175 @@
+"""A cursor in a queue of another host, by remote read (MS-MQRR).
+
+Remote read has cursors and lookup identifiers, and no call to look for a message by an identifier of its own. It has no
+words for the two ends of a queue either: the first message is the one that is read without a cursor, and the last one
+is that before the highest lookup identifier there may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.status import to_message
+from msmq.client.remote import END, RemoteConversation
+from msmq.errors import (
+    InvalidParameterError,
+    IoTimeoutError,
+    MessageNotFoundError,
+    MQError,
+    OperationCancelledError,
+    TransactionUsageError,
+)
+from msmq.remote_read.actions import Action
+from msmq.remote_read.reader import browse
+from msmq.remote_read.remote_message import RemoteMessage
+from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteQueue
+from msmq.remote_read.session import Access, RemoteHost
+
+_HIGHEST: Final = (1 << 64) - 1
+_LOOK: Final = {
+    pb.SEEK_CURRENT: Action.LOOKUP_PEEK_CURRENT,
+    pb.SEEK_NEXT: Action.LOOKUP_PEEK_NEXT,
+    pb.SEEK_PREVIOUS: Action.LOOKUP_PEEK_PREV,
+}
+_HOLD: Final = {
+    pb.SEEK_CURRENT: Action.LOOKUP_RECEIVE_CURRENT,
+    pb.SEEK_NEXT: Action.LOOKUP_RECEIVE_NEXT,
+    pb.SEEK_PREVIOUS: Action.LOOKUP_RECEIVE_PREV,
+}
+
+
+class RemoteBrowse(RemoteConversation):
+    """The conversation of a cursor."""
+
+    _queue: RemoteQueue
+    _cursor: RemoteCursor
+
+    def __init__(self, *given: Any) -> None:
+        self._has_read = False
+        """Whether the cursor stands on a message that it has shown."""
+        self._is_ending = False
+        self._ending: asyncio.Task[None] | None = None
+        super().__init__(*given)
+
+    def end(self) -> None:
+        """Take leave. A step that waits, or would, need not."""
+        super().end()
+        self._is_ending = True
+        if self._request_id is not None and self._ending is None:
+            self._ending = asyncio.ensure_future(self._queue.cancel_quietly(self._request_id))
+
+    async def _converse(self, host: RemoteHost, opening: pb.OpenToBrowse) -> None:
+        access = Access.RECEIVE if opening.receive else Access.PEEK
+        self._queue = await host.open(self._place.format_name, access)
+        self._cursor = await self._queue.create_cursor()
+        self._received(pb.BrowseReply(opened=pb.Opened(format_name=self._place.format_name)))
+        while (request := await self._requests.get()) is not END:
+            kind = request.WhichOneof("request")
+            if kind == "keep":
+                await self._held.pop(request.keep.lookup_id).acknowledge()
+            elif kind == "release":
+                await self._held.pop(request.release.lookup_id).give_back()
+            else:
+                self._received(await self._answer(request.step))
+
+    async def _answer(self, step: pb.Step) -> pb.BrowseReply:
+        try:
+            found = await self._step(step)
+        except MQError as error:
+            return pb.BrowseReply(error=to_message(error))
+        finally:
+            self._request_id = None
+        messages = [
+            pb.Delivered(
+                lookup_id=one.lookup_id, arrived_time=one.arrival_time, packet=bytes(one.packet.data)
+            )
+            for one in found
+        ]
+        return pb.BrowseReply(deliveries=pb.Deliveries(messages=messages))
+
+    async def _step(self, step: pb.Step) -> list[RemoteMessage]:
+        timeout_s = step.timeout_ms / 1000 if step.HasField("timeout_ms") else None
+        match step.action:
+            case pb.Step.RESTART:
+                await self._cursor.close()
+                self._cursor = await self._queue.create_cursor()
+                self._has_read = False
+                return []
+            case pb.Step.CURRENT:
+                return [await self._peek(Action.PEEK_CURRENT, timeout_s)]
+            case pb.Step.NEXT:
+                return await self._next(step.count, timeout_s)
+            case pb.Step.HOLD_CURRENT:
+                pending = await self._queue.begin_receive(cursor=self._cursor)
+                self._has_read = False
+                return [self._hold(pending)]
+            case pb.Step.HOLD | pb.Step.LOOK:
+                if step.message_id or step.correlation_id:
+                    raise InvalidParameterError(
+                        "Queues of another host are not searched for an identifier; browse, and use lookup identifiers."
+                    )
+                return [await self._placed(step)]
+        raise TransactionUsageError("Receiving from another host takes no part in a transaction.")
+
+    async def _next(self, count: int, timeout_s: float | None) -> list[RemoteMessage]:
+        """The next messages; only the first is waited for."""
+        found = [await self._peek_next(timeout_s)]
+        while len(found) < count:
+            try:
+                found.append(await self._peek_next(0))
+            except IoTimeoutError:
+                break
+        return found
+
+    async def _peek_next(self, timeout_s: float | None) -> RemoteMessage:
+        """A cursor that has not read yet has nothing to go on from: its next message is the one where it stands."""
+        return await self._peek(Action.PEEK_NEXT if self._has_read else Action.PEEK_CURRENT, timeout_s)
+
+    async def _peek(self, action: Action, timeout_s: float | None) -> RemoteMessage:
+        try:
+            message = await self._queue.read(
+                action,
+                cursor=self._cursor,
+                timeout_s=0 if self._is_ending else timeout_s,
+                started=self._started,
+            )
+        except (IoTimeoutError, OperationCancelledError):
+            self._has_read = False  # it has gone on, and stands where the next one will be
+            raise
+        self._has_read = True
+        return message
+
+    async def _placed(self, step: pb.Step) -> RemoteMessage:
+        """A message by its place, which is never waited for."""
+        queue, lookup_id, seek = self._queue, step.lookup_id, step.seek
+        if seek == pb.SEEK_FIRST:
+            try:
+                if step.action == pb.Step.LOOK:
+                    return await queue.peek()
+                return self._hold(await queue.begin_receive())
+            except IoTimeoutError:
+                raise MessageNotFoundError("The queue is empty.") from None
+        if seek == pb.SEEK_LAST:
+            lookup_id, seek = await self._last(), pb.SEEK_CURRENT
+        if not lookup_id:
+            raise MessageNotFoundError("No message has this lookup identifier.")
+        if step.action == pb.Step.LOOK:
+            return await queue.peek(lookup_id, _LOOK[seek])
+        return self._hold(await queue.begin_receive(lookup_id, _HOLD[seek]))
+
+    async def _last(self) -> int:
+        """The lookup identifier of the last message, 0 if there is none. A server that finds no neighbour of an
+        identifier that it does not know has its queue walked through."""
+        try:
+            return (await self._queue.peek(_HIGHEST, Action.LOOKUP_PEEK_PREV, max_body=0)).lookup_id
+        except MessageNotFoundError:
+            last = 0
+            async for message in browse(self._queue, max_body=0):
+                last = message.lookup_id
+            return last
+
+    def _hold(self, pending: PendingMessage) -> RemoteMessage:
+        self._held[pending.message.lookup_id] = pending
+        return pending.message

@@ -1,0 +1,166 @@
+"""Cursors and lookup identifiers in queues of another host: they do what they do in queues of this one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import msmq
+from msmq.client.cursor import Cursor
+from msmq.client.queue import Queue, Seek
+from msmq.errors import (
+    InvalidParameterError,
+    MessageNotFoundError,
+    MQError,
+    QueueNotFoundError,
+    TransactionUsageError,
+)
+from tests.client.test_remote import two
+from tests.server.support import ALICE, Node, eventually, run
+from tests.server.test_remote_read_door import NAME
+
+BODIES = [b"one", b"two", b"three", b"four"]
+
+
+@asynccontextmanager
+async def both(directory: Path) -> AsyncIterator[tuple[Queue, Queue, Node]]:
+    """A queue here and one on another host, with the same messages."""
+    async with two(directory) as (mq, there):
+        here = await mq.create_queue(".\\private$\\orders")
+        for body in BODIES:
+            await here.send(body)
+            there.send(NAME, body)
+        yield here, mq.queue(NAME), there
+
+
+async def told(call: Awaitable[msmq.ReceivedMessage]) -> bytes | str:
+    """What a call gives: a body, or the name of an error."""
+    try:
+        return (await call).body
+    except MQError as error:
+        return type(error).__name__
+
+
+STEPS: dict[str, Callable[[Cursor], Awaitable[msmq.ReceivedMessage]]] = {
+    "next": lambda cursor: cursor.next(),
+    "next in time": lambda cursor: cursor.next(0.01),
+    "current": lambda cursor: cursor.current(),
+    "take": lambda cursor: cursor.take(),
+}
+WALKS = [
+    ["current", "current", "next", "take", "current", "next", "next", "next in time", "next"],
+    ["take", "take", "next", "take", "take", "take"],
+    ["next", "take", "next", "restart", "next", "next", "take", "restart", "take", "next", "next"],
+]
+
+
+@pytest.mark.parametrize("walk", WALKS, ids=[" ".join(walk[:2]) for walk in WALKS])
+def test_a_cursor_walks_as_it_does_here(tmp_path: Path, walk: list[str]) -> None:
+    async def test() -> None:
+        async with both(tmp_path) as (here, there, _):
+            seen: list[list[bytes | str]] = []
+            for queue in (here, there):
+                seen.append([])
+                async with queue.cursor(receive=True) as cursor:
+                    for step in walk:
+                        if step == "restart":
+                            await cursor.restart()
+                        else:
+                            seen[-1].append(await told(STEPS[step](cursor)))
+            assert seen[0] == seen[1]
+            assert {told for told in seen[1] if isinstance(told, bytes)} <= set(BODIES)
+            left = [[message.body async for message in queue.browse()] for queue in (here, there)]
+            assert left[0] == left[1]
+
+    run(test)
+
+
+@pytest.mark.parametrize("receive", [False, True], ids=["look", "take"])
+@pytest.mark.parametrize("seek", Seek, ids=lambda seek: seek.name.lower())
+def test_lookup_identifiers_lead_where_they_do_here(tmp_path: Path, seek: Seek, receive: bool) -> None:
+    """Except beside a message that is gone: only remote read looks there (ruling RR4)."""
+
+    async def test() -> None:
+        async with both(tmp_path) as (here, there, _):
+            seen: list[list[bytes | str]] = []
+            for queue in (here, there):
+                ids = [message.lookup_id async for message in queue.browse()]
+                gone = (await queue.lookup(ids.pop(1), receive=True)).lookup_id
+                if seek not in (Seek.NEXT, Seek.PREVIOUS):
+                    ids.append(gone)
+                elif receive:
+                    ids = ids[1:2]  # one after another would be beside what is gone
+                seen.append([await told(queue.lookup(at, seek, receive=receive)) for at in (0, *ids)])
+                seen[-1] += [message.body async for message in queue.browse()]
+            assert seen[0] == seen[1]
+
+    run(test)
+
+
+def test_an_empty_queue(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with two(tmp_path) as (mq, _):
+            queue = mq.queue(NAME)
+            assert [message async for message in queue.browse()] == []
+            for seek in (Seek.FIRST, Seek.LAST):
+                for receive in (False, True):
+                    with pytest.raises(MessageNotFoundError):
+                        await queue.lookup(seek=seek, receive=receive)
+            with pytest.raises(QueueNotFoundError):
+                await mq.queue(f"DIRECT=TCP:{ALICE}\\private$\\absent").lookup(1)
+            with pytest.raises(QueueNotFoundError):
+                await mq.queue(".\\private$\\absent").lookup(1)
+
+    run(test)
+
+
+def test_what_was_received_is_gone_when_the_connection_is_closed(tmp_path: Path) -> None:
+    """The last word to the other host, that it may forget the message, is waited for."""
+
+    async def test() -> None:
+        async with both(tmp_path) as (_, there, node):
+            orders = node.find("orders")
+            for number in range(2):
+                async with msmq.connect(there._connection.address, remote=there._connection._remote) as mq:
+                    queue = mq.queue(NAME)
+                    taken = queue.receive(5) if number else queue.lookup(seek=Seek.FIRST, receive=True)
+                    assert (await taken).body == BODIES[number]
+                assert len(orders.positions) == 3 - number
+
+    run(test)
+
+
+def test_a_step_that_is_given_up_leaves_everything_where_it_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with both(tmp_path) as (_, there, node):
+            async with there.cursor(receive=True) as cursor:
+                assert len(await cursor.next_many(10)) == len(BODIES)
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(cursor.next(None), 0.05)
+            async with there.cursor(receive=True) as cursor:
+                await cursor.next()
+                await cursor.hold()
+            async with aclosing(there.browse()) as messages:
+                assert (await anext(messages)).body == b"one"
+            await eventually(lambda: not node.find("orders").open_descriptors)
+            assert [message.body async for message in there.browse()] == BODIES
+
+    run(test)
+
+
+def test_what_remote_read_cannot_do_says_so(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with both(tmp_path) as (_, there, _):
+            first = await there.peek()
+            with pytest.raises(InvalidParameterError, match="lookup identifiers"):
+                await there.receive_by_id(first.id)
+            async with there._connection.transaction() as tx, there.cursor(receive=True) as cursor:
+                await cursor.next()
+                with pytest.raises(TransactionUsageError):
+                    await cursor.take(tx)
+
+    run(test)

@@ -19,6 +19,7 @@ from msmq.errors import (
     QueueNotFoundError,
     TransactionUsageError,
 )
+from msmq.remote_read.remote_queue import PendingMessage
 from tests.client.test_remote import two
 from tests.server.support import ALICE, Node, eventually, run
 from tests.server.test_remote_read_door import NAME
@@ -118,8 +119,17 @@ def test_an_empty_queue(tmp_path: Path) -> None:
     run(test)
 
 
-def test_what_was_received_is_gone_when_the_connection_is_closed(tmp_path: Path) -> None:
-    """The last word to the other host, that it may forget the message, is waited for."""
+def test_what_was_received_is_gone_when_the_connection_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last word to the other host, that it may forget the message, is waited for, however slowly it gets out."""
+    acknowledge = PendingMessage.acknowledge
+
+    async def slowly(pending: PendingMessage) -> None:
+        await asyncio.sleep(0.2)
+        await acknowledge(pending)
+
+    monkeypatch.setattr(PendingMessage, "acknowledge", slowly)
 
     async def test() -> None:
         async with both(tmp_path) as (_, there, node):

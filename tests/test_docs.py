@@ -25,7 +25,7 @@ from tests.test_readme import ROOT, text_of
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
 TWICE = ["README.md", "docs/client.md"]
 ONCE = ["docs/tutorial/first-steps.md", "docs/celery.md"]
-ONCE += [f"docs/how-to/{page}.md" for page in ("api", "accounts", "decode", "store")]
+ONCE += [f"docs/how-to/{page}.md" for page in ("api", "accounts", "decode", "serve", "store")]
 """Pages whose blocks are typed into one terminal and one interpreter, in order."""
 PYTHON_ELSEWHERE = {
     "docs/how-to/directory.md": "test_pages",

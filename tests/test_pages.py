@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +28,13 @@ from tests.security.correspondent import BITS, SID
 from tests.security.samples import certificate, private_key
 from tests.server.domain import domain, introduce
 from tests.server.support import ALICE, BOB, eventually, free_port, run
-from tests.server.test_remote_read_door import EVERYBODY, node
+from tests.server.test_remote_read_door import EVERYBODY, NAME, node
 from tests.test_docs import BLOCKS
 
 
-def blocks(page: str, *replacements: tuple[str, str]) -> list[str]:
-    """The Python of a page, with names of this test instead of those that the page has for hosts and files."""
-    found = [block.text for block in BLOCKS if block.page == page and block.language == "python"]
+def blocks(page: str, *replacements: tuple[str, str], language: str = "python") -> list[str]:
+    """The blocks of a page, with names of this test instead of those that the page has for hosts and files."""
+    found = [block.text for block in BLOCKS if block.page == page and block.language == language]
     for old, new in replacements:
         assert any(old in text for text in found), f"{page} does not name {old} any more"
         found = [text.replace(old, new) for text in found]
@@ -95,6 +96,52 @@ def test_the_page_on_remote_read(tmp_path: Path) -> None:
             reader.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reader
+
+    run(test)
+
+
+def test_the_commands_of_the_page_on_remote_read(tmp_path: Path) -> None:
+    AccountFile(tmp_path / "users").add("alice", "secret")
+    (tmp_path / "there").mkdir()
+    rpc = {"accounts": str(tmp_path / "users"), "minimum_level": "privacy"}
+
+    async def test() -> None:
+        async with node(tmp_path / "there", **rpc) as there, connected(tmp_path) as mq:
+            queue = there.queue(security=EVERYBODY)
+            for body in (b"one", b"two", b"three"):
+                there.send(NAME, body)
+            _, second, _ = (entry.lookup_id for entry in queue.positions)
+            (commands,) = blocks(
+                "docs/how-to/remote-read.md",
+                (
+                    "server\\orders",
+                    f"{ALICE}\\private$\\orders",
+                ),  # no directory here that knows public queues
+                ("OS:server", f"TCP:{ALICE}"),
+                ("10.0.0.7", ALICE),
+                ("4503599627370497", str(second)),
+                language="sh",
+            )
+            environment = {
+                **os.environ,
+                "MSMQ_SERVER": mq.address,
+                "MSMQ_REMOTE_PORT": str(there.config.rpc.port),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            }
+            shell = await asyncio.create_subprocess_exec(
+                *("sh", "-euc", commands),
+                env=environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+            )
+            shown, _ = await shell.communicate(b"y\n")
+            assert shell.returncode == 0, shown.decode()
+            assert [line for line in shown.split() if line in (b"one", b"two", b"three")] == [
+                *(b"one", b"two"),
+                *(b"one", b"three"),
+            ]
+            assert not len(queue.positions)
 
     run(test)
 

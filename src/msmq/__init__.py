@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_FUNCTIONS = frozenset({"connect", "connect_sync"})
+_FUNCTIONS = frozenset({"connect", "connect_sync", "write_headers"})
 _ROOMS = frozenset({"client", "direct", "errors"})
 """Rooms that ``msmq.NAME`` gives without an import of their own."""
 

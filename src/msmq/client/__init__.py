@@ -29,7 +29,7 @@ from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
 from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
 from msmq.client.transaction import Transaction
-from msmq.wire.bodies import Body, Formatter
+from msmq.wire.bodies import Body, Formatter, HeaderDialect, write_headers
 
 __all__ = [
     "AccessEntry",
@@ -43,6 +43,7 @@ __all__ = [
     "Cursor",
     "Delivery",
     "Formatter",
+    "HeaderDialect",
     "ManagerInfo",
     "Message",
     "Mode",
@@ -71,4 +72,5 @@ __all__ = [
     "Transaction",
     "connect",
     "connect_sync",
+    "write_headers",
 ]

@@ -1,5 +1,6 @@
 // Bodies of System.Messaging's formatters, for the tests. "write" prints the bodies of all kinds of values, "read" shows
-// the values of bodies that come on standard input. A line has a formatter, a kind, the BodyType and the body.
+// the values of bodies that come on standard input. A line has a formatter, a kind, the BodyType and the body. "headers"
+// reads lists of headers as NServiceBus keeps them, and writes them again.
 using System;
 using System.Collections;
 using System.Collections.Generic;
@@ -7,8 +8,15 @@ using System.Globalization;
 using System.IO;
 using System.Linq;
 using System.Messaging;
+using System.Xml.Serialization;
 using Mono.Messaging;
 using Message = System.Messaging.Message;
+
+public class HeaderInfo
+{
+    public string Key { get; set; }
+    public string Value { get; set; }
+}
 
 [Serializable]
 public class Line
@@ -69,7 +77,7 @@ public static class Bodies
     {
         return new Dictionary<string, object>
         {
-            { "text", "hé €𝄞 <&>\"" }, { "empty-text", "" }, { "long-text", new string('x', 20000) },
+            { "text", "hé €𝄞 <&>\"" }, { "empty-text", "" }, { "return", "a\r\nb\rc\td" }, { "long-text", new string('x', 20000) },
             { "true", true }, { "false", false }, { "byte", (byte)200 }, { "sbyte", (sbyte)-100 },
             { "int16", (short)-30000 }, { "uint16", (ushort)60000 }, { "int32", -2000000000 },
             { "uint32", 4000000000u }, { "int64", -9000000000000000000L }, { "uint64", 18000000000000000000ul },
@@ -230,7 +238,22 @@ public static class Bodies
                 }
                 catch (Exception error) { found += error.Message.Split(new[] { (char)10, (char)13 })[0] + " "; }
             }
-            Console.WriteLine("read\t{0} {1}\t{2}\t{3}", words[0], words[1], Show(own), found);
+            Console.WriteLine("read\t{0} {1}\t{2}\t{3}", words[0], words[1], OneLine(Show(own)), OneLine(found));
+        }
+    }
+
+    static string OneLine(string text) { return text.Replace("\r", "\\r").Replace("\n", "\\n").Replace("\t", "\\t"); }
+
+    static void Headers()
+    {
+        var serializer = new XmlSerializer(typeof(List<HeaderInfo>));
+        string line;
+        while ((line = Console.ReadLine()) != null)
+        {
+            var list = serializer.Deserialize(new MemoryStream(Convert.FromBase64String(line)));
+            var again = new MemoryStream();
+            serializer.Serialize(again, list);
+            Console.WriteLine(Convert.ToBase64String(again.ToArray()));
         }
     }
 
@@ -238,6 +261,6 @@ public static class Bodies
     {
         AppDomain.CurrentDomain.AssemblyResolve += (sender, wanted) => typeof(Bodies).Assembly;
         Console.OutputEncoding = Console.InputEncoding = new System.Text.UTF8Encoding(false);
-        if (arguments[0] == "write") Write(); else Read();
+        if (arguments[0] == "write") Write(); else if (arguments[0] == "headers") Headers(); else Read();
     }
 }

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.wire.bodies import read_headers
+from msmq.errors import EncodeError
+from msmq.wire.bodies import HeaderDialect, read_headers, write_headers
 
 LIST = (
     b'<?xml version="1.0"?><ArrayOfHeaderInfo xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">'
@@ -60,3 +61,31 @@ def test_something_else(extension: bytes) -> None:
 )
 def test_no_extension_raises(extension: bytes) -> None:
     read_headers(extension)
+
+
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
+    | st.sampled_from('\t\r\n<&>"')
+)
+
+
+@pytest.mark.parametrize("dialect", HeaderDialect)
+@given(headers=st.dictionaries(TEXT, TEXT, max_size=5))
+def test_what_is_written_is_read(dialect: HeaderDialect, headers: dict[str, str]) -> None:
+    assert read_headers(write_headers(headers, dialect)) == headers
+
+
+def test_the_forms_of_both() -> None:
+    headers = {"a": "1 < 2", "b": "\r\n"}
+    assert write_headers(headers, "nservicebus") == (
+        b'<?xml version="1.0"?><ArrayOfHeaderInfo><HeaderInfo><Key>a</Key><Value>1 &lt; 2</Value></HeaderInfo>'
+        b"<HeaderInfo><Key>b</Key><Value>&#xD;\n</Value></HeaderInfo></ArrayOfHeaderInfo>"
+    )
+    assert write_headers(headers, "rebus") == b'{"a": "1 < 2", "b": "\\r\\n"}'
+
+
+def test_what_cannot_be_written() -> None:
+    with pytest.raises(EncodeError, match="XML"):
+        write_headers({"a": "\0"}, HeaderDialect.NSERVICEBUS)
+    with pytest.raises(ValueError, match="mail"):
+        write_headers({}, "mail")

@@ -25,11 +25,12 @@ from msmq.wire.bodies.formatter import (
     to_json,
     write_body,
 )
-from msmq.wire.bodies.headers import read_headers
+from msmq.wire.bodies.headers import HeaderDialect, read_headers, write_headers
 
 __all__ = [
     "Body",
     "Formatter",
+    "HeaderDialect",
     "formatter_of",
     "read_as",
     "read_headers",
@@ -37,4 +38,5 @@ __all__ = [
     "text_of",
     "to_json",
     "write_body",
+    "write_headers",
 ]

@@ -7,12 +7,32 @@ zero bytes. Rebus writes an object of JSON with text values.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
 from msmq.errors import DecodeError
-from msmq.wire.bodies.xml import local_name, parse_document
+from msmq.wire.bodies.xml import escaped, local_name, parse_document
 
 _MOST_BYTES: Final = 1 << 20
+
+
+class HeaderDialect(StrEnum):
+    """Whose headers they are."""
+
+    NSERVICEBUS = "nservicebus"
+    REBUS = "rebus"
+
+
+def write_headers(headers: Mapping[str, str], dialect: HeaderDialect | str) -> bytes:
+    """The extension of a message with these headers. EncodeError for text that XML cannot hold, in that dialect."""
+    if HeaderDialect(dialect) is HeaderDialect.REBUS:
+        return json.dumps(dict(headers), ensure_ascii=False).encode()
+    items = "".join(
+        f"<HeaderInfo><Key>{escaped(key)}</Key><Value>{escaped(value)}</Value></HeaderInfo>"
+        for key, value in headers.items()
+    )
+    return f'<?xml version="1.0"?><ArrayOfHeaderInfo>{items}</ArrayOfHeaderInfo>'.encode()
 
 
 def read_headers(extension: bytes) -> dict[str, str] | None:

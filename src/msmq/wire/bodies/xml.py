@@ -265,11 +265,11 @@ def _element(name: str, value: Any, attributes: str, depth: int) -> str:
             if each[:1] not in ("$", "@", "#")
             for part in (member if _repeated(member) else [member])
         )
-        content += escape(_text(value.get("#text", "")))
+        content += escaped(_text(value.get("#text", "")))
     elif isinstance(value, list | tuple):
         content = _items(value, depth + 1)
     else:
-        content = escape(_text(value))
+        content = escaped(_text(value))
     return f"<{name}{attributes}>{content}</{name}>"
 
 
@@ -291,7 +291,16 @@ def _text(value: Any) -> str:
         return format(value, "f")
     if not isinstance(value, str | int | UUID):
         raise TypeError(f"XmlSerializer has no form for a value of type {type(value).__name__}.")
-    text = str(value)
+    return _checked(str(value))
+
+
+def _checked(text: str) -> str:
     if _FORBIDDEN.search(text):
         raise EncodeError("The text has characters that XML cannot hold.")
     return text
+
+
+def escaped(text: str) -> str:
+    """Text as the content of an element. Readers of XML take a bare carriage return for a line feed, so it is written
+    as a reference, which all of them understand. EncodeError for what XML cannot hold."""
+    return escape(_checked(text), {"\r": "&#xD;"})

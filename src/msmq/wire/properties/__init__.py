@@ -19,6 +19,7 @@ from msmq.wire.properties.check import (
     lookup,
 )
 from msmq.wire.properties.model import Content, ObjectType, Property, Rule, Stamp, Use
+from msmq.wire.properties.text import value_texts
 
 __all__ = [
     "BY_NAME",
@@ -39,4 +40,5 @@ __all__ = [
     "check_value",
     "defaults",
     "lookup",
+    "value_texts",
 ]

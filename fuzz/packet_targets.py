@@ -160,7 +160,6 @@ def _inspect(message: UserMessage, data: bytes) -> None:
     require(message.data == data and message.size == len(data), "a message is not its bytes")
     require("\0" not in message.label, "a label goes on after its end")
     require(len(message.body) == properties.message_size, "a body is shorter than its size")
-    require(message.body_view == message.body, "the view of a body shows another one")
     require(len(message.extension) == properties.extension_size, "an extension is shorter than its size")
     require(len(message.identifier.encode()) == MessageIdentifier.SIZE, "an identifier is not 20 bytes")
     require(message.priority in range(8), "there are eight priorities")

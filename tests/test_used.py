@@ -24,7 +24,6 @@ CALLED_FROM_OUTSIDE = {
     "applications": {
         "client/queue.py": ("Queue.consumer", "Queue.receive_by_id", "Queue.receive_by_correlation_id"),
         "client/sync.py": ("SyncQueue.receive_by_id", "SyncQueue.receive_by_correlation_id"),
-        "errors/base.py": ("VendorError",),
         "remote_read/remote_queue.py": ("RemoteQueue.internal_transaction",),
         "remote_read/session.py": ("RemoteHost.open_for_move",),
         "rpc/client.py": ("RpcClient.cancel_calls",),

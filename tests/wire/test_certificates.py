@@ -93,6 +93,8 @@ def test_a_count_beyond_the_blob_is_refused(count: int) -> None:
     for blob in (struct.pack("<I", count) + one, struct.pack("<I", count)):
         with pytest.raises(DecodeError, match="more than the blob can hold"):
             UserSignCerts.decode(blob)
+    bare = UserSignCert.of(b"", bytes(16)).encode()
+    assert len(UserSignCerts.decode(struct.pack("<I", 1) + bare).certificates) == 1, "one that just fits"
 
 
 @pytest.mark.spec("MQMQ-2.2.22-e")

@@ -71,8 +71,9 @@ fuzz: setup ## Fuzz the decoders for SECONDS=60 in all, or for RUNS=... executio
 	@$(VENV)/bin/python fuzz/run.py --seconds $(SECONDS) --runs $(RUNS)
 
 mutants: SAMPLE ?= 20
-mutants: setup ## Break what rows rule and list what their tests do not notice (ROWS="..." or SAMPLE=20, SEED=, CAP=3)
-	@$(RUN) scripts.mutants $(if $(ROWS),--rows $(ROWS),--sample $(SAMPLE)) --seed $(SEED) --cap $(CAP)
+mutants: SKIP ?= 0
+mutants: setup ## Break what rows rule and list what their tests do not notice (ROWS="..." or SAMPLE=20 SKIP=0, SEED=, CAP=3)
+	@$(RUN) scripts.mutants $(if $(ROWS),--rows $(ROWS),--sample $(SAMPLE) --skip $(SKIP)) --seed $(SEED) --cap $(CAP)
 
 hostile: setup ## Attack a running daemon for SECONDS=60 while a healthy peer is served
 	@MSMQ_HOSTILE_SECONDS=$(SECONDS) $(RUN) pytest -q -s tests/server/test_hostile.py tests/remote_read/test_hostile.py

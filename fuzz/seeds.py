@@ -43,7 +43,7 @@ from msmq.rpc.verification import Meant, append_trailer
 from msmq.security.descriptor import Ace, AceFlags, AceType, Acl, Control, SecurityDescriptor
 from msmq.security.sddl import parse_sddl
 from msmq.security.sid import ADMINISTRATORS, EVERYONE, LOCAL_SYSTEM, Sid
-from msmq.wire.addresses import AddressType, TAAddress, encode_addresses
+from msmq.wire.addresses import AddressType, TAAddress
 from msmq.wire.algorithms import EncryptionAlgorithm
 from msmq.wire.bodies import Formatter, write_body
 from msmq.wire.certificates import UserSignCert, UserSignCerts
@@ -434,7 +434,7 @@ def seeds() -> dict[str, list[bytes]]:
         "sddl": SDDL,
     }  # fmt: skip
     addresses = [
-        TAAddress.from_ipv4("10.0.0.1"),
+        TAAddress(AddressType.IP, bytes([10, 0, 0, 1])),
         TAAddress(AddressType.IP_RAS, b"\x0a\0\0\2"),
         TAAddress(AddressType.IPX, bytes(10)),
         TAAddress(AddressType.FOREIGN, A),
@@ -452,7 +452,10 @@ def seeds() -> dict[str, list[bytes]]:
         "section": [*_cut_packets(), *_section_buffers()],
         "description": [*published.values(), *internal_packets(), *written],
         "header": list(_headers()),
-        "address": [encode_addresses(addresses), *(address.encode() for address in addresses)],
+        "address": [
+            b"".join(address.encode() for address in addresses),
+            *(address.encode() for address in addresses),
+        ],
         "key": _keys(),
         "certificate": [
             certificates.encode(),

@@ -387,7 +387,7 @@ class Campaign:
         draw = random.Random(self.options.seed)
         chosen = self.options.rows
         if self.options.sample:
-            chosen = draw.sample(sorted(marked), min(self.options.sample, len(marked)))
+            chosen = draw.sample(sorted(marked), min(self.options.sample, len(marked)))[self.options.skip :]
         if unmarked := [row for row in chosen if row not in marked]:
             raise pytest.UsageError(f"no test is marked with {', '.join(unmarked)}")
         others = [row for row in sorted(marked) if row not in chosen]
@@ -466,6 +466,7 @@ def main(arguments: list[str] | None = None) -> int:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--rows", nargs="+", help="rows of the inventory", default=[])
     which.add_argument("--sample", type=int, default=0, help="so many rows drawn at random")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many rows of the sample, its first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cap", type=int, default=3, help="mutants per row; those by hand come on top")
     parser.add_argument("--limit", type=float, default=60, help="seconds that a row's tests may take")

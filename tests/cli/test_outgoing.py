@@ -36,6 +36,13 @@ def test_a_destination_that_cannot_be_reached(live: Live) -> None:
     assert "nobody accepts connections there" in text
     assert "Waiting: The host could not be reached" in text
 
+    (sent,) = [
+        given
+        for given in live.objects("outgoing", "properties", queue)
+        if given["name"] == "PROPID_MGMT_QUEUE_MESSAGE_COUNT"
+    ]
+    assert sent == {"id": 7, "name": sent["name"], "type": "VT_UI4", "values": ["2"]}
+    assert "PROPID_MGMT_QUEUE_NEXTHOPS" in live.good("outgoing", "properties", queue)
     assert live.object("outgoing", "pause", queue)["state"] == "OnHold"
     assert "OnHold" in live.good("outgoing", "list")
     assert live.object("outgoing", "resume", queue)["state"] != "OnHold"

@@ -103,24 +103,24 @@ def test_access_lists(live: Live) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("create", ".\\private$\\q1"), 1, "MQ_ERROR_QUEUE_EXISTS"),
+        (("create", ".\\private$\\taken"), 1, "MQ_ERROR_QUEUE_EXISTS"),
         (("create", "nonsense"), 1, "MQ_ERROR_ILLEGAL_QUEUE_PATHNAME"),
         (("create", ".\\private$\\bad", "--quota", "much"), 2, "a size such as"),
         (("show", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("set", ".\\private$\\absent", "--label", "x"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
-        (("set", ".\\private$\\q1"), 2, "nothing to change"),
+        (("set", ".\\private$\\taken"), 2, "nothing to change"),
         (("purge", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("delete", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
         (("acl", "show", ".\\private$\\absent"), 1, "MQ_ERROR_QUEUE_NOT_FOUND"),
-        (("acl", "set", ".\\private$\\q1"), 1, "Say what to change"),
-        (("acl", "set", ".\\private$\\q1", "--allow", "EVERYONE"), 1, "WHO=RIGHTS"),
-        (("acl", "set", ".\\private$\\q1", "--allow", "EVERYONE=fly"), 1, "no right 'fly'"),
-        (("acl", "set", ".\\private$\\q1", "--allow", "nobody9=send"), 1, "is nobody"),
+        (("acl", "set", ".\\private$\\taken"), 1, "Say what to change"),
+        (("acl", "set", ".\\private$\\taken", "--allow", "EVERYONE"), 1, "WHO=RIGHTS"),
+        (("acl", "set", ".\\private$\\taken", "--allow", "EVERYONE=fly"), 1, "no right 'fly'"),
+        (("acl", "set", ".\\private$\\taken", "--allow", "nobody9=send"), 1, "is nobody"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else "",
 )
 def test_failures_are_one_line(live: Live, arguments: tuple[str, ...], code: int, says: str) -> None:
-    live.run("queue", "create", ".\\private$\\q1")
+    live.run("queue", "create", ".\\private$\\taken")
     assert says in live.bad("queue", *arguments, code=code)
 
 
@@ -132,3 +132,17 @@ def test_what_becomes_of_rejected_messages(live: Live) -> None:
     assert (info["paused_messages"], info["poisoned_total"], info["subqueues"]) == (0, 0, [])
     assert "after 500 ms; after 3 times it goes to the dead-letter queue" in live.good("queue", "show", queue)
     assert "no name of a subqueue" in live.bad("queue", "set", queue, "--poison-subqueue", "a;b")
+
+
+def test_properties_by_their_names_in_the_specification(live: Live) -> None:
+    queue = live.queue("--label", "All orders")
+    found = {given["name"]: given for given in live.objects("queue", "properties", queue)}
+    assert found["PROPID_Q_LABEL"] == {
+        "id": 108, "name": "PROPID_Q_LABEL", "type": "VT_LPWSTR", "values": ["All orders"],
+    }  # fmt: skip
+    lines = live.good("queue", "properties", queue).splitlines()
+    assert lines[0].split() == ["property", "number", "type", "value"]
+    assert ["PROPID_Q_LABEL", "108", "VT_LPWSTR", "All", "orders"] in [line.split() for line in lines]
+    machine = {given["name"]: given["values"] for given in live.objects("manager", "properties")}
+    assert machine["PROPID_QM_PATHNAME"] == ["HOST"]
+    assert "PROPID_MGMT_MSMQ_TYPE" in live.good("manager", "properties")

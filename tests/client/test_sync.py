@@ -131,6 +131,9 @@ def test_administration(tmp_path: Path) -> None:
         entries = mq.security(queue).entries
         assert mq.set_security(queue, entries=list(entries)).entries == entries
         assert mq.security().owner
+        labels = [given.id for given in mq.properties(queue) if given.name == "PROPID_Q_LABEL"]
+        assert labels == [108]
+        assert "PROPID_QM_PATHNAME" in {given.name for given in mq.properties()}
         far = mq.queue("DIRECT=TCP:127.0.0.9\\private$\\far")
         far.send("x")
         assert mq.pause_outgoing(far).state == "OnHold"

@@ -546,7 +546,7 @@ async def test_moves_that_cannot_be() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"access": 1}, {"share": 1}], ids=["access", "share"])
-@pytest.mark.spec("MQRR-3.1.4.11-g")
+@pytest.mark.spec("MQRR-3.1.4.11-b", "MQRR-3.1.4.11-g")
 @on_loop
 async def test_destinations_are_opened_for_moving_and_shared(wrong: dict[str, int]) -> None:
     async with serving() as served:

@@ -358,6 +358,9 @@ def test_the_values_after_a_start(tmp_path: Path) -> None:
             assert not policy.reject_enhanced_rc2_using_40_bit_keys
             assert policy.symmetric_key_short_lifetime_ms == timers.symmetric_key_short_lifetime_ms == 600_000
             assert timers.symmetric_key_long_lifetime_ms == 43_200_000
+            examiner, sealer = alice.manager.credentials.examiner, alice.manager.credentials.sealer
+            caches = (examiner.symmetric_keys, sealer.symmetric_keys, sealer.public_keys)
+            assert [cache.lifetime_ms for cache in caches] == [600_000] * 3
             assert policy.preferred == {
                 PrivacyLevel.ADVANCED: 0x6610,
                 PrivacyLevel.ENHANCED: 0x6801,

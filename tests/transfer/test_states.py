@@ -157,9 +157,7 @@ def test_every_cell(role: Role, state: State, given: Input) -> None:
         assert session.data_to_send() == []
 
 
-walks = st.lists(
-    st.sampled_from([*Input, "send", "stored", "pause", "reduce", "time"]), min_size=1, max_size=30
-)
+walks = st.lists(st.sampled_from([*Input, "send", "stored", "pause", "time"]), min_size=1, max_size=30)
 
 
 @settings(max_examples=200, deadline=None)
@@ -182,8 +180,6 @@ def test_any_walk_follows_the_tables(start: tuple[Role, State], walk: list[Any],
             recoverable += count
         elif step == "pause":
             session.pause(now)
-        elif step == "reduce":
-            session.reduce_window(now)
         elif step == "time":
             now += data.draw(st.sampled_from([1, 499, 5_000, 10_000, 30_000, 60_000, 300_000]))
             events = session.handle_timer(now)

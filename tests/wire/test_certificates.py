@@ -90,10 +90,11 @@ def test_two_certificates_in_a_blob() -> None:
 @pytest.mark.parametrize("count", [2, 3, 0x7FFFFFFF, 0xFFFFFFFF])
 def test_a_count_beyond_the_blob_is_refused(count: int) -> None:
     one = UserSignCert.of(b"der", bytes(16)).encode()
-    with pytest.raises(DecodeError):
-        UserSignCerts.decode(struct.pack("<I", count) + one)
-    with pytest.raises(DecodeError):
-        UserSignCerts.decode(struct.pack("<I", count))
+    for blob in (struct.pack("<I", count) + one, struct.pack("<I", count)):
+        with pytest.raises(DecodeError, match="more than the blob can hold"):
+            UserSignCerts.decode(blob)
+    bare = UserSignCert.of(b"", bytes(16)).encode()
+    assert len(UserSignCerts.decode(struct.pack("<I", 1) + bare).certificates) == 1, "one that just fits"
 
 
 @pytest.mark.spec("MQMQ-2.2.22-e")

@@ -1,4 +1,4 @@
-"""Expiry, hops and acknowledgments: what a packet decides about its own fate."""
+"""Hops and acknowledgments: what a packet decides about its own fate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from msmq.wire.delivery import (
     INSECURE_NACKS,
     acknowledgment,
     format_name,
-    late_for_queue,
-    late_for_reader,
     wants,
 )
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader, PrivateQueueFormatName
+from msmq.wire.headers import MessagePropertiesHeader, PrivateQueueFormatName
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SecurityHeader
 
@@ -29,28 +27,6 @@ def asking(flags: int, **parts: object) -> UserMessage:
     """A message whose sender asks for the acknowledgments in ``flags`` at a direct admin queue."""
     parts.setdefault("user", user_header(admin=ADMIN))
     return build(properties=MessagePropertiesHeader(flags=flags), body=b"the body", **parts)
-
-
-def timed(*, reach_s: int = INFINITE, receive_s: int = INFINITE) -> UserMessage:
-    user = user_header()
-    user.time_to_be_received_s = receive_s
-    return build(base=BaseHeader(time_to_reach_queue_s=reach_s), user=user)
-
-
-@pytest.mark.spec("MQMQ-2.2.19.1-s")
-def test_a_packet_is_late_when_more_than_its_time_to_reach_queue_has_passed() -> None:
-    message = timed(reach_s=10)
-    assert late_for_queue(message, SENT + 11)
-    assert not late_for_queue(message, SENT + 10)
-    assert not late_for_queue(message, SENT - 100), "a clock that is behind expires nothing"
-    assert not late_for_queue(timed(), SENT + 0xFFFFFFFF)
-
-
-def test_a_message_is_late_for_its_reader_when_more_than_its_time_to_be_received_has_passed() -> None:
-    message = timed(receive_s=1)
-    assert late_for_reader(message, SENT + 2)
-    assert not late_for_reader(message, SENT + 1)
-    assert not late_for_reader(timed(), SENT + 0xFFFFFFFF)
 
 
 @pytest.mark.spec("MQMQ-2.2.19.2-j", "MQMQ-2.2.18.1.6-l")

@@ -214,6 +214,8 @@ def test_simple_blob_byte_by_byte() -> None:
     )
     assert blob.encode() == expected
     assert SimpleBlob.decode(expected) == blob
+    with pytest.raises(DecodeError, match="before its encrypted key"):
+        SimpleBlob.decode(expected[:12])
     with pytest.raises(EncodeError):
         SimpleBlob(EncryptionAlgorithm.AES256, b"").encode()
 

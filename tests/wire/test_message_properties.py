@@ -89,7 +89,6 @@ def test_label_extension_and_body_round_trip(label: str, extension: bytes, body:
     properties = MessagePropertiesHeader(allocation_body_size=len(body) + room)
     received = accept_message(build(properties=properties, label=label, extension=extension, body=body).data)
     assert (received.label, received.extension, received.body) == (label, extension, body)
-    assert bytes(received.body_view) == body
     assert received.properties == properties
     assert received.properties.allocation_body_size == len(body) + room
 

@@ -96,6 +96,7 @@ def test_subqueue():
     assert QueueFormat.from_name(name).type is QueueFormatType.SUBQUEUE == 8
     refused(r"DIRECT=OS:srv\private$\q;sub", MsmqVersion.V3)
     refused("DIRECT=OS:srv\\q;" + "x" * 33)
+    refused(r"DIRECT=OS:srv\q;journal;JOURNAL")
 
 
 @pytest.mark.spec("MQMQ-2.1.2-f")

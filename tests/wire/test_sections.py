@@ -67,6 +67,9 @@ def test_a_full_packet_is_one_section(packet: bytes) -> None:
     assert section == Section(SectionType.FULL_PACKET, len(packet), packet)
     assert MessagePacket.decode(section.data).encode() == packet
     assert join_sections([section]) == packet
+    if packet is BINARY:  # a reader that wants exactly the whole body gets it in one
+        assert split_sections(packet, len(BODY), 0) == [section]
+        assert len(split_sections(packet, len(BODY) - 1, 0)) == 2
 
 
 @pytest.mark.spec("MQRR-2.2.6-c", "MQRR-2.2.6-d")

@@ -18,6 +18,7 @@ from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
 from msmq.api.exchange import ExchangeCalls
 from msmq.api.line import Conversation
+from msmq.api.properties import PropertyCalls
 from msmq.api.receive import ReceiveCalls
 from msmq.api.rows import RowCalls
 from msmq.api.send import SendCalls
@@ -49,6 +50,7 @@ class Service:
             TransactCalls(desk),
             ExchangeCalls(desk),
             AdministrationCalls(desk),
+            PropertyCalls(desk),
             CertificateCalls(desk, host.recovered),
             TokenCalls(desk, callers, host.recovered),
             StatisticsCalls(desk),

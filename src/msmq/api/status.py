@@ -55,11 +55,6 @@ def to_message(error: MQError) -> pb.Error:
     )
 
 
-def message_of_code(code: int) -> pb.Error:
-    """The error for a bare status code, which is what reads give."""
-    return to_message(error_for(code))
-
-
 def trailing_metadata(error: MQError) -> tuple[tuple[str, bytes], ...]:
     """What goes with a failed call."""
     return ((METADATA_KEY, to_message(error).SerializeToString()),)

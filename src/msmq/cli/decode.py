@@ -23,6 +23,9 @@ HELP = (
     "  msmq decode --json capture.pcapng | jq 'select(.packet == \"UserMessage\")'\n\n"
     "  tcpdump -i any -U -w - 'port 1801 or port 3527' | msmq decode\n\n"
     "  echo '017d 4855 04000000 d1587355 50919595 4997b6e6 11ea26c6' | msmq decode\n\n"
+    "  msmq decode --as PROPID_S_SECURITY descriptor.hex\n\n"
+    "With --as the input is one structure instead, in NDR: a propvariant, a queue-format (the QUEUE_FORMAT of remote "
+    "read and others), or the value of a property by its name, PROPID_Q_LABEL and so on.\n\n"
     "Status: 0 when everything was decoded, 1 when packets were malformed or bytes missing, 2 when the input "
     "could not be read."
 )
@@ -31,6 +34,13 @@ HELP = (
 def decode(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What to decode.", show_default=False)] = "-",
     form: Annotated[Format, typer.Option("--format", help="How FILE is written.")] = Format.AUTO,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--as", metavar="KIND", help="The structure to read: propvariant, queue-format or PROPID_*."
+        ),
+    ] = "packets",
+    ndr64: Annotated[bool, typer.Option("--ndr64", help="With --as: the input is NDR64.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per packet and line.")] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Only a title and a sentence per packet.")] = False,
     offsets: Annotated[
@@ -47,6 +57,10 @@ def decode(
         int, typer.Option("--ping-port", min=1, max=65535, help="The UDP port of Pings in captures.")
     ] = 3527,
 ) -> None:
+    if kind != "packets":
+        from msmq.cli.decode_value import run_value
+
+        raise typer.Exit(run_value(file, form, kind, ndr64=ndr64, as_json=as_json))
     from msmq.cli.decode_work import Options, run
 
     options = Options(as_json, brief, offsets, max_body, port, ping_port)

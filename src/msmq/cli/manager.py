@@ -67,6 +67,19 @@ def show(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.manager()), as_json)
 
 
+@app.command(
+    help=with_examples(
+        "Show the properties of the queue manager as MS-MQMQ 2.3 names and numbers them, with those of management.",
+        "msmq manager properties --json",
+    ),
+    short_help="Show PROPID_QM_* and PROPID_MGMT_MSMQ_*.",
+)
+def properties(ctx: typer.Context, as_json: Json = False) -> None:
+    from msmq.cli.output import print_properties
+
+    print_properties(perform(ctx, lambda mq: mq.properties()), as_json)
+
+
 @app.command("set", help=SET_HELP, short_help="Change the quotas of the computer.")
 def set_(
     ctx: typer.Context,

@@ -95,6 +95,19 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command(
     help=with_examples(
+        "Show the management properties of an outgoing queue as MS-MQMQ 2.3.12 names and numbers them.",
+        "msmq outgoing properties 'DIRECT=TCP:10.0.0.7\\private$\\orders'",
+    ),
+    short_help="Show PROPID_MGMT_QUEUE_*.",
+)
+def properties(ctx: typer.Context, queue: _Destination, as_json: Json = False) -> None:
+    from msmq.cli.output import print_properties
+
+    print_properties(perform(ctx, lambda mq: mq.properties(queue, outgoing=True)), as_json)
+
+
+@app.command(
+    help=with_examples(
         "Stop sending to a destination; messages wait here.",
         "msmq outgoing pause 'DIRECT=TCP:10.0.0.7\\private$\\orders'",
     ),

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from msmq.client import PropertyValue
+
 UNLIMITED: Final = 0xFFFFFFFF
 _LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
 _WIDTH_OF_FILES: Final = 160
@@ -104,6 +106,18 @@ def print_sheet(rows: Iterable[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in given), default=0)
     for name, text in given:
         print(f"{name:<{width}}  {text}".rstrip())
+
+
+def print_properties(found: Sequence[PropertyValue], as_json: bool) -> None:
+    """Properties of MS-MQMQ 2.3, each element of a vector on a line of its own."""
+    if as_json:
+        for given in found:
+            print_json(given)
+        return
+    print_table(
+        ("property", "number", "type", "value"),
+        [(given.name, str(given.id), given.type, "\n".join(given.values)) for given in found],
+    )
 
 
 def limit(kilobytes: int) -> str:

@@ -253,6 +253,19 @@ def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
     _print_info(perform(ctx, lambda mq: mq.queue_info(queue)), as_json)
 
 
+@app.command(
+    help=with_examples(
+        "Show the properties of a queue as MS-MQMQ 2.3 names and numbers them, with those of management.",
+        "msmq queue properties '.\\private$\\orders'",
+    ),
+    short_help="Show PROPID_Q_* and PROPID_MGMT_QUEUE_*.",
+)
+def properties(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
+    from msmq.cli.output import print_properties
+
+    print_properties(perform(ctx, lambda mq: mq.properties(queue)), as_json)
+
+
 def _retry_text(info: QueueInfo) -> str:
     """What becomes of a rejected message, in words."""
     back = f"comes back after {info.retry_delay_ms} ms" if info.retry_delay_ms else "comes back at once"

@@ -11,6 +11,7 @@ from msmq.client.info import (
     Certificate,
     ManagerInfo,
     OutgoingInfo,
+    PropertyValue,
     QueueInfo,
     Security,
     Statistics,
@@ -89,6 +90,15 @@ class Administration:
         """Change properties of a queue; see :meth:`create_queue`."""
         request = pb.SetQueueRequest(queue=_name(queue), settings=_settings(settings))
         return QueueInfo.of(await self.call("SetQueue", request, safe=True))
+
+    async def properties(
+        self, queue: Queue | str | None = None, *, outgoing: bool = False
+    ) -> list[PropertyValue]:
+        """The properties of MS-MQMQ 2.3 that have a value: of a queue, of the outgoing queue for it, or of the queue
+        manager."""
+        request = pb.GetPropertiesRequest(queue=_name(queue), outgoing=outgoing)
+        reply: pb.Properties = await self.call("GetProperties", request, safe=True)
+        return [PropertyValue.of(given) for given in reply.properties]
 
     async def security(self, queue: Queue | str | None = None) -> Security:
         """Who may do what with a queue, or with the queue manager."""

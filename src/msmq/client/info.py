@@ -234,6 +234,20 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class PropertyValue:
+    """A property by its number and name in MS-MQMQ 2.3. A vector has a text for each element."""
+
+    id: int
+    name: str
+    type: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: pb.Property) -> PropertyValue:
+        return cls(given.id, given.name, given.type, tuple(given.values))
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """A certificate by which a user's messages are known."""
 

@@ -21,6 +21,7 @@ from msmq.client.info import (
     Certificate,
     ManagerInfo,
     OutgoingInfo,
+    PropertyValue,
     QueueInfo,
     Security,
     Statistics,
@@ -477,6 +478,12 @@ class SyncConnection:
 
     def set_queue(self, queue: SyncQueue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         return self.loop.run(self.inner.set_queue(_inner(queue), **settings))
+
+    def properties(
+        self, queue: SyncQueue | str | None = None, *, outgoing: bool = False
+    ) -> list[PropertyValue]:
+        inner = None if queue is None else _inner(queue)
+        return self.loop.run(self.inner.properties(inner, outgoing=outgoing))
 
     def security(self, queue: SyncQueue | str | None = None) -> Security:
         return self.loop.run(self.inner.security(None if queue is None else _inner(queue)))

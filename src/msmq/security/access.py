@@ -123,49 +123,7 @@ class QueueOperation(Enum):
     TAKE_OWNERSHIP = auto()
 
 
-class SiteOperation(Enum):
-    """What can be done to a site."""
-
-    CREATE_ROUTING_SERVER = auto()
-    CREATE_BACKUP_SITE_CONTROLLER = auto()
-    CREATE_QUEUE_MANAGER = auto()
-    SET_PROPERTIES = auto()
-    GET_PROPERTIES = auto()
-    DELETE = auto()
-    GET_PERMISSIONS = auto()
-    CHANGE_PERMISSIONS = auto()
-    TAKE_OWNERSHIP = auto()
-
-
-class EnterpriseOperation(Enum):
-    """What can be done to the enterprise."""
-
-    CREATE_USER = auto()
-    CREATE_SITE = auto()
-    CREATE_CONNECTED_NETWORK = auto()
-    SET_PROPERTIES = auto()
-    GET_PROPERTIES = auto()
-    DELETE = auto()
-    GET_PERMISSIONS = auto()
-    CHANGE_PERMISSIONS = auto()
-    TAKE_OWNERSHIP = auto()
-
-
-class ConnectedNetworkOperation(Enum):
-    """What can be done to a connected network."""
-
-    OPEN_CONNECTOR = auto()
-    SET_PROPERTIES = auto()
-    GET_PROPERTIES = auto()
-    DELETE = auto()
-    GET_PERMISSIONS = auto()
-    CHANGE_PERMISSIONS = auto()
-    TAKE_OWNERSHIP = auto()
-
-
-Operation = (
-    QueueManagerOperation | QueueOperation | SiteOperation | EnterpriseOperation | ConnectedNetworkOperation
-)
+Operation = QueueManagerOperation | QueueOperation
 
 REQUIRED_RIGHTS: Mapping[Operation, IntFlag] = MappingProxyType(
     {
@@ -194,70 +152,46 @@ REQUIRED_RIGHTS: Mapping[Operation, IntFlag] = MappingProxyType(
         QueueOperation.GET_PERMISSIONS: QueueAccessMask.GET_QUEUE_PERMISSIONS,
         QueueOperation.CHANGE_PERMISSIONS: QueueAccessMask.CHANGE_QUEUE_PERMISSIONS,
         QueueOperation.TAKE_OWNERSHIP: QueueAccessMask.TAKE_QUEUE_OWNERSHIP,
-        SiteOperation.CREATE_ROUTING_SERVER: SiteAccessMask.CREATE_FRS,
-        SiteOperation.CREATE_BACKUP_SITE_CONTROLLER: SiteAccessMask.CREATE_BSC,
-        SiteOperation.CREATE_QUEUE_MANAGER: SiteAccessMask.CREATE_MACHINE,
-        SiteOperation.SET_PROPERTIES: SiteAccessMask.SET_SITE_PROPERTIES,
-        SiteOperation.GET_PROPERTIES: SiteAccessMask.GET_SITE_PROPERTIES,
-        SiteOperation.DELETE: SiteAccessMask.DELETE_SITE,
-        SiteOperation.GET_PERMISSIONS: SiteAccessMask.GET_SITE_PERMISSIONS,
-        SiteOperation.CHANGE_PERMISSIONS: SiteAccessMask.CHANGE_SITE_PERMISSIONS,
-        SiteOperation.TAKE_OWNERSHIP: SiteAccessMask.TAKE_SITE_OWNERSHIP,
-        EnterpriseOperation.CREATE_USER: EnterpriseAccessMask.CREATE_USER,
-        EnterpriseOperation.CREATE_SITE: EnterpriseAccessMask.CREATE_SITE,
-        EnterpriseOperation.CREATE_CONNECTED_NETWORK: EnterpriseAccessMask.CREATE_CN,
-        EnterpriseOperation.SET_PROPERTIES: EnterpriseAccessMask.SET_ENTERPRISE_PROPERTIES,
-        EnterpriseOperation.GET_PROPERTIES: EnterpriseAccessMask.GET_ENTERPRISE_PROPERTIES,
-        EnterpriseOperation.DELETE: EnterpriseAccessMask.DELETE_ENTERPRISE,
-        EnterpriseOperation.GET_PERMISSIONS: EnterpriseAccessMask.GET_ENTERPRISE_PERMISSIONS,
-        EnterpriseOperation.CHANGE_PERMISSIONS: EnterpriseAccessMask.CHANGE_ENTERPRISE_PERMISSIONS,
-        EnterpriseOperation.TAKE_OWNERSHIP: EnterpriseAccessMask.TAKE_ENTERPRISE_OWNERSHIP,
-        ConnectedNetworkOperation.OPEN_CONNECTOR: ConnectedNetworkAccessMask.CN_OPEN_CONNECTOR,
-        ConnectedNetworkOperation.SET_PROPERTIES: ConnectedNetworkAccessMask.SET_CN_PROPERTIES,
-        ConnectedNetworkOperation.GET_PROPERTIES: ConnectedNetworkAccessMask.GET_CN_PROPERTIES,
-        ConnectedNetworkOperation.DELETE: ConnectedNetworkAccessMask.DELETE_CN,
-        ConnectedNetworkOperation.GET_PERMISSIONS: ConnectedNetworkAccessMask.GET_CN_PERMISSIONS,
-        ConnectedNetworkOperation.CHANGE_PERMISSIONS: ConnectedNetworkAccessMask.CHANGE_CN_PERMISSIONS,
-        ConnectedNetworkOperation.TAKE_OWNERSHIP: ConnectedNetworkAccessMask.TAKE_CN_OWNERSHIP,
     }
 )
 """The right each operation needs on its object."""
 
-GENERIC_MAPPINGS: Mapping[type[Enum], GenericMapping] = MappingProxyType(
+GENERIC_MAPPINGS: Mapping[type[IntFlag], GenericMapping] = MappingProxyType(
     {
-        QueueManagerOperation: GenericMapping(
+        QueueManagerAccessMask: GenericMapping(
             read=QueueManagerAccessMask.MACHINE_GENERIC_READ,
             write=QueueManagerAccessMask.MACHINE_GENERIC_WRITE,
             all=QueueManagerAccessMask.MACHINE_GENERIC_ALL,
         ),
-        QueueOperation: GenericMapping(
+        QueueAccessMask: GenericMapping(
             read=QueueAccessMask.QUEUE_GENERIC_READ,
             write=QueueAccessMask.QUEUE_GENERIC_WRITE,
             all=QueueAccessMask.QUEUE_GENERIC_ALL,
         ),
-        SiteOperation: GenericMapping(
+        SiteAccessMask: GenericMapping(
             read=SiteAccessMask.SITE_GENERIC_READ,
             write=SiteAccessMask.SITE_GENERIC_WRITE,
             all=SiteAccessMask.SITE_GENERIC_ALL,
         ),
-        EnterpriseOperation: GenericMapping(
+        EnterpriseAccessMask: GenericMapping(
             read=EnterpriseAccessMask.ENTERPRISE_GENERIC_READ,
             write=EnterpriseAccessMask.ENTERPRISE_GENERIC_WRITE,
             all=EnterpriseAccessMask.ENTERPRISE_GENERIC_ALL,
         ),
-        ConnectedNetworkOperation: GenericMapping(
+        ConnectedNetworkAccessMask: GenericMapping(
             read=ConnectedNetworkAccessMask.CN_GENERIC_READ,
             write=0,
             all=ConnectedNetworkAccessMask.CN_GENERIC_ALL,
         ),
     }
 )
-"""The generic rights of each kind of object, keyed by the operations on it."""
+"""The generic rights of each kind of object, by the mask that names its rights."""
 
 
 def check_access(descriptor: SecurityDescriptor, token: Token, operation: Operation) -> None:
     """Let ``operation`` pass, or raise `AccessDeniedError`."""
-    granted_access(descriptor, token, REQUIRED_RIGHTS[operation], GENERIC_MAPPINGS[type(operation)])
+    required = REQUIRED_RIGHTS[operation]
+    granted_access(descriptor, token, required, GENERIC_MAPPINGS[type(required)])
 
 
 _ALLOW = frozenset({AceType.ACCESS_ALLOWED, AceType.ACCESS_ALLOWED_OBJECT})

@@ -155,7 +155,7 @@ class Session(Generic[T]):
         self._packets: list[bytes] = []
         self._rows: list[Row] = []
         self._settled: list[T] = []
-        self._announced = Window(self._config.window_size, timers.window_growth_ms)
+        self._announced = max(self._config.window_size, 1)  # nothing could ever come through a window of zero
         self._start_counting()
 
     def _start_counting(self) -> None:
@@ -203,7 +203,6 @@ class Session(Generic[T]):
             self._receipts.deadline_ms,
             self._outbox.deadline_ms,
             self._outbox.window.deadline_ms,
-            self._announced.deadline_ms,
         )
 
     def data_to_send(self) -> list[bytes | bytearray]:
@@ -311,13 +310,6 @@ class Session(Generic[T]):
             self._send_ack(now_ms, _PAUSED_WINDOW)
             self.active = False
 
-    def reduce_window(self, now_ms: int) -> None:
-        """Memory is short: let the peer send one message at a time for a while (MS-MQMQ note 15)."""
-        if self.state is State.OPEN:
-            self._announced.reduce(1, now_ms)
-            self._receipts.half_window = self._half_window()
-            self._send_ack(now_ms, self._announced.size)
-
     def receive_data(self, data: bytes, now_ms: int) -> list[Event[T]]:
         """Take what was read from the transport, in pieces of any size."""
         if self.is_closed:
@@ -367,17 +359,11 @@ class Session(Generic[T]):
             room = self.room
             self._outbox.window.grow(now_ms)
             self._tell_room(room)
-            if _due(self._announced.deadline_ms, now_ms):
-                self._announced.grow(now_ms)
-                self._receipts.half_window = self._half_window()
             if _due(self._receipts.deadline_ms, now_ms):
                 self._receipts.deadline_ms = None
                 if self._receipts.pending:
-                    self._send_ack(now_ms, self._announced.size)
+                    self._send_ack(now_ms, self._announced)
         return self._drain()
-
-    def _half_window(self) -> int:
-        return max(min(self._announced.size, self._outbox.window.ceiling) // 2, 1)
 
     def _clean_up(self, now_ms: int) -> None:
         """Session Cleanup Timer Event (3.1.6.2)."""
@@ -432,7 +418,6 @@ class Session(Generic[T]):
         self.state = State.CLOSED
         self._opening_ms = self._cleanup_ms = self._retry_ms = None
         self._receipts.deadline_ms = None
-        self._announced.deadline_ms = None
         returned = self._outbox.unsettled()
         self._outbox = Outbox(Window(1, 0), 0)
         self._events.append(Closed(reason, detail, returned))
@@ -584,7 +569,7 @@ class Session(Generic[T]):
 
     def _header(self, now_ms: int) -> SessionHeader:
         outbox = self._outbox
-        return self._receipts.header(outbox.sent, outbox.recoverable_sent, self._announced.size, now_ms)
+        return self._receipts.header(outbox.sent, outbox.recoverable_sent, self._announced, now_ms)
 
     def _send_ack(self, now_ms: int, window: int) -> None:
         outbox = self._outbox
@@ -593,7 +578,7 @@ class Session(Generic[T]):
 
     def _acknowledge_if_due(self, now_ms: int) -> None:
         while self._receipts.due:
-            self._send_ack(now_ms, self._announced.size)
+            self._send_ack(now_ms, self._announced)
 
 
 def _due(deadline_ms: int | None, now_ms: int) -> bool:

@@ -84,11 +84,6 @@ class CloseReason(Enum):
     DISCONNECTED = "the transport is gone"
     STOPPED = "closed by its owner"
 
-    @property
-    def is_the_peers_fault(self) -> bool:
-        """True if the session was closed because the peer broke the specification."""
-        return self in (CloseReason.MALFORMED, CloseReason.OUT_OF_PLACE, CloseReason.MISCOUNTED)
-
 
 class Transition(NamedTuple):
     action: Action

@@ -1,7 +1,7 @@
 """The thirteen timers of MS-MQQB 3.1.2, and every time the protocol works with.
 
-:class:`Timer` names them; :class:`TimerSettings` holds what an operator may change, with the defaults the
-specification and its product notes give. The machines of this room read their times from a settings object and
+:class:`TimerSettings` holds what an operator may change, with the defaults the specification and its product notes
+give. The machines of this room read their times from a settings object and
 keep their own deadlines; nothing here looks at a clock. Times come to a machine as ``now_ms``, milliseconds of
 a clock that only moves forward and that began when the system started: the one EstablishConnection's TimeStamp
 is taken from.
@@ -10,26 +10,6 @@ is taken from.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
-
-
-class Timer(Enum):
-    """A timer, by its section."""
-
-    SESSION_INITIALIZATION = "3.1.2.1"
-    SESSION_CLEANUP = "3.1.2.2"
-    SESSION_RETRY_CONNECT = "3.1.2.3"
-    SESSION_ACK_WAIT = "3.1.2.4"
-    SESSION_ACK_SEND = "3.1.2.5"
-    TRANSACTIONAL_ACK_WAIT = "3.1.2.6"
-    ORDER_ACK_SEND = "3.1.2.7"
-    MESSAGE_ID_HISTORY_CLEANUP = "3.1.2.8"
-    PING_RESPONSE = "3.1.2.9"
-    RECEIVE_SYMMETRIC_KEY_CACHE_CLEANUP = "3.1.2.10"
-    SEND_SYMMETRIC_KEY_CACHE_CLEANUP = "3.1.2.11"
-    SEND_BASE_SYMMETRIC_KEY_CACHE_CLEANUP = "3.1.2.12"
-    USER_CERT_CACHE_CLEANUP = "3.1.2.13"
-
 
 ROUTING_SERVER_CLEANUP_MS = 120_000
 """The session cleanup interval of a routing server (note 44), which has more sessions to keep."""
@@ -84,24 +64,6 @@ class TimerSettings:
             *[self.resend_timeouts_long_s] * 3,
             self.resend_timeouts_final_s,
         )
-
-    def durations_ms(self) -> dict[Timer, int]:
-        """What each timer is first started with, before a peer, a direct name or a back-off has its say."""
-        return {
-            Timer.SESSION_INITIALIZATION: self.opening_ms,
-            Timer.SESSION_CLEANUP: self.session_cleanup_ms,
-            Timer.SESSION_RETRY_CONNECT: self.retry_ms,
-            Timer.SESSION_ACK_WAIT: self.ack_wait_ms * self.ack_wait_multiplier,
-            Timer.SESSION_ACK_SEND: self.ack_wait_ms // 2,
-            Timer.TRANSACTIONAL_ACK_WAIT: self.resend_timer_table_s[0] * 1_000,
-            Timer.ORDER_ACK_SEND: self.order_ack_timeout_ms,
-            Timer.MESSAGE_ID_HISTORY_CLEANUP: self.message_id_history_cleanup_ms,
-            Timer.PING_RESPONSE: self.ping_response_ms,
-            Timer.RECEIVE_SYMMETRIC_KEY_CACHE_CLEANUP: self.symmetric_key_short_lifetime_ms,
-            Timer.SEND_SYMMETRIC_KEY_CACHE_CLEANUP: self.symmetric_key_short_lifetime_ms,
-            Timer.SEND_BASE_SYMMETRIC_KEY_CACHE_CLEANUP: self.symmetric_key_short_lifetime_ms,
-            Timer.USER_CERT_CACHE_CLEANUP: self.user_cert_lifetime_ms,
-        }
 
 
 def earliest(*deadlines_ms: int | None) -> int | None:

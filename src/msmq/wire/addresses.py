@@ -8,6 +8,7 @@ from enum import IntEnum
 from ipaddress import IPv4Address
 
 from msmq.errors import DecodeError, EncodeError
+from msmq.wire.guid import guid_text
 
 _HEAD = struct.Struct("<HH")
 
@@ -31,23 +32,15 @@ class TAAddress:
     type: AddressType
     address: bytes
 
-    @classmethod
-    def from_ipv4(cls, address: str | IPv4Address, type: AddressType = AddressType.IP) -> TAAddress:
-        return cls(type, IPv4Address(address).packed)
-
-    @property
-    def ipv4(self) -> IPv4Address:
-        """The address of an IP or RAS entry."""
-        if len(self.address) != 4:
-            raise ValueError(f"an {self.type.name} address holds no IPv4 address")
-        return IPv4Address(self.address)
-
-    @property
-    def ipx(self) -> tuple[bytes, bytes]:
-        """Network and node number of an IPX entry (2.2.4.2)."""
-        if self.type is not AddressType.IPX:
-            raise ValueError(f"an {self.type.name} address holds no IPX address")
-        return self.address[:4], self.address[4:]
+    def __str__(self) -> str:
+        """IPv4 with dots, IPX as network and node (2.2.4.2), a foreign one as its GUID."""
+        match self.type:
+            case AddressType.IP | AddressType.IP_RAS:
+                return str(IPv4Address(self.address))
+            case AddressType.IPX:
+                return f"{self.address[:4].hex()}:{self.address[4:].hex()}"
+            case AddressType.FOREIGN:
+                return guid_text(self.address)
 
     def encode(self) -> bytes:
         if len(self.address) != ADDRESS_LENGTH[self.type]:
@@ -68,11 +61,6 @@ class TAAddress:
         if len(data) - offset - 4 < length:
             raise DecodeError("TA_ADDRESS ends inside its address", offset + 4)
         return cls(kind, bytes(data[offset + 4 : offset + 4 + length]))
-
-
-def encode_addresses(addresses: list[TAAddress]) -> bytes:
-    """The packed array of PROPID_QM_ADDRESS: no count, no padding."""
-    return b"".join(address.encode() for address in addresses)
 
 
 def decode_addresses(data: bytes) -> list[TAAddress]:

@@ -1,4 +1,4 @@
-"""What a packet says about its own fate: when it expires, and which acknowledgments its sender asked for.
+"""What a packet says about its own fate: which acknowledgments its sender asked for.
 
 These are decisions on bytes; the queue manager and the transfer protocol take them at the moments that
 specification MS-MQQB gives and act on the answer.
@@ -11,7 +11,7 @@ from typing import Final
 
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import INFINITE, QueueName, QueueReference, UserHeader
+from msmq.wire.headers import QueueName, QueueReference, UserHeader
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import DistributionListName, MQFElement
 
@@ -35,18 +35,6 @@ _INTERNAL_QUEUES: Final = (
 """How the names of queues end that queue managers keep for themselves (MS-MQQB note 62)."""
 
 _PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
-
-
-def late_for_queue(message: UserMessage, now_s: int) -> bool:
-    """Whether TimeToReachQueue has run out (MS-MQMQ 2.2.19.1); the sender deletes, the receiver ignores."""
-    limit_s = message.base.time_to_reach_queue_s
-    return limit_s != INFINITE and now_s - message.user.sent_time > limit_s
-
-
-def late_for_reader(message: UserMessage, now_s: int) -> bool:
-    """Whether TimeToBeReceived has run out (MS-MQMQ 2.2.19.2), wherever the message is."""
-    limit_s = message.user.time_to_be_received_s
-    return limit_s != INFINITE and now_s - message.user.sent_time > limit_s
 
 
 @dataclass(frozen=True, slots=True)

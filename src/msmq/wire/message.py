@@ -301,12 +301,6 @@ class UserMessage:
         return self.data[start : start + self.properties.allocation_body_size]
 
     @property
-    def body_view(self) -> memoryview:
-        """The body without a copy, for large ones."""
-        start = self.body_offset
-        return memoryview(self.data)[start : start + self.properties.message_size]
-
-    @property
     def identifier(self) -> MessageIdentifier:
         return MessageIdentifier(self.user.source_queue_manager, self.user.message_id)
 

@@ -420,6 +420,7 @@ def test_the_receiver_sees_when_the_sender_sent(sent_time: int) -> None:
             "correlation_identifier": st.binary(min_size=20, max_size=20),
             "label": texts(124),
             "extension": st.binary(max_size=300),
+            "connector_type_identifier": st.binary(min_size=16, max_size=16),
         }
     )
 )

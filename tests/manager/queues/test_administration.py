@@ -58,7 +58,7 @@ def domain() -> DomainHost:
 # --- queues ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("DMPR-3.1.1.2-c")
+@pytest.mark.spec("DMPR-3.1.1.2-c", "MQMQ-2.3.1.9-a", "MQMQ-2.3.1.10-a")
 def test_times(host: Host) -> None:
     queue = host.queue()
     assert (queue.create_time, queue.modify_time) == (NOON, NOON)
@@ -286,6 +286,8 @@ def test_the_manager_is_changed_and_remembers(host: Host) -> None:
     assert record.modify_time == NOON + 9
     assert SecurityDescriptor.decode(record.security).dacl == LIST
     assert host.manager.administration.get_manager_properties([214, 215]) == tuple(values)
+    times = host.manager.administration.get_manager_properties([217, 218])
+    assert times == (Variant(VT.I4, NOON), Variant(VT.I4, NOON + 9))
 
 
 def test_the_manager_in_a_domain_is_changed_in_the_directory(domain: DomainHost) -> None:

@@ -457,15 +457,10 @@ def test_name_errors(host: Host) -> None:
         with pytest.raises(MQError) as refused:
             host.manager.queues.open(text, RECEIVE)
         assert refused.value.code == code
-    with pytest.raises(UnsupportedFormatnameOperationError) as refused:
-        host.manager.queues.delete_named("DIRECT=OS:.\\private$\\orders")
-    assert refused.value.code == 0xC00E0020
-    name = format_name(host.manager.core, queue)
-    with pytest.raises(UnsupportedFormatnameOperationError):
-        host.manager.queues.delete_named(f"{name};JOURNAL")
-    host.manager.queues.delete_named(name)
-    with pytest.raises(QueueNotFoundError):
-        host.manager.queues.delete_named(name)
+    journal = f"{format_name(host.manager.core, queue)};JOURNAL"
+    with pytest.raises(UnsupportedFormatnameOperationError) as unsupported:
+        host.manager.queues.open(journal, QueueAccessType.SEND)
+    assert unsupported.value.code == 0xC00E0020
 
 
 # --- purge ----------------------------------------------------------------------------------------------------

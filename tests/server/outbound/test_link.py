@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from msmq.errors import MQError
 from msmq.manager.mailbox.batch import Batch
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.model import ConnectionStatus as Status
@@ -83,6 +84,30 @@ def test_names_that_lead_nowhere(tmp_path: Path) -> None:
                 alice.manager.mailbox.put(queue, Batch.of((StoredMessage(packet, LocalAttributes()),), b""))
                 assert statuses(queue) == [status]
                 assert queue.state is OutgoingState.NEED_VALIDATION
+
+    run(test)
+
+
+@pytest.mark.spec("MQMQ-2.1.7-d")
+def test_elements_of_a_list_that_need_the_directory_lead_nowhere_without_one(tmp_path: Path) -> None:
+    guid = "557358D1-9150-9595-4997-B6E611EA26C6"
+
+    async def test() -> None:
+        async with neighbourhood(tmp_path) as here:
+            alice = await here.node(ALICE)
+            refusals = {f"PUBLIC={guid}": "does not tell where", f"DL={guid}": "cannot be resolved"}
+            for name, words in refusals.items():
+                with pytest.raises(MQError, match=words):
+                    alice.manager.queues.open(f"{name_of(BOB)},{name}", _SEND)
+            private = f"PRIVATE={guid}\\00000009"
+            elements = alice.manager.queues.open(f"{name_of(BOB)},{private}", _SEND)
+            assert elements.queue is None, "there is one for each element"
+            alice.send(private, b"x")
+            waiting = alice.core.outgoing[private.lower()]
+            await eventually(lambda: waiting.connection_history)
+            assert len(waiting.positions) == 1
+            assert waiting.state is OutgoingState.NEED_VALIDATION
+            assert {entry.error & 0xFFFFFFFF for entry in waiting.connection_history} == {0xC00E0013}
 
     run(test)
 

@@ -76,6 +76,7 @@ def test_what_is_journaled_here_is_to_be_seen_to(recoverable: int) -> None:
     assert eventful == []  # by its FinalAck
 
 
+@pytest.mark.spec("MQMQ-2.2.19.1-s")
 def test_who_is_late_or_private_stands_alone() -> None:
     late, fresh = packet(ttrq_s=5, age_s=6), packet(ttrq_s=5, age_s=5)
     given = found(fresh, late, late, fresh, fresh, private=(3, 4))

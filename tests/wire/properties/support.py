@@ -22,21 +22,21 @@ from msmq.wire.properties import (
     Content,
     ObjectType,
     Property,
-    PropertyBag,
     Use,
+    check_properties,
     check_value,
     lookup,
 )
-from msmq.wire.variant import VT, Variant, decode_variant, encode_variant
+from msmq.wire.variant import Variant, decode_variant, encode_variant
 from tests.wire.properties.declared import DECLARED
 
 GUID = bytes(range(16))
 USER = Sid(5, (21, 1, 2, 3, 1001))
 DESCRIPTOR = default_queue_descriptor(USER).encode()
+NOW_S = 1_700_000_000
 KEYS = DSPublicKeys(
     (DSPublicKey(ProviderType.RSA_FULL, "Provider", PublicKeyBlob(65537, 2**511 + 1).encode()),)
 ).encode()
-NOW_S = 1_700_000_000
 PATH = "srv\\orders"
 DISTINGUISHED_NAME = "CN=msmq,CN=srv,CN=Computers,DC=corp,DC=example"
 
@@ -84,27 +84,24 @@ def declared(name: str) -> Property:
     return row
 
 
-def fresh(object_type: ObjectType, version: MsmqVersion = MsmqVersion.V6) -> PropertyBag:
-    """An object of this type with as little as it can have."""
-    bag = PropertyBag(object_type, version, CONTENTS)
-    if object_type is ObjectType.QUEUE:
-        bag.create([103], [Variant(VT.LPWSTR, PATH)], NOW_S)
-    return bag
+def judge(use: Use, name: str, value: Any) -> tuple[int, ...]:
+    """The statuses of a call that writes one property."""
+    object_type, row = BY_NAME[name]
+    return check_properties(object_type, use, [row.id], [Variant(row.vt, value)], contents=CONTENTS).statuses
 
 
 def store(name: str, value: Any) -> Variant:
-    """Write a property the way it is written, through NDR, and read it back."""
+    """What is taken of a property that is written the way it may be, through NDR."""
     row = declared(name)
     object_type, _ = BY_NAME[name]
     variant = decode_variant(encode_variant(Variant(row.vt, value)))
-    bag = fresh(object_type)
+    use = Use.SYSTEM
     if Use.SET in row.uses:
-        bag.set([row.id], [variant], NOW_S)
+        use = Use.SET
     elif Use.CREATE in row.uses and object_type is not ObjectType.QUEUE:
-        bag.create([row.id], [variant], NOW_S)
-    else:
-        bag.assign([row.id], [variant])
-    return bag.get([row.id])[0]
+        use = Use.CREATE
+    ((_, accepted),) = check_properties(object_type, use, [row.id], [variant], contents=CONTENTS).accepted
+    return accepted
 
 
 def keeps(name: str, *values: Any) -> None:
@@ -124,9 +121,7 @@ def refuses(name: str, *values: Any, error: type[Exception] = IllegalPropertyVal
 
 def default_of(name: str) -> object:
     """What is read of a property nobody wrote."""
-    row = declared(name)
-    object_type, _ = BY_NAME[name]
-    return fresh(object_type).get([row.id])[0].value
+    return declared(name).default
 
 
 def row_marks(**rows: str) -> list[Any]:

@@ -31,7 +31,6 @@ from msmq.wire.properties import (
     Use,
     check_properties,
     check_value,
-    defaults,
     lookup,
 )
 from msmq.wire.variant import VARTYPES, VT, Variant
@@ -212,7 +211,7 @@ def test_the_reserved_blob_is_kept_and_not_used() -> None:
 def _is_used_nowhere(name: str) -> None:
     """Nothing interprets the value: no rule, no content, and no mention outside the table."""
     row = declared(name)
-    assert (row.rule, row.content, row.stamp, row.default) == (None, None, None, None)
+    assert (row.rule, row.content, row.default) == (None, None, None)
     sources = Path(msmq.__file__).parent.rglob("*.py")
     assert sum(source.read_text().count(name) for source in sources) == 1
 
@@ -289,10 +288,3 @@ def test_blobs_this_room_cannot_read_pass_without_a_decoder() -> None:
         check_properties(
             ObjectType.QUEUE, Use.SET, [1101], [Variant(VT.BLOB, b"anything")], contents=CONTENTS
         )
-
-
-def test_defaults_follow_the_version() -> None:
-    assert defaults(ObjectType.QUEUE)[104] == Variant(VT.UI1, 0)
-    assert defaults(ObjectType.QUEUE, MsmqVersion.V1).keys() <= defaults(ObjectType.QUEUE).keys()
-    assert defaults(ObjectType.SITE) == {305: Variant(VT.UI2, 2), 306: Variant(VT.UI2, 10)}
-    assert defaults(ObjectType.USER) == {}

@@ -29,7 +29,7 @@ from msmq.wire.properties.management import (
     queue_type,
 )
 from msmq.wire.variant import VT, Variant, decode_variant, encode_variant
-from tests.wire.properties.support import GUID, NOW_S, fresh, keeps, refuses, row_marks, store
+from tests.wire.properties.support import GUID, NOW_S, judge, keeps, refuses, row_marks, store
 
 GUID_TEXT = "00112233-4455-6677-8899-AABBCCDDEEFF"
 COUNTERS = [
@@ -50,7 +50,7 @@ def test_everything_is_read_only() -> None:
     for object_type in (ObjectType.MANAGEMENT_MACHINE, ObjectType.MANAGEMENT_QUEUE):
         assert all(row.uses is Use.READ_ONLY for row in TABLES[object_type].values())
     with pytest.raises(PropertyNotallowedError):
-        fresh(ObjectType.MANAGEMENT_QUEUE).set([7], [Variant(VT.UI4, 1)], NOW_S)
+        judge(Use.SET, "PROPID_MGMT_QUEUE_MESSAGE_COUNT", 1)
 
 
 @pytest.mark.parametrize("name", COUNTERS)

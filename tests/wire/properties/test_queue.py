@@ -8,7 +8,7 @@ from msmq.errors import IllegalQueuePathnameError, Information, PropertyNotallow
 from msmq.security.descriptor import SecurityDescriptor
 from msmq.wire.access_masks import SecurityInformation
 from msmq.wire.names import MsmqVersion
-from msmq.wire.properties import ObjectType, PropertyBag, check_value
+from msmq.wire.properties import ObjectType, Use, check_properties, check_value
 from msmq.wire.properties.queue import (
     NO_QUOTA_KB,
     Authenticate,
@@ -26,51 +26,43 @@ from tests.wire.properties.support import (
     DESCRIPTOR,
     DISTINGUISHED_NAME,
     GUID,
-    NOW_S,
     PATH,
     declared,
     default_of,
-    fresh,
+    judge,
     keeps,
     refuses,
 )
 
 
 def test_what_the_system_writes_is_read_only() -> None:
-    bag = fresh(ObjectType.QUEUE)
     for name, value in (
         ("PROPID_Q_INSTANCE", GUID),
         ("PROPID_Q_QMID", GUID),
         ("PROPID_Q_FULL_PATH", DISTINGUISHED_NAME),
         ("PROPID_Q_NAME_SUFFIX", "rest"),
     ):
-        row = declared(name)
         with pytest.raises(PropertyNotallowedError):
-            bag.set([row.id], [Variant(row.vt, value)], NOW_S)
+            judge(Use.SET, name, value)
         keeps(name, value)
 
 
 @pytest.mark.spec("MQMQ-2.3.1.2-a")
 def test_type_is_optional_and_can_change() -> None:
-    row = declared("PROPID_Q_TYPE")
-    bag = PropertyBag(ObjectType.QUEUE)
-    bag.create([103], [Variant(VT.LPWSTR, PATH)], NOW_S)
-    for value in (GUID, GUID[::-1]):
-        bag.set([row.id], [Variant(VT.CLSID, value)], NOW_S)
-        assert bag.get([row.id]) == (Variant(VT.CLSID, value),)
+    path = Variant(VT.LPWSTR, PATH)
+    assert check_properties(ObjectType.QUEUE, Use.CREATE, [103], [path]).statuses == (0,)
+    keeps("PROPID_Q_TYPE", GUID, GUID[::-1])
 
 
 @pytest.mark.spec("MQMQ-2.3.1.3-a")
 def test_path_name_is_given_once() -> None:
-    row = declared("PROPID_Q_PATHNAME")
-    bag = fresh(ObjectType.QUEUE)
-    assert bag.get([row.id]) == (Variant(VT.LPWSTR, PATH),)
+    assert judge(Use.CREATE, "PROPID_Q_PATHNAME", PATH) == (0,)
     with pytest.raises(PropertyNotallowedError) as refused:
-        bag.set([row.id], [Variant(VT.LPWSTR, "srv\\other")], NOW_S)
+        judge(Use.SET, "PROPID_Q_PATHNAME", "srv\\other")
     assert refused.value.code == 0xC00E003E
     for bad in ("", "orders", "srv\\", "srv\\a\\b"):
         with pytest.raises(IllegalQueuePathnameError) as bad_syntax:
-            PropertyBag(ObjectType.QUEUE).create([row.id], [Variant(VT.LPWSTR, bad)], NOW_S)
+            judge(Use.CREATE, "PROPID_Q_PATHNAME", bad)
         assert bad_syntax.value.code == 0xC00E0014
 
 
@@ -113,13 +105,13 @@ def test_base_priority_of_a_public_queue() -> None:
 
 @pytest.mark.spec("MQMQ-2.3.1.6-b")
 def test_base_priority_of_a_private_queue_is_always_zero() -> None:
-    bag = PropertyBag(ObjectType.QUEUE)
-    five = Variant(VT.I2, 5)
-    statuses = bag.create([106, 103], [five, Variant(VT.LPWSTR, "srv\\private$\\q")], NOW_S)
-    assert statuses == (Information.MQ_INFORMATION_PROPERTY_IGNORED, 0)
-    assert bag.get([106]) == (Variant(VT.I2, 0),)
-    assert bag.set([106], [five], NOW_S) == (Information.MQ_INFORMATION_PROPERTY_IGNORED,)
-    assert bag.get([106]) == (Variant(VT.I2, 0),)
+    five, path = Variant(VT.I2, 5), Variant(VT.LPWSTR, "srv\\private$\\q")
+    created = check_properties(ObjectType.QUEUE, Use.CREATE, [106, 103], [five, path])
+    assert created.statuses == (Information.MQ_INFORMATION_PROPERTY_IGNORED, 0)
+    assert [row.id for row, _ in created.accepted] == [103]
+    changed = check_properties(ObjectType.QUEUE, Use.SET, [106], [five], private=True)
+    assert changed.statuses == (Information.MQ_INFORMATION_PROPERTY_IGNORED,)
+    assert changed.accepted == ()
 
 
 @pytest.mark.spec("MQMQ-2.3.1.8-a")
@@ -129,16 +121,11 @@ def test_label() -> None:
 
 
 @pytest.mark.spec("MQMQ-2.3.1.9-a", "MQMQ-2.3.1.10-a")
-def test_times() -> None:
-    created, modified = declared("PROPID_Q_CREATE_TIME"), declared("PROPID_Q_MODIFY_TIME")
-    bag = fresh(ObjectType.QUEUE)
-    times = [created.id, modified.id]
-    assert bag.get(times) == (Variant(VT.I4, NOW_S), Variant(VT.I4, NOW_S))
-    bag.set([108], [Variant(VT.LPWSTR, "label")], NOW_S + 60)
-    assert bag.get(times) == (Variant(VT.I4, NOW_S), Variant(VT.I4, NOW_S + 60))
-    for propid in times:
+def test_times_are_for_the_system_to_write() -> None:
+    for name in ("PROPID_Q_CREATE_TIME", "PROPID_Q_MODIFY_TIME"):
+        declared(name)
         with pytest.raises(PropertyNotallowedError):
-            bag.set([propid], [Variant(VT.I4, 1)], NOW_S)
+            judge(Use.SET, name, 1)
 
 
 @pytest.mark.spec("MQMQ-2.3.1.11-a")

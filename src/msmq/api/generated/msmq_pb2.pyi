@@ -801,6 +801,32 @@ class AccessEntry(_message.Message):
     rights: int
     def __init__(self, allow: _Optional[bool] = ..., sid: _Optional[str] = ..., name: _Optional[str] = ..., rights: _Optional[int] = ...) -> None: ...
 
+class GetPropertiesRequest(_message.Message):
+    __slots__ = ("queue", "outgoing")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OUTGOING_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    outgoing: bool
+    def __init__(self, queue: _Optional[str] = ..., outgoing: _Optional[bool] = ...) -> None: ...
+
+class Property(_message.Message):
+    __slots__ = ("id", "name", "type", "values")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    type: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., type: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Properties(_message.Message):
+    __slots__ = ("properties",)
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    properties: _containers.RepeatedCompositeFieldContainer[Property]
+    def __init__(self, properties: _Optional[_Iterable[_Union[Property, _Mapping]]] = ...) -> None: ...
+
 class Security(_message.Message):
     __slots__ = ("owner", "entries", "sddl")
     OWNER_FIELD_NUMBER: _ClassVar[int]

@@ -76,14 +76,11 @@ from msmq.wire.names import (
     MachineName,
     MulticastName,
     MultipleElementName,
-    PrivateName,
-    PublicName,
     QueueKind,
     QueuePath,
     QueueTarget,
     SuffixType,
     is_read_only,
-    parse_format_name,
     target_of,
 )
 
@@ -371,16 +368,6 @@ class Queues:
         for member in family:
             core.queues.pop(member.number, None)
             self.mailbox.expiries.forget(member)
-
-    def delete_named(self, format_name: str, caller: Token | None = None) -> None:
-        """Delete the queue of a public or private format name; other names only lead to a queue."""
-        name = parse_format_name(format_name)
-        if not isinstance(name, PublicName | PrivateName) or target_of(name) is not QueueTarget.QUEUE:
-            raise UnsupportedFormatnameOperationError(f"{name} cannot be used to delete a queue.")
-        queue = self.naming.find(name)
-        if queue is None:
-            raise QueueNotFoundError(f"There is no queue {name} on this computer.")
-        self.delete(queue, caller)
 
     @staticmethod
     def _abandon(family: list[Queue]) -> None:

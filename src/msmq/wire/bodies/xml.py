@@ -38,11 +38,6 @@ _NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _EMPTY_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
-def looks_like(text: str) -> bool:
-    """True if the text is a document with an XML declaration, which XmlSerializer always writes."""
-    return text.startswith("<?xml")
-
-
 def parse_document(body: bytes) -> Element:
     """The root of a document, which may be UTF-8 or UTF-16. DecodeError for everything that is none."""
     try:

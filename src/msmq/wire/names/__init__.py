@@ -37,9 +37,7 @@ from msmq.wire.names.format_name import (
 from msmq.wire.names.path import QueuePath
 from msmq.wire.names.questions import (
     QueueTarget,
-    check_without_directory,
     is_read_only,
-    needs_directory,
     target_of,
 )
 
@@ -61,9 +59,7 @@ __all__ = [
     "SingleName",
     "SuffixType",
     "check",
-    "check_without_directory",
     "is_read_only",
-    "needs_directory",
     "parse_format_name",
     "target_of",
 ]

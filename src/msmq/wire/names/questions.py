@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from msmq.errors import NoDsError
 from msmq.wire.names.common import QueueKind, SuffixType
 from msmq.wire.names.direct import DirectName
 from msmq.wire.names.format_name import (
@@ -14,7 +13,6 @@ from msmq.wire.names.format_name import (
     MachineName,
     MulticastName,
     MultipleElementName,
-    SingleName,
 )
 
 
@@ -70,24 +68,3 @@ def target_of(name: FormatName) -> QueueTarget:
 def is_read_only(name: FormatName) -> bool:
     """Whether nothing can be sent there: journals and dead-letter queues."""
     return target_of(name) in _READ_ONLY
-
-
-def needs_directory(name: FormatName) -> bool:
-    """Whether only the directory can say where ``name`` leads.
-
-    Direct and multicast names carry their own address; every other kind carries a GUID. A caller that knows
-    the GUID as its own answers by itself before it asks this. A list needs it when an element does.
-    """
-    if isinstance(name, MultipleElementName):
-        return any(map(_needs_directory, name.elements))
-    return _needs_directory(name)
-
-
-def _needs_directory(name: SingleName) -> bool:
-    return not isinstance(name, DirectName | MulticastName)
-
-
-def check_without_directory(name: FormatName) -> None:
-    """In workgroup mode: refuse a name that needs the directory with MQ_ERROR_NO_DS."""
-    if needs_directory(name):
-        raise NoDsError("Without a directory only direct and multicast names can be reached")

@@ -1,10 +1,9 @@
 """Properties of MSMQ objects (MS-MQMQ 2.3): one table per object type, and the checks that go with them.
 
-``lookup(object_type, propid)`` finds a row, ``check_properties`` judges the arrays of a call, `PropertyBag`
-keeps the properties of one object by the same rules. Values with names are enumerations beside their table.
+``lookup(object_type, propid)`` finds a row, ``check_properties`` judges the arrays of a call, ``value_texts`` shows a
+value to people. Values with names are enumerations beside their table.
 """
 
-from msmq.wire.properties.bag import PropertyBag
 from msmq.wire.properties.check import (
     BY_NAME,
     MAX_PROPERTIES,
@@ -15,10 +14,10 @@ from msmq.wire.properties.check import (
     check_array_sizes,
     check_properties,
     check_value,
-    defaults,
     lookup,
 )
-from msmq.wire.properties.model import Content, ObjectType, Property, Rule, Stamp, Use
+from msmq.wire.properties.model import Content, ObjectType, Property, Rule, Use
+from msmq.wire.properties.text import value_texts
 
 __all__ = [
     "BY_NAME",
@@ -30,13 +29,11 @@ __all__ = [
     "ContentDecoder",
     "ObjectType",
     "Property",
-    "PropertyBag",
     "Rule",
-    "Stamp",
     "Use",
     "check_array_sizes",
     "check_properties",
     "check_value",
-    "defaults",
     "lookup",
+    "value_texts",
 ]

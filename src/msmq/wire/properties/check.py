@@ -102,15 +102,6 @@ def lookup(object_type: ObjectType, propid: int, version: MsmqVersion = MsmqVers
     return row
 
 
-def defaults(object_type: ObjectType, version: MsmqVersion = MsmqVersion.V6) -> dict[int, Variant]:
-    """What is read of an object whose properties were never written."""
-    return {
-        row.id: row.default_variant
-        for row in TABLES[object_type].values()
-        if row.default_variant is not None and row.since <= version
-    }
-
-
 def check_properties(
     object_type: ObjectType,
     operation: Use,

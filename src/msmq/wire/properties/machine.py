@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
 from msmq.wire.management_text import parse_machine_type
 from msmq.wire.names import MsmqVersion
-from msmq.wire.properties.model import Content, Property, Rule, Stamp, Use, one_of
-from msmq.wire.properties.queue import NO_QUOTA_KB
+from msmq.wire.properties.model import Content, Property, Rule, Use, one_of
 from msmq.wire.properties.texts import DISTINGUISHED_NAME, DISTINGUISHED_NAMES, FQDN, SECURITY_INFORMATION
-from msmq.wire.variant import VT, Variant
+from msmq.wire.variant import VT
 
 
 class Service(IntEnum):
@@ -108,7 +106,6 @@ MACHINE: Final = (
         VT.I4,
         "When the directory object was created, in seconds since 1970.",
         uses=Use.READ_ONLY,
-        stamp=Stamp.CREATED,
     ),
     Property(
         218,
@@ -116,7 +113,6 @@ MACHINE: Final = (
         VT.I4,
         "When the directory object last changed, in seconds since 1970.",
         uses=Use.READ_ONLY,
-        stamp=Stamp.MODIFIED,
     ),
     Property(219, "PROPID_QM_FOREIGN", VT.UI1, "Whether it is a foreign system.", rule=one_of(Foreign)),
     Property(220, "PROPID_QM_OS", VT.UI4, "Kind of operating system.", rule=one_of(OperatingSystem)),
@@ -232,34 +228,5 @@ MACHINE: Final = (
         VT.BLOB,
         "Set to ask for an update of the machine's own access list; the value means nothing.",
         uses=Use.SET | Use.SYSTEM,
-        stored=False,
     ),
 )
-
-_GIGABYTE_KB: Final = 1024 * 1024
-
-
-def default_quota_kb(version: MsmqVersion, server: bool) -> int:
-    """The computer quota, and the journal quota, where none is configured (MS-MQMQ 6, notes 24 and 25).
-
-    Windows 2000 had 2 gigabytes, Windows Server 2003 had 8, Windows XP no limit, all later ones have 4. The
-    notes are silent about Windows NT.
-    """
-    match version:
-        case MsmqVersion.V1:
-            return NO_QUOTA_KB
-        case MsmqVersion.V2:
-            return 2 * _GIGABYTE_KB
-        case MsmqVersion.V3:
-            return 8 * _GIGABYTE_KB if server else NO_QUOTA_KB
-        case _:
-            return 4 * _GIGABYTE_KB
-
-
-def encryption_key(properties: Mapping[int, Variant]) -> bytes | None:
-    """The computer's public key: the base key where there is one, or else the older property."""
-    for propid in (PROPID_QM_ENCRYPTION_PK_BASE, PROPID_QM_ENCRYPTION_PK):
-        variant = properties.get(propid)
-        if variant is not None and isinstance(variant.value, bytes) and variant.value:
-            return variant.value
-    return None

@@ -57,13 +57,6 @@ class Content(Enum):
     SEQUENCE_INFO = "SEQUENCE_INFO (2.2.5)"
 
 
-class Stamp(Enum):
-    """Times that a store keeps by itself."""
-
-    CREATED = "when the object was created"
-    MODIFIED = "when its properties were last changed"
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What values a property takes. ``allows`` may raise a more telling status itself."""
@@ -94,9 +87,6 @@ class Property:
     content: Content | None = None
     required: bool = False
     """An object cannot be created without it."""
-    stamp: Stamp | None = None
-    stored: bool = True
-    """False for those that are accepted and have no value to keep."""
     public_only: bool = False
     """Ignored for private queues."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.names import MsmqVersion
-from msmq.wire.properties.model import Content, Property, Stamp, Use, at_most, between, one_of
+from msmq.wire.properties.model import Content, Property, Use, at_most, between, one_of
 from msmq.wire.properties.texts import (
     DISTINGUISHED_NAME,
     DNS_PATH_NAME,
@@ -119,7 +119,6 @@ QUEUE: Final = (
         VT.I4,
         "When the queue was created, in seconds since 1970.",
         uses=Use.READ_ONLY,
-        stamp=Stamp.CREATED,
     ),
     Property(
         110,
@@ -127,7 +126,6 @@ QUEUE: Final = (
         VT.I4,
         "When its properties last changed, in seconds since 1970.",
         uses=Use.READ_ONLY,
-        stamp=Stamp.MODIFIED,
     ),
     Property(
         111,

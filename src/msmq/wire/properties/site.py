@@ -66,7 +66,6 @@ SITE: Final = (
         VT.UI1,
         "Takes what replication from old versions has no use for.",
         since=V2,
-        stored=False,
     ),
     Property(
         1301,

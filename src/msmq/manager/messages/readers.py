@@ -218,14 +218,17 @@ class Reading:
         ids, purged = self._begun(descriptor, queue, lookup_ids)
         with self._ending(queue, ids, purged):
             self.mailbox.remove(queue, ids, reason, known=known or {})
-            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
+            if purged:
+                self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(ids, purged)
         return len(ids) + len(purged)
 
     def _ending(self, queue: Queue, ids: Sequence[int], purged: Sequence[int]) -> Event:
         """The event that ends reads of two phases."""
-        gone = queue.positions.find(purged)
-        letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
+        letters = 0
+        if purged:
+            gone = queue.positions.find(purged)
+            letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
         return self.core.event(letters, 1 + 2 * (len(ids) + len(purged)), freeing=True)
 
     def give_back(

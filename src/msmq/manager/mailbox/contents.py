@@ -124,7 +124,7 @@ class Contents:
             if address
         ]
         try:
-            payloads = self.core.ledger.store.read_many(records)
+            payloads = self.core.ledger.store.read_many(records) if records else []
         except MessageStorageFailedError:
             return self._read_each(queue, positions, ours)
         return self._found(queue, positions, payloads)
@@ -204,7 +204,7 @@ class Contents:
             ):
                 del queue.volatile[lookup_id]
                 core.express_bytes -= size
-        if forget:
+        if forget and any(positions.addresses):
             store, marks = core.ledger.store, positions.marks
             fronts = marks.translate(FRONTS)
             if 0 not in fronts and 0 not in positions.addresses:

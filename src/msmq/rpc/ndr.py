@@ -344,8 +344,11 @@ class Struct:
 class Run:
     """Members of a fixed size, pointers among them, that lie one behind the other."""
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Scalar | Unique]) -> None:
-        self._forms = tuple(forms(tuple(kinds), ndr64) for ndr64 in (False, True))
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[Scalar | Unique], alignments: Sequence[int] = (1, 1)
+    ) -> None:
+        """``alignments``: those of the structure, in NDR and NDR64, when they are all of it."""
+        self._forms = tuple(forms(tuple(kinds), ndr64, alignments[ndr64]) for ndr64 in (False, True))
         self._first = tuple(each[0] for each in self._forms)
         scalars = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Scalar)]
         self._read_checks, self._write_checks = (
@@ -453,7 +456,6 @@ class StructType(NdrType):
         self.cls = cls
         self.members = cls.MEMBERS
         self.conformant = bool(self.members) and self.members[-1][1].conformant  # type: ignore[misc]
-        self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
         self._alignments = tuple(
             max((_inside(kind).alignment(ndr64) for _, kind in self.members), default=1)
             for ndr64 in (False, True)
@@ -461,6 +463,13 @@ class StructType(NdrType):
         self._minima = tuple(
             max(1, sum(kind.minimum(ndr64) for _, kind in self.members)) for ndr64 in (False, True)
         )
+        names, kinds = zip(*self.members, strict=True) if self.members else ((), ())
+        self._flat = bool(kinds) and all(isinstance(kind, Scalar | Unique) for kind in kinds)
+        """Whether one run is all of it, padding included."""
+        if self._flat:
+            self._steps: tuple[Run | Member, ...] = (Run(names, kinds, self._alignments),)
+        else:
+            self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
 
     def alignment(self, ndr64: bool) -> int:
         return self._alignments[ndr64]
@@ -473,17 +482,19 @@ class StructType(NdrType):
         self.read_behind(reader, scope, assign, maximum)
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
-        ndr64 = reader.ndr64
-        alignment = self._alignments[ndr64]
-        reader.align(alignment)
         value = object.__new__(self.cls)
+        if self._flat:
+            self._steps[0].read(reader, value)
+            assign(value)
+            return
+        alignment = self._alignments[reader.ndr64]
+        reader.align(alignment)
         for step in self._steps:
             step.read(reader, value)
         if self.conformant:
             name, kind = self.members[-1]
             kind.read_behind(reader, value, partial(setattr, value, name), maximum)  # type: ignore[attr-defined]
-        if ndr64:
-            reader.align(alignment)
+        reader.end_structure(alignment)
         assign(value)
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
@@ -495,16 +506,17 @@ class StructType(NdrType):
         """The rest of the structure, when the count of its array was written already."""
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
-        ndr64 = writer.ndr64
-        alignment = self._alignments[ndr64]
+        if self._flat:
+            self._steps[0].write(writer, value)
+            return
+        alignment = self._alignments[writer.ndr64]
         writer.align(alignment)
         for step in self._steps:
             step.write(writer, value)
         if self.conformant:
             name, kind = self.members[-1]
             kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
-        if ndr64:
-            writer.align(alignment)
+        writer.end_structure(alignment)
 
     def conformance(self, value: Any, scope: Any) -> int:
         name, kind = self.members[-1]

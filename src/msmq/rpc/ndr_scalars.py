@@ -107,16 +107,20 @@ class Coded(Protocol):
 
 
 @cache
-def forms(scalars: tuple[Coded, ...], ndr64: bool) -> tuple[struct.Struct, ...]:
-    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at."""
+def forms(scalars: tuple[Coded, ...], ndr64: bool, structure: int = 1) -> tuple[struct.Struct, ...]:
+    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at. They may be a
+    whole ``structure`` of this alignment, with the padding around it."""
     found = []
     for start in range(8):
-        layout, offset = "<", start
+        offset = start + -start % structure
+        layout = f"<{offset - start}x"
         for scalar in scalars:
             code = scalar.code(ndr64)
             padding = -offset % scalar.alignment(ndr64)
             layout += f"{padding}x{code}"
             offset += padding + struct.calcsize("<" + code)
+        if ndr64:
+            layout += f"{-offset % structure}x"
         found.append(struct.Struct(layout))
     return tuple(found)
 

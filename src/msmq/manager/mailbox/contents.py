@@ -116,6 +116,8 @@ class Contents:
     def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
         ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
+        if not any(positions.addresses):
+            return self._found(queue, positions, [])
         records = [
             (address, front + size if front else -size)
             for address, size, front in zip(
@@ -124,7 +126,7 @@ class Contents:
             if address
         ]
         try:
-            payloads = self.core.ledger.store.read_many(records) if records else []
+            payloads = self.core.ledger.store.read_many(records)
         except MessageStorageFailedError:
             return self._read_each(queue, positions, ours)
         return self._found(queue, positions, payloads)

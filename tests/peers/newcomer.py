@@ -35,7 +35,7 @@ def come_and_go(host: str, port: int, queue: str, source_host: str) -> None:
 
 def main(host: str, port: str, queue: str) -> None:
     for number in count():
-        if select.select([sys.stdin], [], [], PAUSE_S)[0]:
+        if number and select.select([sys.stdin], [], [], PAUSE_S)[0]:
             return
         begin_s = time.monotonic()
         try:

@@ -305,7 +305,10 @@ def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
             )
             sent, asked, peak_kb = 1, 0, 0
             deadline = asyncio.get_running_loop().time() + SECONDS
-            while asyncio.get_running_loop().time() < deadline:
+            done = campaign.done
+            while asyncio.get_running_loop().time() < deadline or not all(
+                done[attack.__name__] for attack in campaign.attacks
+            ):
                 alice.send_together(name_of(BOB), *(b"%d" % number for number in range(sent, sent + 5)))
                 sent += 5
                 alice.send(name_of(BOB, "plain"), b"ask", recoverable=True, **ASKING)
@@ -317,7 +320,6 @@ def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
             campaign.over = True
             told, _ = await newcomers.communicate(b"")
             await asyncio.gather(*attackers)
-            assert all(campaign.done[attack.__name__] for attack in campaign.attacks), campaign.done
             await eventually(lambda: not len(alice.outgoing(BOB).positions), 20)
             await eventually(lambda: len(admin.positions) == asked, 20)
             assert b"failed" not in told, told.decode()

@@ -138,7 +138,7 @@ def test_a_reader_is_told_which_host_every_message_came_from(
                         reply = await peer.start(
                             handle, Action.LOOKUP_PEEK_CURRENT, lookup_id=entry.lookup_id
                         )
-                        packet = join_sections(reply.pp_packet_sections or [])
+                        packet = join_sections(reply.sections)
                         found.append((packet[32:48], packet[-24:]))
                     return found
 

@@ -50,6 +50,15 @@ def test_fragments_are_protected_in_both_directions(kind: AuthType, level: AuthL
         server.unprotect(b"hEad", stub, b"tail", signature)
 
 
+def test_a_first_token_that_names_no_provider_is_refused() -> None:
+    token = bytearray(Credentials("alice", PASSWORD, AuthType.NEGOTIATE).initiate("host", 1).step(None))
+    for damaged in (b"\1" + token[1:], token[:2] + b"\1" + token[3:], b"Kerberos?"):
+        server = Authentication(Known()).accept(AuthType.NEGOTIATE, AuthLevel.CONNECT, 1)
+        with pytest.raises(AuthenticationError):
+            server.step(bytes(damaged))
+        assert server.failed
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.name)
 def test_a_wrong_password_fails_and_stays_failed(kind: AuthType) -> None:
     client = Credentials("alice", "wrong", kind, AuthLevel.CONNECT).initiate("host", 1)

@@ -25,13 +25,15 @@ the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_i
 field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
 
 How it works. Members of a fixed size that lie one behind the other are a `Run`, which one ``struct`` reads and writes.
-Any other type reads by calling ``assign`` with its value: at once, or, behind a pointer, when the pointee's turn comes.
-``scope`` is the structure the field stands in, which is where ``size_is`` looks.
+Most parameters are one run and nothing else, and need no reader or writer. Any other type reads by calling ``assign``
+with its value: at once, or, behind a pointer, when the pointee's turn comes. ``scope`` is the structure the field
+stands in, which is where ``size_is`` looks.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,9 +44,9 @@ from msmq.rpc.ndr_scalars import (
     NULL_HANDLE,
     U8,
     Assign,
+    Custom,
     Decoder,
     NdrType,
-    Primitive,
     Referent,
     Scalar,
     Silent,
@@ -65,7 +67,7 @@ from msmq.rpc.ndr_scalars import (
     u64,
     wstring,
 )
-from msmq.wire.ndr import NdrReader, NdrWriter
+from msmq.wire.ndr import NdrWriter
 
 __all__ = [
     "NULL_HANDLE", "Array", "Custom", "Full", "NdrType", "Octets", "Parameters", "Range", "Ref", "Scalar", "Silent",
@@ -84,6 +86,9 @@ class Range(Scalar):
 
     def code(self, ndr64: bool) -> str:
         return self.of.code(ndr64)
+
+    def doubtful(self, ndr64: bool, reading: bool) -> bool:
+        return True
 
     def objection(self, value: Any) -> str | None:
         fits = isinstance(value, int) and self.low <= value <= self.high
@@ -199,24 +204,21 @@ class Array(NdrType):
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int) -> None:
         """The rest of the array, of which the count was read already."""
-        count = maximum
+        count, size_is = maximum, self.size_is
         if self.length_is is not None:
             offset, count = reader.count(), reader.count()
             if offset or count > maximum:
                 raise DecodeError(f"array counts {maximum}, {offset}, {count} disagree", reader.offset)
         if self.max_count is not None and maximum > self.max_count:
             raise DecodeError(f"array of {maximum}, at most {self.max_count} are allowed", reader.offset)
-        if self.size_is is not None:
-            self._agree(reader, scope, self.size_is, maximum)
+        if size_is is not None and not (type(size_is) is str and getattr(scope, size_is, None) == maximum):
+            self._agree(reader, scope, size_is, maximum)
         if self.length_is is not None:
             self._agree(reader, scope, self.length_is, count)
         self._elements(reader, scope, assign, count)
 
     @staticmethod
     def _agree(reader: Decoder, scope: Any, declared: Count, count: int) -> None:
-        if isinstance(declared, str) and getattr(scope, declared, None) == count:
-            return
-
         def check() -> None:
             expected = _declared(scope, declared)
             if expected != count:
@@ -227,8 +229,9 @@ class Array(NdrType):
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         reader.claim(count, self.of.minimum(reader.ndr64))
         values: list[Any] = [None] * count
+        read = self.of.read
         for index in range(count):
-            self.of.read(reader, scope, partial(values.__setitem__, index))
+            read(reader, scope, partial(values.__setitem__, index))
         assign(values)
 
     def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
@@ -238,8 +241,9 @@ class Array(NdrType):
     def conformance(self, value: Any, scope: Any) -> int:
         """The count before the array; what is declared beside it must agree."""
         maximum = count = len(value)
-        if self.size_is is not None:
-            maximum = _declared(scope, self.size_is)
+        size_is = self.size_is
+        if size_is is not None:
+            maximum = int(getattr(scope, size_is)) if isinstance(size_is, str) else size_is(scope)
         elif self.announced is not None:
             told = getattr(scope, self.announced)
             maximum = count if told is None else told
@@ -273,7 +277,7 @@ class Octets(Array):
         assign(reader.raw(count))
 
     def _write_elements(self, writer: NdrWriter, value: Sequence[Any], scope: Any) -> None:
-        writer.raw(bytes(value))
+        writer.raw(value if type(value) is bytes else bytes(value))
 
 
 class Union(NdrType):
@@ -327,33 +331,6 @@ class Union(NdrType):
             arm.write(writer, value, scope)
 
 
-class Custom(NdrType):
-    """A type with functions of its own, in the manner of `msmq.wire.queue_format_ndr`.
-
-    ``read(reader)`` gives a thunk that is called when everything it defers was read; ``pointers`` says that the
-    type is aligned like a pointer, otherwise it is aligned to four.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[NdrReader], Callable[[], Any]],
-        write: Callable[[NdrWriter, Any], None],
-        *,
-        pointers: bool = True,
-    ) -> None:
-        self._read, self._write, self._pointers = read, write, pointers
-
-    def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 and self._pointers else 4
-
-    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
-        thunk = self._read(reader)
-        reader.defer(lambda: assign(thunk()))
-
-    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
-        self._write(writer, value)
-
-
 # --- structures and parameters -----------------------------------------------------------------------
 
 
@@ -367,42 +344,74 @@ class Struct:
 class Run:
     """Members of a fixed size, pointers among them, that lie one behind the other."""
 
-    def __init__(self, names: Sequence[str], kinds: Sequence[Scalar | Unique]) -> None:
-        self._forms = tuple(forms(tuple(kinds), ndr64) for ndr64 in (False, True))
-        self._checks = tuple(
-            (place, kind.objection)
-            for place, kind in enumerate(kinds)
-            if isinstance(kind, Scalar) and not isinstance(kind, Primitive)
+    def __init__(
+        self, names: Sequence[str], kinds: Sequence[Scalar | Unique], alignments: Sequence[int] = (1, 1)
+    ) -> None:
+        """``alignments``: those of the structure, in NDR and NDR64, when they are all of it."""
+        self._forms = tuple(forms(tuple(kinds), ndr64, alignments[ndr64]) for ndr64 in (False, True))
+        self._first = tuple(each[0] for each in self._forms)
+        scalars = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Scalar)]
+        self._read_checks, self._write_checks = (
+            tuple(
+                tuple((place, kind.objection) for place, kind in scalars if kind.doubtful(ndr64, reading))
+                for ndr64 in (False, True)
+            )
+            for reading in (True, False)
         )
-        self._pointers = tuple(
+        self.pointers = tuple(
             (place, names[place], kind) for place, kind in enumerate(kinds) if isinstance(kind, Unique)
         )
         namespace: dict[str, Any] = {}
-        targets = ", ".join(f"scope.{name}" for name in names)
+        targets = "".join(f"scope.{name}, " for name in names)
         exec(  # one assignment for all of them, as `msmq.wire.declare` has it
-            f"def put(scope, values): {targets}, = values\ndef get(scope): return ({targets},)", namespace
+            f"def put(scope, values): {targets}= values\ndef get(scope): return ({targets})", namespace
         )
         self._put, self._get = namespace["put"], namespace["get"]
 
     def read(self, reader: Decoder, scope: Any) -> None:
-        values = reader.values(self._forms[reader.ndr64])
-        for place, objection in self._checks:
+        ndr64 = reader.ndr64
+        values = reader.values(self._forms[ndr64])
+        for place, objection in self._read_checks[ndr64]:
             if (wrong := objection(values[place])) is not None:
                 raise DecodeError(wrong, reader.offset)
         self._put(scope, values)
-        for place, name, kind in self._pointers:
+        for place, name, kind in self.pointers:
             kind.follow(reader, scope, partial(setattr, scope, name), values[place])
 
+    def read_only(self, stub: bytes, scope: Any, ndr64: bool) -> int:
+        """Read a stub that has nothing else in it; gives where it ends."""
+        form = self._first[ndr64]
+        size = form.size
+        if size > len(stub):
+            raise DecodeError(f"{size} bytes expected, {len(stub)} left", 0)
+        values = form.unpack_from(stub)
+        for place, objection in self._read_checks[ndr64]:
+            if (wrong := objection(values[place])) is not None:
+                raise DecodeError(wrong, size)
+        self._put(scope, values)
+        return size
+
     def write(self, writer: NdrWriter, scope: Any) -> None:
-        values = self._get(scope)
-        for place, objection in self._checks:
+        values, ndr64 = self._get(scope), writer.ndr64
+        for place, objection in self._write_checks[ndr64]:
             if (wrong := objection(values[place])) is not None:
                 raise EncodeError(wrong)
-        if self._pointers:
+        if self.pointers:
             values = [*values]
-            for place, _, kind in self._pointers:
+            for place, _, kind in self.pointers:
                 values[place] = kind.refer(writer, values[place], scope)
-        writer.values(self._forms[writer.ndr64], values)
+        writer.values(self._forms[ndr64], values)
+
+    def write_only(self, scope: Any, ndr64: bool) -> bytes:
+        """The bytes of a stub that has nothing else in it."""
+        values = self._get(scope)
+        for place, objection in self._write_checks[ndr64]:
+            if (wrong := objection(values[place])) is not None:
+                raise EncodeError(wrong)
+        try:
+            return self._first[ndr64].pack(*values)
+        except struct.error as error:
+            raise EncodeError(f"{values!r} cannot be written: {error}") from error
 
 
 class Member:
@@ -447,7 +456,6 @@ class StructType(NdrType):
         self.cls = cls
         self.members = cls.MEMBERS
         self.conformant = bool(self.members) and self.members[-1][1].conformant  # type: ignore[misc]
-        self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
         self._alignments = tuple(
             max((_inside(kind).alignment(ndr64) for _, kind in self.members), default=1)
             for ndr64 in (False, True)
@@ -455,6 +463,13 @@ class StructType(NdrType):
         self._minima = tuple(
             max(1, sum(kind.minimum(ndr64) for _, kind in self.members)) for ndr64 in (False, True)
         )
+        names, kinds = zip(*self.members, strict=True) if self.members else ((), ())
+        self._flat = bool(kinds) and all(isinstance(kind, Scalar | Unique) for kind in kinds)
+        """Whether one run is all of it, padding included."""
+        if self._flat:
+            self._steps: tuple[Run | Member, ...] = (Run(names, kinds, self._alignments),)
+        else:
+            self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
 
     def alignment(self, ndr64: bool) -> int:
         return self._alignments[ndr64]
@@ -467,9 +482,13 @@ class StructType(NdrType):
         self.read_behind(reader, scope, assign, maximum)
 
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
+        value = object.__new__(self.cls)
+        if self._flat:
+            self._steps[0].read(reader, value)
+            assign(value)
+            return
         alignment = self._alignments[reader.ndr64]
         reader.align(alignment)
-        value = object.__new__(self.cls)
         for step in self._steps:
             step.read(reader, value)
         if self.conformant:
@@ -483,14 +502,13 @@ class StructType(NdrType):
             writer.count(self.conformance(value, scope))
         self.write_behind(writer, value, scope)
 
-    def conformance(self, value: Any, scope: Any) -> int:
-        name, kind = self.members[-1]
-        counted: int = kind.conformance(getattr(value, name), value)  # type: ignore[attr-defined]
-        return counted
-
     def write_behind(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        """The rest of the structure, when the count of its array was written already."""
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
+        if self._flat:
+            self._steps[0].write(writer, value)
+            return
         alignment = self._alignments[writer.ndr64]
         writer.align(alignment)
         for step in self._steps:
@@ -499,6 +517,11 @@ class StructType(NdrType):
             name, kind = self.members[-1]
             kind.write_behind(writer, getattr(value, name), value)  # type: ignore[attr-defined]
         writer.end_structure(alignment)
+
+    def conformance(self, value: Any, scope: Any) -> int:
+        name, kind = self.members[-1]
+        counted: int = kind.conformance(getattr(value, name), value)  # type: ignore[attr-defined]
+        return counted
 
 
 def _inside(kind: NdrType) -> NdrType:
@@ -512,12 +535,16 @@ class Parameters:
     __slots__ = ()
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
     STEPS: ClassVar[tuple[Run | Member, ...]] = ()
+    FLAT: ClassVar[Run | None] = None
+    """The only step, if it points to nothing."""
 
     @classmethod
     def decode(cls, stub: bytes, ndr64: bool = False) -> tuple[Self, int]:
         """The parameters and where in ``stub`` they end."""
+        value, flat = object.__new__(cls), cls.FLAT
+        if flat is not None:
+            return value, flat.read_only(stub, value, ndr64)
         reader = Decoder(stub, ndr64)
-        value = object.__new__(cls)
         for step in cls.STEPS:
             step.read(reader, value)
             if reader.deferred:
@@ -527,6 +554,9 @@ class Parameters:
         return value, reader.offset
 
     def encode(self, ndr64: bool = False) -> bytes:
+        flat = self.FLAT
+        if flat is not None:
+            return flat.write_only(self, ndr64)
         writer = NdrWriter(ndr64)
         for step in self.STEPS:
             step.write(writer, self)
@@ -551,7 +581,9 @@ def declare(plain: type[T]) -> type[T]:
         members.append((field.name, kind))
     cls.MEMBERS = tuple(members)
     if issubclass(cls, Parameters):
-        cls.STEPS = _steps(members, apart=True)
+        cls.STEPS = steps = _steps(members, apart=True)
+        if len(steps) == 1 and isinstance(steps[0], Run) and not steps[0].pointers:
+            cls.FLAT = steps[0]
     return cls
 
 

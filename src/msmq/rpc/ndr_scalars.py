@@ -1,4 +1,5 @@
-"""The simple types of NDR and NDR64: numbers, identifiers, handles, strings (C706 14.2, 14.3; MS-RPCE 2.2.4, 2.2.5).
+"""The simple types of NDR and NDR64: numbers, identifiers, handles, strings (C706 14.2, 14.3; MS-RPCE 2.2.4, 2.2.5),
+and types that bring their own functions.
 
 `NdrType` is what they and the types of `msmq.rpc.ndr`, which holds the rest and the account of it all, have in common.
 """
@@ -75,6 +76,10 @@ class Scalar(NdrType):
         """What is wrong with a value, beyond what ``struct`` finds."""
         return None
 
+    def doubtful(self, ndr64: bool, reading: bool) -> bool:
+        """Whether ``struct`` reads, or writes, values that there is an `objection` to."""
+        return False
+
     def alignment(self, ndr64: bool) -> int:
         return struct.calcsize("<" + self.code(ndr64))
 
@@ -102,16 +107,20 @@ class Coded(Protocol):
 
 
 @cache
-def forms(scalars: tuple[Coded, ...], ndr64: bool) -> tuple[struct.Struct, ...]:
-    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at."""
+def forms(scalars: tuple[Coded, ...], ndr64: bool, structure: int = 1) -> tuple[struct.Struct, ...]:
+    """How values lie one behind the other, for each offset modulo 8 that their padding may begin at. They may be a
+    whole ``structure`` of this alignment, with the padding around it."""
     found = []
     for start in range(8):
-        layout, offset = "<", start
+        offset = start + -start % structure
+        layout = f"<{offset - start}x"
         for scalar in scalars:
             code = scalar.code(ndr64)
             padding = -offset % scalar.alignment(ndr64)
             layout += f"{padding}x{code}"
             offset += padding + struct.calcsize("<" + code)
+        if ndr64:
+            layout += f"{-offset % structure}x"
         found.append(struct.Struct(layout))
     return tuple(found)
 
@@ -137,6 +146,9 @@ class _Enum16(Scalar):
         fits = isinstance(value, int) and 0 <= value <= 0xFFFF
         return None if fits else f"{value!r} is no 16-bit enum"
 
+    def doubtful(self, ndr64: bool, reading: bool) -> bool:
+        return ndr64
+
 
 @dataclass(frozen=True)
 class _Octets(Scalar):
@@ -151,6 +163,9 @@ class _Octets(Scalar):
     def objection(self, value: Any) -> str | None:
         fits = isinstance(value, bytes) and len(value) == self.size
         return None if fits else f"{self.size} bytes are needed here"
+
+    def doubtful(self, ndr64: bool, reading: bool) -> bool:
+        return not reading  # writing, ``struct`` pads and cuts
 
     def alignment(self, ndr64: bool) -> int:
         return self.align
@@ -274,3 +289,30 @@ class Text(NdrType):
         writer.count(0)
         writer.count(len(value) + 1)
         writer.raw(value + b"\0")
+
+
+class Custom(NdrType):
+    """A type with functions of its own, in the manner of `msmq.wire.queue_format_ndr`.
+
+    ``read(reader)`` gives a thunk that is called when everything it defers was read; ``pointers`` says that the
+    type is aligned like a pointer, otherwise it is aligned to four.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[NdrReader], Callable[[], Any]],
+        write: Callable[[NdrWriter, Any], None],
+        *,
+        pointers: bool = True,
+    ) -> None:
+        self._read, self._write, self._pointers = read, write, pointers
+
+    def alignment(self, ndr64: bool) -> int:
+        return 8 if ndr64 and self._pointers else 4
+
+    def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        thunk = self._read(reader)
+        reader.defer(lambda: assign(thunk()))
+
+    def write(self, writer: NdrWriter, value: Any, scope: Any) -> None:
+        self._write(writer, value)

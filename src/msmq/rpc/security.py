@@ -119,7 +119,11 @@ class SecurityContext:
         context = self._context
         if not isinstance(context, NegotiateProxy):
             return context
-        return context._context if context._context_list else None
+        if not context._context_list:
+            return None
+        # What is no token of SPNEGO is taken for one of Kerberos, also where there is none.
+        found: ContextProxy | None = context._context_list.get(context._chosen_mech, (None, None))[0]
+        return found
 
     @property
     def _claimed(self) -> str:

@@ -146,7 +146,7 @@ class NdrReader:
 
     def claim(self, count: int, element_size: int) -> None:
         """Hold a count against the bytes that are left and against ``max_elements``."""
-        if count * element_size > self.remaining:
+        if count * element_size > len(self._data) - self.offset:
             raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self.offset)
         if count > self._elements_left:
             raise DecodeError("too many array elements", self.offset)
@@ -196,7 +196,8 @@ class NdrReader:
         pending, self.deferred = self.deferred, []
         for read in pending:
             read()
-            self.resolve()
+            if self.deferred:
+                self.resolve()
         self._depth_left += 1
 
     def _defer(self, read: Callable[[], T]) -> Callable[[], T]:
@@ -329,7 +330,8 @@ class NdrWriter:
         pending, self.deferred = self.deferred, []
         for write in pending:
             write()
-            self.resolve()
+            if self.deferred:
+                self.resolve()
 
     def _integer(self, form: struct.Struct, value: int) -> None:
         data = self._data

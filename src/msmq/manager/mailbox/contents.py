@@ -116,6 +116,8 @@ class Contents:
     def read(self, queue: Queue, positions: Positions, *, ours: bool = True) -> Found:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
         ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
+        if not any(positions.addresses):
+            return self._found(queue, positions, [])
         records = [
             (address, front + size if front else -size)
             for address, size, front in zip(
@@ -204,7 +206,7 @@ class Contents:
             ):
                 del queue.volatile[lookup_id]
                 core.express_bytes -= size
-        if forget:
+        if forget and any(positions.addresses):
             store, marks = core.ledger.store, positions.marks
             fronts = marks.translate(FRONTS)
             if 0 not in fronts and 0 not in positions.addresses:

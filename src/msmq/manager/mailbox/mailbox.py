@@ -253,7 +253,7 @@ class Mailbox(Contents):
     def remove(
         self,
         queue: Queue,
-        ids: Sequence[int],
+        ids: Sequence[int] | Positions,
         reason: int,
         *,
         recorded: bool = False,
@@ -262,12 +262,12 @@ class Mailbox(Contents):
     ) -> int:
         """Message Position Deleted: messages leave a queue for a reason, whatever of them is there; gives how many.
 
-        ``recorded`` says that the ledger has the deletions already, by a commit; ``known`` are messages that need not
-        be read again; ``quiet`` is for a caller that is the only one to whom it matters. Messages received from a queue
-        with journaling go to its journal, as many as fit; those that nobody read and whose senders want them kept
-        become dead letters.
+        ``ids`` may be places that were just looked up. ``recorded`` says that the ledger has the deletions already, by
+        a commit; ``known`` messages need not be read again; ``quiet`` is for a caller that is the only one to whom it
+        matters. Messages received from a queue with journaling go to its journal, as many as fit; those that nobody
+        read and whose senders want them kept become dead letters.
         """
-        positions = queue.positions.find(ids)
+        positions = ids if isinstance(ids, Positions) else queue.positions.find(ids)
         if not positions.ids:
             return 0
         telling = self._telling(queue, positions, reason, quiet)

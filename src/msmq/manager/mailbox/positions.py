@@ -95,6 +95,9 @@ class Positions(NamedTuple):
 
 _STATES: Final = tuple(PositionState)
 _new_entry: Final[Callable[[tuple[int, int, int, PositionState, int]], Entry]] = partial(tuple.__new__, Entry)
+_new_positions: Final[
+    Callable[[tuple[array[int], array[int], array[int], bytearray, bytearray]], Positions]
+] = partial(tuple.__new__, Positions)
 _COLUMNS: Final = ("ids", "addresses", "sizes", "states", "marks")
 
 
@@ -138,6 +141,10 @@ class _Chunk:
             chunk.live = len(chunk.states) - chunk.states.count(_GONE)
             chunk.available = chunk.states.count(_FREE)
         return upper
+
+
+_Stretch = tuple[_Chunk, int, int]
+"""Places of one chunk that stand one behind the other: where they begin, and where they end."""
 
 
 class _Lane:
@@ -233,40 +240,44 @@ class _Lane:
                 return chunk, chunk.states.find(_FREE)
         return None
 
-    def available(self, found: Positions, behind: int, upto: int, most: int, most_bytes: int) -> int:
-        """Extend ``found`` by available places behind one identifier up to and with another; gives how many of
-        ``most_bytes`` are left."""
+    def available(
+        self, found: list[_Stretch], behind: int, upto: int, most: int, most_bytes: int
+    ) -> tuple[int, int]:
+        """Extend ``found`` by available places behind one identifier up to and with another; gives how many of ``most``
+        and ``most_bytes`` are left."""
         for chunk, start in self._chunks_after(behind):
             if not chunk.available:
                 continue
             start = chunk.states.find(_FREE, start)
             while start >= 0:
-                states = chunk.states[start : start + most - len(found.ids)]
+                states = chunk.states[start : start + most]
                 stop = start + len(states) - len(states.lstrip(_FREE_BYTE))
                 if chunk.ids[stop - 1] > upto:
                     stop = bisect_right(chunk.ids, upto, start, stop)
-                sums = list(accumulate(chunk.sizes[start:stop]))
-                enough = bisect_left(sums, most_bytes) + 1
-                stop = min(stop, start + enough)
+                sizes = chunk.sizes[start:stop]
+                size = sum(sizes)
+                if size > most_bytes and stop > start:
+                    sums = list(accumulate(sizes))
+                    enough = bisect_left(sums, most_bytes)
+                    stop, size = start + enough + 1, sums[enough]
                 if stop > start:
-                    _extend(found, chunk, start, stop)
-                    most_bytes -= sums[stop - start - 1]
-                if (
-                    most_bytes <= 0
-                    or len(found.ids) >= most
-                    or (stop < len(chunk.ids) and chunk.ids[stop] > upto)
-                ):
-                    return most_bytes
+                    found.append((chunk, start, stop))
+                    most -= stop - start
+                    most_bytes -= size
+                if most_bytes <= 0 or most <= 0 or (stop < len(chunk.ids) and chunk.ids[stop] > upto):
+                    return most, most_bytes
                 start = chunk.states.find(_FREE, stop)
-        return most_bytes
+        return most, most_bytes
 
-    def neighbours(self, ids: array[int], start: int) -> tuple[_Chunk, int, int] | None:
+    def neighbours(self, ids: Sequence[int], start: int) -> tuple[_Chunk, int, int] | None:
         """The chunk of the place ``ids[start]``, where it stands there, and how many of those that follow in ``ids``
         stand right behind it, itself included; None when it is gone."""
         found = self.find(ids[start])
         if found is None:
             return None
         chunk, index = found
+        if start + 1 == len(ids):
+            return chunk, index, 1
         wanted, there = (
             ids[start : start + len(chunk.ids) - index],
             chunk.ids[index : index + len(ids) - start],
@@ -382,10 +393,9 @@ class PositionList:
 
     def find(self, ids: Sequence[int]) -> Positions:
         """The places of messages, whatever of them is there. Those that are neighbours are found together."""
-        found = no_positions()
-        for _, chunk, index, count in self._neighbours(ids):
-            _extend(found, chunk, index, index + count)
-        return found
+        if not ids:
+            return no_positions()
+        return _copied([(chunk, index, index + count) for _, chunk, index, count in self._neighbours(ids)])
 
     def remove(self, ids: Sequence[int]) -> int:
         """Take places away, whatever of them is there; gives the bytes they held."""
@@ -403,19 +413,20 @@ class PositionList:
     def available(self, behind: int, most: int, most_bytes: int = END, upto: int = END) -> Positions:
         """Up to ``most`` available places behind one identifier up to and with another, in order, and no more when
         their messages have ``most_bytes`` together; one in any case, if there is any."""
-        found, top = no_positions(), behind >> 56
+        found: list[_Stretch] = []
+        top = behind >> 56
         for lane in self._ordered:
             if lane.top >= top and lane.chunks:
-                most_bytes = lane.available(found, behind, upto, most, most_bytes)
-                if most_bytes <= 0 or len(found.ids) >= most or lane.top >= upto >> 56:
+                most, most_bytes = lane.available(found, behind, upto, most, most_bytes)
+                if most_bytes <= 0 or most <= 0 or lane.top >= upto >> 56:
                     break
-        return found
+        return _copied(found)
 
     def _neighbours(self, ids: Sequence[int]) -> Iterator[tuple[_Lane, _Chunk, int, int]]:
         """The places of messages, whatever of them is there, as chunk, index and count of neighbours. In the order of
         the list they are found many at a time. What was given last may be removed before going on."""
-        if not isinstance(ids, array):
-            ids = array("Q", ids)
+        if len(ids) > 1 and not isinstance(ids, array):
+            ids = array("Q", ids)  # to be compared with those of a chunk
         start = 0
         while start < len(ids):
             lane = self._lanes.get(ids[start] >> 56)
@@ -502,9 +513,24 @@ def no_positions() -> Positions:
     return Positions(array("Q"), array("Q"), array("I"), bytearray(), bytearray())
 
 
-def _extend(found: Positions, chunk: _Chunk, start: int, stop: int) -> None:
-    found.ids.extend(chunk.ids[start:stop])
-    found.addresses.extend(chunk.addresses[start:stop])
-    found.sizes.extend(chunk.sizes[start:stop])
-    found.states.extend(chunk.states[start:stop])
-    found.marks.extend(chunk.marks[start:stop])
+def _copied(stretches: Sequence[_Stretch]) -> Positions:
+    """The places of some stretches, one behind the other."""
+    if not stretches:
+        return no_positions()
+    chunk, start, stop = stretches[0]
+    found = _new_positions(
+        (
+            chunk.ids[start:stop],
+            chunk.addresses[start:stop],
+            chunk.sizes[start:stop],
+            chunk.states[start:stop],
+            chunk.marks[start:stop],
+        )
+    )
+    for chunk, start, stop in stretches[1:]:
+        found.ids.extend(chunk.ids[start:stop])
+        found.addresses.extend(chunk.addresses[start:stop])
+        found.sizes.extend(chunk.sizes[start:stop])
+        found.states.extend(chunk.states[start:stop])
+        found.marks.extend(chunk.marks[start:stop])
+    return found

@@ -29,7 +29,7 @@ from msmq.manager.event import Event
 from msmq.manager.mailbox.contents import Found, Known
 from msmq.manager.mailbox.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
 from msmq.manager.mailbox.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
-from msmq.manager.mailbox.positions import START, PositionState
+from msmq.manager.mailbox.positions import START, Positions, PositionState
 from msmq.manager.mailbox.seek import next_readable, previous_readable, seek_by_id
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.transactions import Transaction, Transactions
@@ -54,6 +54,7 @@ _STATUS: Final = {
 }
 _RECEIVING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
 _AVAILABLE: Final = PositionState.AVAILABLE
+_PURGE_PENDING: Final = int(PositionState.PURGE_PENDING)
 _ACK_RECEIVE: Final = MessageClass.ACK_RECEIVE
 _PEEKING: Final = _RECEIVING | {QueueAccessType.PEEK, QueueAccessType.PEEK_ADMIN}
 
@@ -215,17 +216,20 @@ class Reading:
         purge was to take meanwhile go for that reason, and those that were not begun here stay. Messages that the
         reader still has, the ``known`` ones, need not be read again."""
         queue = self._queue_of(descriptor)
-        ids, purged = self._begun(descriptor, queue, lookup_ids)
-        with self._ending(queue, ids, purged):
-            self.mailbox.remove(queue, ids, reason, known=known or {})
-            self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
-            descriptor.begun.difference_update(ids, purged)
-        return len(ids) + len(purged)
+        held, purged = self._begun(descriptor, queue, lookup_ids)
+        with self._ending(queue, held.ids, purged):
+            self.mailbox.remove(queue, held, reason, known=known or {})
+            if purged:
+                self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
+            descriptor.begun.difference_update(held.ids, purged)
+        return len(held.ids) + len(purged)
 
     def _ending(self, queue: Queue, ids: Sequence[int], purged: Sequence[int]) -> Event:
         """The event that ends reads of two phases."""
-        gone = queue.positions.find(purged)
-        letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
+        letters = 0
+        if purged:
+            gone = queue.positions.find(purged)
+            letters = self.mailbox.letters_bytes(gone.sizes, gone.marks)
         return self.core.event(letters, 1 + 2 * (len(ids) + len(purged)), freeing=True)
 
     def give_back(
@@ -247,7 +251,8 @@ class Reading:
         *,
         rejected: bool = False,
     ) -> int:
-        ids, purged = self._begun(descriptor, queue, lookup_ids)
+        held, purged = self._begun(descriptor, queue, lookup_ids)
+        ids = held.ids
         with self.core.answers.held():
             self.mailbox.remove(queue, purged, purge_reason(queue), known=known or {})
             descriptor.begun.difference_update(purged)
@@ -269,11 +274,11 @@ class Reading:
         """Another end of reads in two phases: messages that the reader does not keep go to a subqueue. A purge
         meanwhile still has the last word."""
         queue = self._queue_of(descriptor)
-        ids, purged = self._begun(descriptor, queue, lookup_ids)
-        with self._ending(queue, ids, purged):
+        held, purged = self._begun(descriptor, queue, lookup_ids)
+        with self._ending(queue, held.ids, purged):
             self.mailbox.remove(queue, purged, purge_reason(queue))
-            moved = self.mailbox.move(queue, ids, target)
-            descriptor.begun.difference_update(ids, purged)
+            moved = self.mailbox.move(queue, held.ids, target)
+            descriptor.begun.difference_update(held.ids, purged)
         return moved + len(purged)
 
     @staticmethod
@@ -287,17 +292,15 @@ class Reading:
     @staticmethod
     def _begun(
         descriptor: OpenQueueDescriptor, queue: Queue, lookup_ids: Sequence[int]
-    ) -> tuple[Sequence[int], list[int]]:
-        """Which of some messages this descriptor still holds, those first that a purge does not want."""
+    ) -> tuple[Positions, list[int]]:
+        """Which of some messages this descriptor still holds: the places of those no purge wants, and the others."""
         named = dict.fromkeys(lookup_ids) if len(lookup_ids) > 1 else lookup_ids
         positions = queue.positions.find([one for one in named if one in descriptor.begun])
-        if PositionState.PURGE_PENDING not in positions.states:
-            return positions.ids, []
-        pairs = list(zip(positions.ids, positions.states, strict=True))
-        return (
-            [one for one, state in pairs if state != PositionState.PURGE_PENDING],
-            [one for one, state in pairs if state == PositionState.PURGE_PENDING],
-        )
+        states = positions.states
+        if _PURGE_PENDING not in states:
+            return positions, []
+        purged = [one for one, state in zip(positions.ids, states, strict=True) if state == _PURGE_PENDING]
+        return positions.only([at for at, state in enumerate(states) if state != _PURGE_PENDING]), purged
 
     def join_transaction(
         self, descriptor: OpenQueueDescriptor, position: MessagePosition, transaction: Transaction

@@ -23,7 +23,7 @@ from msmq.transfer.order_receiver import Verdict
 from msmq.transfer.session import Session
 from msmq.wire.classes import MessageClass
 
-SEEDS = 1_125
+SEEDS = 625
 """A thousand with trouble, the others calm."""
 CHUNK = 25
 

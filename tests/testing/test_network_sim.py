@@ -24,7 +24,7 @@ from msmq.transfer.session import Session
 from msmq.wire.classes import MessageClass
 
 SEEDS = 625
-"""A thousand with trouble, the others calm."""
+"""Most with trouble, one in nine calm."""
 CHUNK = 25
 
 

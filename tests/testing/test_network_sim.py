@@ -24,7 +24,7 @@ from msmq.transfer.session import Session
 from msmq.wire.classes import MessageClass
 
 SEEDS = 625
-"""Most with trouble, one in nine calm."""
+"""Most with trouble, one in ten calm."""
 CHUNK = 25
 
 

@@ -230,3 +230,8 @@ def test_the_command_line_replays_a_seed(
     with pytest.raises(ZeroDivisionError):
         main(["--seed", "7", "--seeds", "1", "--steps", "20"])
     assert "--seed 7 --seeds 1 --steps 20" in capsys.readouterr().err
+
+
+def test_what_was_never_sent_is_no_dead_letter() -> None:
+    """In this run a queue is deleted while a transaction sends to it messages whose senders want them back."""
+    run(50_013, 300)

@@ -232,7 +232,7 @@ class Authentication:
     """Where the callers of one connection are."""
 
     def at(self, address: str) -> Authentication:
-        """The same for a connection from this address."""
+        """How callers authenticate on a connection from this address."""
         return replace(self, address=address)
 
     def refuse(self, who: str, reason: str, *, guessed: bool) -> None:

@@ -35,14 +35,16 @@ class Expiries:
 
     def watch(self, queue: Queue, ids: Iterable[int], seconds: Iterable[int]) -> None:
         """Have messages expire, each at its second, if they are still there then."""
-        buckets, added = self._buckets.setdefault(queue, {}), 0
-        for lookup_id, second in zip(ids, seconds, strict=True):
+        pairs = list(zip(ids, seconds, strict=True))
+        if not pairs:
+            return
+        buckets = self._buckets.setdefault(queue, {})
+        for lookup_id, second in pairs:
             if second not in buckets:
                 timer = self._timers.start(second, partial(self._run, queue, second))
                 buckets[second] = array("Q"), timer
             buckets[second][0].append(lookup_id)
-            added += 1
-        count = self._counts[queue] = self._counts.get(queue, 0) + added
+        count = self._counts[queue] = self._counts.get(queue, 0) + len(pairs)
         if count > _SMALLEST_SWEEP and count > 2 * len(queue.positions):
             self._sweep(queue)
 

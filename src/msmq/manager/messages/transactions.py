@@ -251,11 +251,14 @@ class Transactions:
             self.mailbox.give_back(queue, there)
 
     def forget_queues(self, queues: Collection[Queue]) -> None:
-        """Queues are being deleted with everything in them: operations on their messages have nothing left to do."""
+        """Queues are being deleted with everything in them: operations on their messages have nothing left to do, and
+        what was to be sent there never was."""
         for transaction in self.collection.values():
             for operation in [member for member in transaction.operations if member.queue in queues]:
                 transaction.operations.remove(operation)
-                if operation.operation_type is not OperationType.ENQUEUE:
+                if operation.operation_type is OperationType.ENQUEUE:
+                    self.mailbox.remove(operation.queue, operation.ids, MessageClass.NORMAL, quiet=True)
+                else:
                     self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
 
     def forget_message(self, queue: Queue, lookup_id: int) -> None:

@@ -1,12 +1,16 @@
 """The directory against a real domain controller: what we add to bare LDAP, and how it grows with the number of queues.
 
-Run: ``python bench/directory.py [--queues 10000] [--rounds 7]`` as root (or ``make bench``); it starts a Samba of its
+Run: ``python bench/directory.py [--queues 50000] [--rounds 3]`` as root (or ``make bench``); it starts a Samba of its
 own. What counts are the ratios to bare ldap3 calls of the same run on a connection of the same kind (SPNEGO with NTLM,
 sealed): the bare side has ldap3 send the same requests for the same attributes and looks at no answer.
 
 * **create, read, write, delete** a queue, one after the other.
 * **find** a queue by its label among all of them, and **list** all of them.
+* **create many** in several threads over one connection, which does not wait for one answer before it sends the next
+  request; the bare side makes the same three requests for each, and adds them without the other two, one after the
+  other and in a pipeline. All of them take turns.
 * **start** of a queue manager with so many public queues, in requests and seconds: it must not ask for each queue.
+* **memory**: what listing all of them adds to the process at its peak, when they are taken one by one.
 
 Both sides take turns, and a ratio is the median of those of all rounds; the range is that of the middle half.
 """
@@ -14,25 +18,30 @@ Both sides take turns, and a ratio is the median of those of all rounds; the ran
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import ldap3
 
+from msmq.directory import exchange
 from msmq.directory.active_directory import ActiveDirectory
 from msmq.directory.connection import CachedConnection
 from msmq.directory.objects import by_guid
 from msmq.directory.read import ldap_names
 from msmq.directory.schema import QUEUE
 from msmq.directory.settings import Password, Server, Settings
-from msmq.directory.threads import find_all
+from msmq.directory.threads import find_all, find_each
 from msmq.manager.directory import (
     DirectoryObject,
     DirectoryResult,
@@ -46,6 +55,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD, Copy, DomainController, lease
 
 SINGLE = 15
+THREADS = 16
+PIPELINE = 50
+PATIENCE_S = 600
 FINDS = 8
 COMPUTER = "bench"
 GOAL = 0.7
@@ -120,6 +132,7 @@ class Bare:
                 paged_size=self._page_size,
                 paged_cookie=cookie,
             )
+            assert self.handle.result["result"] == 0, self.handle.result
             found += sum(answer["type"] == "searchResEntry" for answer in self.handle.response)
             cookie = self.handle.result["controls"]["1.2.840.113556.1.4.319"]["value"]["cookie"]
             if not cookie:
@@ -127,6 +140,13 @@ class Bare:
 
     def add(self, dn: str, ldap_class: str, attributes: dict[str, list[bytes]]) -> None:
         assert self.handle.add(dn, ldap_class, attributes), self.handle.result
+
+    def add_together(self, made: Mapping[str, Mapping[str, list[bytes]]], ldap_class: str) -> None:
+        """Many additions, each sent before the last is answered."""
+        results = []
+        requests = [exchange.add(dn, ldap_class, attributes) for dn, attributes in made.items()]
+        exchange.exchange(self.handle, requests, lambda number, answer: results.append(answer.result))
+        assert [each["result"] for each in results] == [0] * len(made), results[-1]
 
     def replace(self, dn: str, attributes: dict[str, list[bytes]]) -> None:
         changes = {name: [(ldap3.MODIFY_REPLACE, values)] for name, values in attributes.items()}
@@ -139,12 +159,13 @@ class Bare:
 class Bench:
     """Our directory and the same connection without it."""
 
-    def __init__(self, settings: Settings, controller: DomainController, rounds: int) -> None:
+    def __init__(self, settings: Settings, controller: DomainController, rounds: int, by_ldap: bool) -> None:
+        self.by_ldap = by_ldap
         self.controller = controller
         self.rounds = rounds
         self.requests = 0
         self.ours = ActiveDirectory(settings, self._count)
-        self.bare = Bare(settings)
+        self.bare = Bare(replace(settings, receive_timeout_s=PATIENCE_S))
         self.made = 0
         assert self.ours.initialize(), self.ours.connection.last_trouble
         self.parent = self.ours.objects.names.queue_manager(COMPUTER)
@@ -221,6 +242,47 @@ class Bench:
         ]
         compare(turns, self.rounds)
 
+    def together(self, count: int) -> None:
+        """Many queues at once, ours and bare ones in turns of a few."""
+        took_s: dict[str, list[float]] = {}
+        made: list[str] = []
+
+        def create(name: str) -> None:
+            item = DirectoryObject(ObjectClass.QUEUE, {"pathname": f"{COMPUTER}\\{name}"})
+            assert self.ours.create(item, None, None)[0] is DirectoryResult.SUCCESS
+
+        def same(name: str) -> None:
+            self.bare.get(self.parent, ["objectClass"])
+            self.bare.add(self.dn(name), "mSMQQueue", {})
+            self.bare.get(self.dn(name), ["objectGUID"])
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            ways: dict[str, Callable[[list[str]], object]] = {
+                "1 thread": lambda names: [create(name) for name in names],
+                f"{THREADS} threads": lambda names: list(pool.map(create, names)),
+                "the same by bare ldap3": lambda names: [same(name) for name in names],
+                "bare adds alone": lambda names: [
+                    self.bare.add(self.dn(name), "mSMQQueue", {}) for name in names
+                ],
+                "bare adds in a pipeline": lambda names: self.bare.add_together(
+                    {self.dn(name): {} for name in names}, "mSMQQueue"
+                ),
+            }
+            for turn in range(-(-count // PIPELINE)):
+                for number, (way, perform) in enumerate(ways.items()):
+                    names = [f"together{turn}of{number}and{each}" for each in range(PIPELINE)]
+                    took_s.setdefault(way, []).append(
+                        seconds(lambda: perform(names)) / PIPELINE  # noqa: B023
+                    )
+                    made += names
+        told = ", ".join(f"{way} {1000 * statistics.median(each):.1f} ms" for way, each in took_s.items())
+        print(f"{f'create {count:,}':22} each: {told}")
+        for name in made:
+            self.bare.delete(self.dn(name))
+
+    def dn(self, name: str) -> str:
+        return f"CN={name},{self.parent}"
+
     # --- very many ------------------------------------------------------------------------------------------
 
     def grow(self, count: int) -> None:
@@ -229,12 +291,24 @@ class Bench:
             first = DirectoryObject(ObjectClass.QUEUE, {"pathname": f"{COMPUTER}\\q0", "label": "label 0"})
             assert self.ours.create(first, None, None)[0] is DirectoryResult.SUCCESS, self.ours.last_failure
             self.made = 1
-        copies = [
-            Copy(f"q{number}", uuid4().bytes_le, {"mSMQLabelEx": f"label {number}"})
-            for number in range(self.made, count)
-        ]
-        self.controller.multiply(f"CN=q0,{self.parent}", copies)
+        if self.by_ldap:
+            took_s = seconds(lambda: self._add_all(range(self.made, count)))
+            how = "by LDAP, bare, in pipelines"
+        else:
+            copies = [
+                Copy(f"q{number}", uuid4().bytes_le, {"mSMQLabelEx": f"label {number}"})
+                for number in range(self.made, count)
+            ]
+            took_s = seconds(lambda: self.controller.multiply(f"CN=q0,{self.parent}", copies))
+            how = "past LDAP, by Samba's own library"
+        print(f"{f'grow to {count:,}':22} {took_s:9.0f} s    {how}")
         self.made = count
+
+    def _add_all(self, numbers: range) -> None:
+        for start in numbers[::PIPELINE]:
+            some = range(start, min(start + PIPELINE, numbers.stop))
+            made = {self.dn(f"q{each}"): {"mSMQLabelEx": [f"label {each}".encode()]} for each in some}
+            self.bare.add_together(made, "mSMQQueue")
 
     def many(self, count: int) -> None:
         wanted = [*ldap_names(QUEUE, LISTED), "distinguishedName"]
@@ -254,19 +328,33 @@ class Bench:
                 assert self.bare.search(root, conditions, wanted) == 1
 
         def listing() -> None:
-            _, found = find_all(self.ours, ObjectClass.QUEUE, None, LISTED)
-            assert len(found) == count
+            found = sum(1 for _ in find_each(self.ours, ObjectClass.QUEUE, None, LISTED))
+            assert found == count
 
         def bare_listing() -> None:
             self.bare.get(root, ["objectClass"])
             assert self.bare.search(root, "(objectClass=mSMQQueue)", wanted) == count
 
         compare([Turn(f"find one of {count:,}", FINDS, find, bare_find)], self.rounds)
-        compare([Turn(f"list {count:,}", count, listing, bare_listing)], max(3, self.rounds // 2))
+        compare([Turn(f"list {count:,}", count, listing, bare_listing)], max(2, self.rounds // 2))
+        self.memory(count)
         self.requests = 0
         took_s = seconds(lambda: self.ours.queues_of(COMPUTER))
         print(
             f"{'own queues at a start':22} {took_s:9.2f} s    {self.requests} requests for {count:,} queues"
+        )
+
+    def memory(self, count: int) -> None:
+        tracemalloc.start()
+        try:
+            found = sum(1 for _ in find_each(self.ours, ObjectClass.QUEUE, None, LISTED))
+            assert found == count
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        whole = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        print(
+            f"{f'memory to list {count:,}':22} {peak / 1e6:9.1f} MB   (the whole process {whole:,.0f} MB at its peak)"
         )
 
 
@@ -274,8 +362,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--queues", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--created", type=int, default=200, help="queues that are created together")
+    parser.add_argument(
+        "--by-ldap",
+        action="store_true",
+        help="make all queues by LDAP, which takes an hour or two for 50,000; else by Samba's own library",
+    )
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,
@@ -283,10 +377,11 @@ def main() -> None:
     ):
         server = Server(HOST, controller.address, controller.ports["ldap"])
         settings = Settings((server,), Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm")
-        bench = Bench(settings, controller, given.rounds)
+        bench = Bench(settings, controller, given.rounds, given.by_ldap)
         with bench.ours.held(), bench.bare.open():
             bench.prepare()
             bench.single()
+            bench.together(given.created)
             for count in (given.queues // 10, given.queues):
                 bench.grow(count)
                 bench.many(count)

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
@@ -422,53 +422,119 @@ def running(program: list[str], port: int, log: Path, environment: dict[str, str
             process.wait()
 
 
-@contextmanager
-def rabbit_server(root: Path, directory: Path) -> Iterator[int]:
-    """The process of RabbitMQ's virtual machine, once quorum queues can be made."""
-    home = next((root / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
-    base = directory / "rabbitmq"
-    base.mkdir()
-    (base / "rabbitmq.conf").write_text(f"listeners.tcp.1 = 127.0.0.1:{RABBIT}\n")
-    (base / "plugins").write_text("[].")
-    (base / "env.conf").touch()
-    erlang = root / "usr/lib/erlang/bin"
-    environment = {
-        "HOME": str(base),
-        "PATH": f"{erlang}:{os.environ['PATH']}",
+class RabbitNode:
+    """A node of RabbitMQ, unpacked below ``root``, with everything it writes below ``base``."""
+
+    def __init__(
+        self, root: Path, base: Path, name: str, port: int, dist_port: int, cluster: list[str]
+    ) -> None:
+        self.home = next((root / "usr/lib/rabbitmq/lib").glob("rabbitmq_server-*"))
+        self.base = base
+        self.port = port
+        base.mkdir()
+        settings = [f"listeners.tcp.1 = 127.0.0.1:{port}"]
+        if cluster:
+            settings.append("cluster_formation.peer_discovery_backend = rabbit_peer_discovery_classic_config")
+            settings += [
+                f"cluster_formation.classic_config.nodes.{number} = {each}"
+                for number, each in enumerate(cluster, 1)
+            ]
+        (base / "rabbitmq.conf").write_text("\n".join(settings) + "\n")
+        (base / "plugins").write_text("[].")
+        (base / "env.conf").touch()
+        self.environment = _erlang(root, base.parent) | {
+            "RABBITMQ_HOME": str(self.home),
+            "RABBITMQ_NODENAME": name,
+            "RABBITMQ_DIST_PORT": str(dist_port),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(base / "log"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "plugins"),
+            "RABBITMQ_CONF_ENV_FILE": str(base / "env.conf"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
+            "RABBITMQ_SCHEMA_DIR": str(base / "schema"),
+            "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "advanced.config"),
+            "RABBITMQ_PID_FILE": str(base / "pid"),
+            "RABBITMQ_FEATURE_FLAGS_FILE": str(base / "flags"),
+            "RABBITMQ_PLUGINS_DIR": str(self.home / "plugins"),
+        }
+
+    def control(self, *words: str) -> str:
+        """What ``rabbitmqctl`` says."""
+        command = [str(self.home / "sbin/rabbitmqctl"), *words]
+        done = subprocess.run(
+            command, env=os.environ | self.environment, check=False, capture_output=True, text=True
+        )
+        return done.stdout
+
+    @contextmanager
+    def running(self) -> Iterator[int]:
+        """The process of its virtual machine, once its port is open."""
+        program = [str(self.home / "sbin/rabbitmq-server")]
+        with running(program, self.port, self.base / "server.log", self.environment):
+            try:
+                yield int((self.base / "pid").read_text())
+            finally:
+                self.control("stop")
+
+
+def _erlang(root: Path, home: Path) -> dict[str, str]:
+    """What all programs of Erlang need; nodes with the same home have the same cookie."""
+    return {
+        "HOME": str(home),
+        "PATH": f"{root / 'usr/lib/erlang/bin'}:{os.environ['PATH']}",
         "LD_LIBRARY_PATH": libraries(root),
         "ERL_EPMD_PORT": str(EPMD),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        "RABBITMQ_HOME": str(home),
-        "RABBITMQ_NODENAME": "bench@localhost",
-        "RABBITMQ_DIST_PORT": str(DIST),
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
-        "RABBITMQ_MNESIA_BASE": str(base / "mnesia"),
-        "RABBITMQ_LOG_BASE": str(base / "log"),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(base / "plugins"),
-        "RABBITMQ_CONF_ENV_FILE": str(base / "env.conf"),
-        "RABBITMQ_GENERATED_CONFIG_DIR": str(base / "generated"),
-        "RABBITMQ_SCHEMA_DIR": str(base / "schema"),
-        "RABBITMQ_CONFIG_FILE": str(base / "rabbitmq"),
-        "RABBITMQ_ADVANCED_CONFIG_FILE": str(base / "advanced.config"),
-        "RABBITMQ_PID_FILE": str(base / "pid"),
-        "RABBITMQ_FEATURE_FLAGS_FILE": str(base / "flags"),
-        "RABBITMQ_PLUGINS_DIR": str(home / "plugins"),
     }
-    epmd = [str(erlang / "epmd"), "-address", "127.0.0.1", "-port", str(EPMD)]
-    with (
-        running(epmd, EPMD, base / "epmd.log", environment),
-        running([str(home / "sbin/rabbitmq-server")], RABBIT, base / "server.log", environment),
-    ):
+
+
+@contextmanager
+def _port_mapper(root: Path, home: Path) -> Iterator[None]:
+    """What nodes find each other by."""
+    program = [str(root / "usr/lib/erlang/bin/epmd"), "-address", "127.0.0.1", "-port", str(EPMD)]
+    with running(program, EPMD, home / "epmd.log", _erlang(root, home)):
+        yield
+
+
+@contextmanager
+def rabbit_server(root: Path, directory: Path) -> Iterator[int]:
+    """The process of RabbitMQ's virtual machine, once quorum queues can be made."""
+    home = directory / "rabbitmq"
+    home.mkdir()
+    node = RabbitNode(root, home / "node", "bench@localhost", RABBIT, DIST, [])
+    with _port_mapper(root, home), node.running() as pid:
         time.sleep(3)  # its queues start after its port
-        control = [str(home / "sbin/rabbitmqctl")]
         # Quorum queues are a feature that a fresh node of Debian's has not switched on.
-        flags = [*control, "enable_feature_flag", "all"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(flags, env=os.environ | environment, check=False, **quiet)  # type: ignore[call-overload]
-        try:
-            yield int((base / "pid").read_text())
-        finally:
-            subprocess.run([*control, "stop"], env=os.environ | environment, check=False, **quiet)  # type: ignore[call-overload]
+        node.control("enable_feature_flag", "all")
+        yield pid
+
+
+@contextmanager
+def rabbit_cluster(root: Path, directory: Path, size: int = 3) -> Iterator[None]:
+    """Several nodes that know each other; clients speak to the first one."""
+    home = directory / "rabbitmq-cluster"
+    home.mkdir()
+    names = [f"bench{number}@localhost" for number in range(size)]
+    nodes = [
+        RabbitNode(root, home / f"node{number}", name, RABBIT + 10 * number, DIST + 10 * number, names)
+        for number, name in enumerate(names)
+    ]
+    with ExitStack() as stack:
+        stack.enter_context(_port_mapper(root, home))
+        for node in nodes:
+            stack.enter_context(node.running())
+        deadline = time.monotonic() + START_S
+        while (
+            sum(name in nodes[0].control("cluster_status").partition("Running Nodes")[2] for name in names)
+            < size
+        ):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the nodes did not find each other: {nodes[0].control('cluster_status')}")
+            time.sleep(1)
+        nodes[0].control("enable_feature_flag", "all")
+        yield
 
 
 def libraries(root: Path) -> str:

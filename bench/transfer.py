@@ -83,7 +83,15 @@ class Worker:
     async def serve(self) -> None:
         commands: asyncio.Queue[Any] = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        loop.add_reader(self.pipe.fileno(), lambda: commands.put_nowait(self.pipe.recv()))
+
+        def command() -> None:
+            try:
+                commands.put_nowait(self.pipe.recv())
+            except EOFError:  # whoever measures was killed
+                loop.remove_reader(self.pipe.fileno())
+                commands.put_nowait(None)
+
+        loop.add_reader(self.pipe.fileno(), command)
         await self.open()
         self.pipe.send(None)
         while (command := await commands.get()) is not None:
@@ -251,6 +259,7 @@ class Receiver(Host, Subscriber):
             )
         await self.daemon.commit.drain()
         self.delays: list[float] = []
+        self.watching = False
 
     def _queue(self, kind: str) -> Queue:
         return self.core.by_path[f"receiver\\private$\\{kind}"]
@@ -273,14 +282,16 @@ class Receiver(Host, Subscriber):
 
     async def do_watch(self) -> None:
         self.delays.clear()
-        self.manager.subscribe(self)
+        if self not in self.core.subscribers:
+            self.manager.subscribe(self)
+        self.watching = True
 
     async def do_delays(self) -> list[float]:
-        self.core.unsubscribe(self)
+        self.watching = False
         return self.delays
 
     def messages_available(self, queue: Queue, lookup_ids: Sequence[int]) -> None:
-        for lookup_id in lookup_ids:
+        for lookup_id in lookup_ids if self.watching else ():
             sent = int(self.manager.mailbox.load(queue, lookup_id).packet.body)
             self.daemon.commit.when_durable(partial(self._arrived, sent))
 

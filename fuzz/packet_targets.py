@@ -21,7 +21,7 @@ from msmq.wire.headers import (
     MessagePropertiesHeader,
     UserHeader,
 )
-from msmq.wire.identifiers import MessageIdentifier, SequenceInfo, TxSequenceID, XactUow
+from msmq.wire.identifiers import MessageIdentifier, SequenceInfo, TxSequenceID
 from msmq.wire.incoming import row_of
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import MQFAddressHeader, MQFSignatureHeader, MultiQueueFormatHeader
@@ -359,7 +359,7 @@ HEADERS: tuple[Any, ...] = (
     *(MQFAddressHeader, MQFSignatureHeader, MultiQueueFormatHeader),
     *(ExtensionHeader, SubqueueHeader, DeadLetterHeader, ExtendedAddressHeader),
     *(InternalHeader, EstablishConnectionHeader, ConnectionParametersHeader, OrderAckBody, FinalAckBody),
-    *(MessageIdentifier, SequenceInfo, XactUow, MessagePropertiesHeader),
+    *(MessageIdentifier, SequenceInfo, SequenceInfo, MessagePropertiesHeader),  # twice: the place is kept
 )
 """Everything with ``read`` and ``write``. Seeds name a header by its place here, so add at the end only."""
 

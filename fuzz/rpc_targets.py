@@ -141,7 +141,7 @@ def rpc_parameters(data: bytes) -> None:
 def rpc_tails(data: bytes) -> None:
     """What stands at the end of things: verification trailers and towers."""
     attempt(read_tower, data)
-    attempt(check_trailer, data, 0, Meant(EPM.syntax, EPM.syntax, 1, 0, 3))
+    attempt(check_trailer, data, 0, Meant(EPM.syntax, EPM.syntax, 0, 3), 1)
 
 
 # The first handshake fills caches of the libraries below; that is no cost of an input.

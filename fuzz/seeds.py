@@ -480,7 +480,7 @@ def seeds() -> dict[str, list[bytes]]:
         "rpc_parameters": list(_rpc_parameters()),
         "rpc_tails": [
             build_tower(EPM.syntax, 135, "10.0.0.1"),
-            append_trailer(b"", Meant(EPM.syntax, EPM.syntax, 1, 0, 3)),
+            append_trailer(b"", Meant(EPM.syntax, EPM.syntax, 0, 3), 1),
         ],
         **{name: [text.encode() for text in several] for name, several in texts.items()},
     }

@@ -1,13 +1,17 @@
 """Whether the tests of a row notice when its rule is broken: ``make mutants``.
 
 How it works. Pytest collects the whole tree once, on a temporary copy of ``src``; every run after that is a
-forked process. The marked tests of the chosen rows run once under coverage. Lines that few other rows execute
-are taken for the row's own; so are declarations (members of enumerations, constants, entries of tables) that
-the row's title names. Mutations of those (``scripts/mutations.py``), and those written by hand in
+forked process. First the marked tests of the chosen rows run once under coverage. Lines that few other rows
+execute are taken for the row's own; so are declarations (members of enumerations, constants, entries of tables)
+that the row's title names. Mutations of those (``scripts/mutations.py``), and those written by hand in
 ``conformance/mutants.toml``, are made one at a time in the copy, and the row's tests run against it: functions
-that are loaded already get their mutated code, what a test starts or imports later comes from the copy. A
-mutant that the tests pass, and the tests of a few other rows that execute the line, has survived: it is printed as a
-diff, unless ``conformance/mutants.toml`` explains it.
+that are loaded already get their mutated code, what a test starts or imports later comes from the copy. A row
+whose tests have noticed none of its mutants gets more of them.
+
+A mutant that passes the row's own tests goes to the tests of a few other rows that execute the line, and then to
+the test modules that are about the mutated module. When none of these notices it either, it has survived: it is
+printed as a diff, unless ``conformance/mutants.toml`` explains it. So a survivor is something that no test would
+notice, and a row that is *unmoved* is one whose own tests noticed nothing.
 
 Everything is decided by the seed: the same rows, seed and source give the same mutants.
 """
@@ -50,8 +54,21 @@ BACKGROUND = 20
 OTHERS = 3
 # A word of more than this share of all titles says nothing about a row.
 COMMON = 0.02
-# Not the code of any rule: tools for tests, and code that others generate.
-EXEMPT = ("msmq/testing/", "msmq/api/generated/")
+# A row whose tests have noticed nothing yet gets so many times the usual number of mutants.
+PATIENCE = 3
+# So many test modules of the mutated module are asked too, each if it takes no more seconds on the whole source.
+MODULES = 5
+MODULE_LIMIT_S = 45.0
+# Not the code of any rule: tools for tests, code that others generate, words for people, and doors to other systems.
+EXEMPT = (
+    "msmq/testing/",
+    "msmq/api/generated/",
+    "msmq/wire/meanings.py",
+    "msmq/cli/",
+    "msmq/web/",
+    "msmq/spark/",
+    "msmq/celery/",
+)
 # The exit status of a forked run that did not get to the end of its tests.
 CRASHED = 70
 PYTEST = ("-q", "-x", "-s", "-p", "no:cacheprovider")
@@ -281,7 +298,9 @@ def candidates(
             continue
         for mutation in _mutations(bench.text(file)):
             if not mutation.function:
-                if titled & {_plain(word) for word in re.findall(r"\w+", mutation.entry)}:
+                # A declaration's own name, as text, is for people; what it declares is compared with the text.
+                named = _plain(bench.text(file)[mutation.start : mutation.end]) in titled
+                if not named and titled & {_plain(word) for word in re.findall(r"\w+", mutation.entry)}:
                     declared.append((mutation, file))
             elif mutation.line in lines:
                 shared = len(subjects & _stems(f"{mutation.function} {mutation.entry[:200]}"))
@@ -298,7 +317,7 @@ def candidates(
     chosen += [(mutation, file) for *_, mutation, file in ordered]
     return [
         Mutant(row.id, file, old, mutation.apply(old), mutation.line, mutation.function)
-        for mutation, file in chosen[: options.cap]
+        for mutation, file in chosen[: options.cap * PATIENCE]
         for old in [bench.text(file)]
     ]
 
@@ -309,6 +328,11 @@ _mutations = cache(mutations)
 def _plain(name: str) -> str:
     """A name as specification and source may each spell it."""
     return re.sub(r"[\W_]", "", name).lower()
+
+
+def _names(text: str) -> set[str]:
+    """The longer names in code."""
+    return {name for name in re.findall(r"\w+", text) if len(name) > 3}
 
 
 def _stems(text: str) -> set[str]:
@@ -323,12 +347,18 @@ class Table:
 
     by_hand: Sequence[Mapping[str, str]]
     explained: Mapping[tuple[str, str, str], str]
+    """By row (empty where the reason holds for all), file and change."""
+
+    def why(self, mutant: Mutant) -> str | None:
+        """Why a mutant may survive the tests of its row."""
+        row, file, change = mutant.key
+        return self.explained.get((row, file, change)) or self.explained.get(("", file, change))
 
     @classmethod
     def load(cls, path: Path) -> Table:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
         explained = {
-            (entry["row"], entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
+            (entry.get("row", ""), entry["file"], f"-{entry['old']} +{entry['new']}"): entry["why"]
             for entry in read.get("explained", [])
         }
         return cls(read.get("by_hand", []), explained)
@@ -355,6 +385,8 @@ class Report:
     elsewhere: int = 0
     survivors: list[Mutant] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
+    unmoved: list[str] = field(default_factory=list)
+    """Rows whose own tests noticed none of their mutants."""
 
     def line(self) -> str:
         weak = len({mutant.row for mutant in self.survivors})
@@ -362,7 +394,8 @@ class Report:
         return (
             f"rows={self.rows} mutants={self.killed + self.elsewhere + self.explained + survived} "
             f"killed={self.killed} elsewhere={self.elsewhere} explained={self.explained} survived={survived} "
-            f"rows_with_survivors={weak} rows_without_mutants={len(self.without)} rows_failing={len(self.failing)}"
+            f"rows_with_survivors={weak} rows_unmoved={len(self.unmoved)} "
+            f"rows_without_mutants={len(self.without)} rows_failing={len(self.failing)}"
         )
 
 
@@ -376,12 +409,16 @@ class Campaign:
         self.report = Report()
         self.traced: dict[str, Tests] = {}
         self.executed: Counter[tuple[str, int]] = Counter()
+        self.modules: dict[Path, list[pytest.Item]] = defaultdict(list)
+        self.words: dict[Path, frozenset[str]] = {}
+        self.sound: dict[Path, Tests | None] = {}
         titles = Counter(stem for row in self.rows.values() for stem in _stems(row.title))
         self.common = {stem for stem, count in titles.items() if count > len(self.rows) * COMMON}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         marked: dict[str, Tests] = defaultdict(Tests)
         for item in session.items:
+            self.modules[item.path].append(item)
             for row in {row for mark in item.iter_markers("spec") for row in mark.args}:
                 marked[row].items.append(item)
         draw = random.Random(self.options.seed)
@@ -399,17 +436,20 @@ class Campaign:
                 held.enter_context(lease(self.bench.work / "domain_controller"))
             for row in background:
                 self.trace(row, marked[row])
+            # All are traced before the first is attacked: what is a row's own shows only beside the others.
             for number, row in enumerate(chosen, 1):
-                if self.trace(row, marked[row]):
-                    self.attack(self.rows[row], marked[row])
-                else:
+                if not self.trace(row, marked[row]):
                     self.report.failing.append(row)
                     told = (self.bench.work / "output.txt").read_text(encoding="utf-8", errors="replace")
                     print(
                         f"{row}: its tests fail, or take too long, on the whole source\n{told[-1000:]}",
                         flush=True,
                     )
-                _progress(f"row {number} of {len(chosen)}: {self.report.line()}")
+                _progress(f"traced {number} of {len(chosen)} rows")
+            sound = [row for row in chosen if row in self.traced]
+            for number, row in enumerate(sound, 1):
+                self.attack(self.rows[row], marked[row])
+                _progress(f"row {number} of {len(sound)}: {self.report.line()}")
         return True
 
     def trace(self, row: str, tests: Tests) -> bool:
@@ -423,17 +463,23 @@ class Campaign:
     def attack(self, row: conformance.Row, tests: Tests) -> None:
         report = self.report
         report.rows += 1
+        by_hand = list(self.table.mutants(row.id, self.bench.text))
         mutants = [
-            *self.table.mutants(row.id, self.bench.text),
+            *by_hand,
             *candidates(self.bench, row, tests, self.executed, self.common, self.options),
         ]
         if not mutants:
             report.without.append(row.id)
-        for mutant in mutants:
+        least = len(by_hand) + self.options.cap
+        killed = 0
+        for number, mutant in enumerate(mutants):
+            if killed and number >= least:
+                break
             if not self.bench.survives(mutant, tests):
+                killed += 1
                 report.killed += 1
                 continue
-            why = self.table.explained.get(mutant.key)
+            why = self.table.why(mutant)
             other = None if why else self.noticed_by(mutant)
             if why:
                 report.explained += 1
@@ -445,16 +491,57 @@ class Campaign:
             print(
                 f"{row.id} ({row.title}) src/{mutant.file}:{mutant.line}{told}\n{mutant.diff()}\n", flush=True
             )
+        if mutants and not killed:
+            report.unmoved.append(row.id)
 
     def noticed_by(self, mutant: Mutant) -> str | None:
-        """Another row whose tests notice a mutant that passed those of its own: then the line is part of its rule."""
+        """Another row, or the mutated module, whose tests notice a mutant that passed those of its own row."""
         passing = {
             row: tests
             for row, tests in self.traced.items()
             if row != mutant.row and mutant.line in tests.lines.get(mutant.file, ())
         }
         quickest = sorted(passing, key=lambda row: passing[row].seconds)[:OTHERS]
-        return next((row for row in quickest if not self.bench.survives(mutant, passing[row])), None)
+        for row in quickest:
+            if not self.bench.survives(mutant, passing[row]):
+                return row
+        for path in self.modules_about(mutant):
+            module = self.module(path)
+            if module and not self.bench.survives(mutant, module):
+                return path.relative_to(self.bench.root).as_posix()
+        return None
+
+    def modules_about(self, mutant: Mutant) -> list[Path]:
+        """The test modules that should notice a mutant: those named after the mutated module, then those of its room
+        that have most of the names in the changed lines, a name that few have counting more."""
+        inner = Path(mutant.file).relative_to("msmq").with_suffix("")
+        tests = self.bench.root / "tests"
+        named = [*(tests / inner.parent).glob(f"test_{inner.name}.py")]
+        named += sorted((tests / inner.parent).glob(f"test_{inner.name}_*.py"))
+        room = [path for path in sorted(self.modules) if path.is_relative_to(tests / inner.parts[0])]
+        wanted = _names(mutant.diff()) | _names(mutant.function)
+        having = {path: wanted & self.names_in(path) for path in room}
+        common = Counter(name for names in having.values() for name in names)
+        score = {path: sum(1 / common[name] for name in names) for path, names in having.items()}
+        likely = sorted((path for path in room if score[path]), key=lambda path: -score[path])
+        found = [path for path in dict.fromkeys([*named, *likely]) if path in self.modules]
+        return found[:MODULES]
+
+    def names_in(self, path: Path) -> frozenset[str]:
+        """The names that a test module has."""
+        if path not in self.words:
+            self.words[path] = frozenset(_names(path.read_text(encoding="utf-8")))
+        return self.words[path]
+
+    def module(self, path: Path) -> Tests | None:
+        """The tests of a test module; None if they do not pass on the whole source in a bearable time."""
+        if path not in self.sound:
+            tests = Tests(self.modules[path])
+            started = time.monotonic()
+            passed = self.bench.forked(lambda: _run(tests.items), MODULE_LIMIT_S) == 0
+            tests.seconds = time.monotonic() - started
+            self.sound[path] = tests if passed else None
+        return self.sound[path]
 
 
 def _progress(text: str) -> None:
@@ -481,6 +568,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(report.line())
     if report.without:
         print("without mutants: " + " ".join(report.without))
+    if report.unmoved:
+        print("unmoved: " + " ".join(report.unmoved))
     return int(status) or int(bool(report.survivors or report.failing))
 
 

@@ -7,7 +7,6 @@ replaced span of the text, so that line numbers stay and a mutation can be shown
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -145,7 +144,10 @@ class _Finder(ast.NodeVisitor):
         self.visit(node.value)
 
     def drop_assignment(self, node: ast.Assign | ast.AnnAssign) -> None:
-        """Leave an attribute or an item as it was; without a name the code would only fail to run."""
+        """Leave an attribute or an item as it was; without a name the code would only fail to run, and so it would
+        without an attribute that is made here."""
+        if self.functions[-1:] == ["__init__"]:
+            return
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if self.functions and all(isinstance(t, ast.Attribute | ast.Subscript) for t in targets):
             self.replace(*self.span(node), "pass")
@@ -154,7 +156,7 @@ class _Finder(ast.NodeVisitor):
         call = node.value.value if isinstance(node.value, ast.Await) else node.value
         if isinstance(call, ast.Constant) or _is_prose(call):
             return
-        if self.functions and isinstance(call, ast.Call):
+        if self.functions and isinstance(call, ast.Call) and not _is_initializing(call):
             self.replace(*self.span(node), "pass")
         self.visit(node.value)
 
@@ -239,12 +241,6 @@ def _is_prose(call: ast.expr) -> bool:
     )
 
 
-def identifiers(tree: ast.AST) -> Iterator[str]:
-    """Every name a piece of code uses."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.keyword) and node.arg:
-            yield node.arg
+def _is_initializing(call: ast.Call) -> bool:
+    """Whether a call is that of the base class's ``__init__``."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"

@@ -137,7 +137,8 @@ class DomainController:
         script = str(Path(__file__).with_name("samba_copies.py"))
         database = str(self.directory / "private" / "sam.ldb")
         config = str(self.directory / "etc" / "smb.conf")
-        _run("/usr/bin/python3", script, config, database, dn, stdin=json.dumps(given))
+        limit_s = max(_START_S, len(copies) // 40)
+        _run("/usr/bin/python3", script, config, database, dn, stdin=json.dumps(given), limit_s=limit_s)
 
     def export_keytab(self, principal: str, path: Path) -> Path:
         """The keys of an account, as a service or a client without a password uses them."""
@@ -212,9 +213,14 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _run(*command: str, environment: Mapping[str, str] | None = None, stdin: str | None = None) -> str:
+def _run(
+    *command: str,
+    environment: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    limit_s: float | None = None,
+) -> str:
     done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, input=stdin, timeout=_START_S
+        command, capture_output=True, text=True, env=environment, input=stdin, timeout=limit_s or _START_S
     )
     if done.returncode:
         raise DomainControllerError(

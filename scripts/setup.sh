@@ -1,10 +1,17 @@
 #!/bin/sh
-# Make the project's own environment in .venv, from requirements/dev.lock. Every make target that needs it calls
-# this. A stamp in the environment remembers what it was made from, so nothing is done when nothing changed, and
-# an interrupted set-up is taken up again. Progress goes to standard error.
+# Make the project's own environment in .venv: with "run", what the queue manager needs to run
+# (requirements/run.lock); with "dev" or nothing, all that tests and documentation need too (requirements/dev.lock).
+# Every make target that needs it calls this. A stamp for each of the two remembers what the environment was made
+# from, so nothing is done when nothing changed, and an interrupted set-up is taken up again. Progress goes to
+# standard error.
 set -eu
 cd "$(dirname "$0")/.."
 
+LEVEL=${1:-dev}
+case $LEVEL in
+    run | dev) LOCK=requirements/$LEVEL.lock ;;
+    *) echo "usage: $0 [run|dev]" >&2; exit 2 ;;
+esac
 ENVIRONMENT=.venv
 STAMP=$ENVIRONMENT/.stamp
 OLDEST=3.11
@@ -47,7 +54,7 @@ need_venv() {
 # The Kerberos bindings come as source: they need its library, a compiler and Python's headers. Without optimization
 # they take a third of the time to build, and they spend theirs in the library anyway.
 need_kerberos() {
-    grep -q '^gssapi' requirements/dev.lock || return 0
+    grep -q '^gssapi' "$LOCK" || return 0
     "$1" -c 'import gssapi, krb5' 2>/dev/null && return
     export CFLAGS="${CFLAGS:--O0 -g0}"
     missing=
@@ -69,25 +76,32 @@ need_kerberos() {
 
 has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
+# What the environment is made from, for one of the two; the pins of the larger one are those of the smaller.
+wanted() { pwd -P; printf '%s\n' "$identity"; cat "requirements/$1.lock" pyproject.toml scripts/setup.sh | cksum; }
+made() { [ -f "$STAMP-$1" ] && [ "$(cat "$STAMP-$1")" = "$(wanted "$1")" ]; }
+
 # An environment that was moved or copied here names its old place in its scripts.
-if [ -f "$STAMP" ] && [ "$(head -n 1 "$STAMP")" != "$(pwd -P)" ]; then
-    rm -rf "$ENVIRONMENT"
-fi
+for stamp in "$STAMP"-*; do
+    if [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" != "$(pwd -P)" ]; then
+        rm -rf "$ENVIRONMENT"
+    fi
+done
 python=$(find_python)
-wanted=$(pwd -P; identity "$python"; cat requirements/dev.lock pyproject.toml scripts/setup.sh | cksum)
-if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$wanted" ]; then
+identity=$(identity "$python")
+if made dev || made "$LEVEL"; then
     exit 0
 fi
 
-if [ "$(identity "$ENVIRONMENT/bin/python")" != "$(identity "$python")" ]; then
+if [ "$(identity "$ENVIRONMENT/bin/python")" != "$identity" ]; then
     need_venv "$python"
     say "making $ENVIRONMENT with $("$python" --version)"
     "$python" -m venv --clear "$ENVIRONMENT"
 fi
 need_kerberos "$ENVIRONMENT/bin/python"
-say "installing the locked packages"
+say "installing the locked packages of $LOCK"
 pip="$ENVIRONMENT/bin/python -m pip --disable-pip-version-check -qq"
-$pip install --require-hashes -r requirements/dev.lock >&2
-$pip install --no-deps --no-build-isolation --editable . >&2
-printf '%s\n' "$wanted" >"$STAMP"
+# What is not imported need not be compiled: most of it is not, and the rest is compiled when it is imported.
+$pip install --no-compile --require-hashes -r "$LOCK" >&2
+$pip install --no-compile --no-deps --no-build-isolation --editable . >&2
+wanted "$LEVEL" >"$STAMP-$LEVEL"
 say "ready"

@@ -226,6 +226,7 @@ def test_outcomes_are_recorded(project: pytest.Pytester, workers: tuple[str, ...
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 @pytest.mark.parametrize(
     ("mark", "complaint"),

@@ -49,7 +49,7 @@ async def perform(text: str, names: dict[str, Any]) -> None:
         await left
 
 
-def test_the_page_on_rpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_page_on_rpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     AccountFile(Path("users")).add("alice", "secret")
     Path("files").mkdir()
@@ -61,89 +61,80 @@ def test_the_page_on_rpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ('"host", 2103', f'"{ALICE}", {port}'),
     )
 
-    async def test() -> None:
-        names: dict[str, Any] = {}
-        try:
-            for text in page:
-                await perform(text, names)
-        finally:
-            await names["server"].close()
-        assert (names["reply"].data, names["reply"].status) == (b"two coffees", 0)
-
-    run(test)
+    names: dict[str, Any] = {}
+    try:
+        for text in page:
+            await perform(text, names)
+    finally:
+        await names["server"].close()
+    assert (names["reply"].data, names["reply"].status) == (b"two coffees", 0)
 
 
-def test_the_page_on_remote_read(tmp_path: Path) -> None:
+async def test_the_page_on_remote_read(tmp_path: Path) -> None:
     AccountFile(tmp_path / "users").add("alice", "secret")
 
-    async def test() -> None:
-        async with node(tmp_path, accounts=str(tmp_path / "users"), minimum_level="privacy") as there:
-            queue = there.queue(security=EVERYBODY)
-            reading, sending = blocks(
-                "docs/how-to/remote-read.md",
-                ("DIRECT=OS:server", f"DIRECT=TCP:{ALICE}"),
-                ("credentials=who", f"credentials=who, port={there.config.rpc.port}"),
-                ("10.0.0.7", ALICE),
-                ('label="order"', f'label="order", port={there.config.port}'),
-            )
-            worked_on: list[bytes] = []
-            names: dict[str, Any] = {"work_on": worked_on.append}
-            reader = asyncio.create_task(perform(reading, names))
-            await eventually(lambda: "who" in names)
-            await perform(sending, names)
-            assert names["outcome"].name == "DELIVERED"
-            await eventually(lambda: worked_on == [b"body"] and not len(queue.positions))
-            reader.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reader
-
-    run(test)
+    async with node(tmp_path, accounts=str(tmp_path / "users"), minimum_level="privacy") as there:
+        queue = there.queue(security=EVERYBODY)
+        reading, sending = blocks(
+            "docs/how-to/remote-read.md",
+            ("DIRECT=OS:server", f"DIRECT=TCP:{ALICE}"),
+            ("credentials=who", f"credentials=who, port={there.config.rpc.port}"),
+            ("10.0.0.7", ALICE),
+            ('label="order"', f'label="order", port={there.config.port}'),
+        )
+        worked_on: list[bytes] = []
+        names: dict[str, Any] = {"work_on": worked_on.append}
+        reader = asyncio.create_task(perform(reading, names))
+        await eventually(lambda: "who" in names)
+        await perform(sending, names)
+        assert names["outcome"].name == "DELIVERED"
+        await eventually(lambda: worked_on == [b"body"] and not len(queue.positions))
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
 
 
-def test_the_commands_of_the_page_on_remote_read(tmp_path: Path) -> None:
+async def test_the_commands_of_the_page_on_remote_read(tmp_path: Path) -> None:
     AccountFile(tmp_path / "users").add("alice", "secret")
     (tmp_path / "there").mkdir()
     rpc = {"accounts": str(tmp_path / "users"), "minimum_level": "privacy"}
 
-    async def test() -> None:
-        async with node(tmp_path / "there", **rpc) as there, connected(tmp_path) as mq:
-            queue = there.queue(security=EVERYBODY)
-            for body in (b"one", b"two", b"three"):
-                there.send(NAME, body)
-            _, second, _ = (entry.lookup_id for entry in queue.positions)
-            (commands,) = blocks(
-                "docs/how-to/remote-read.md",
-                (
-                    "server\\orders",
-                    f"{ALICE}\\private$\\orders",
-                ),  # no directory here that knows public queues
-                ("OS:server", f"TCP:{ALICE}"),
-                ("10.0.0.7", ALICE),
-                ("4503599627370497", str(second)),
-                language="sh",
-            )
-            environment = {
-                **os.environ,
-                "MSMQ_SERVER": mq.address,
-                "MSMQ_REMOTE_PORT": str(there.config.rpc.port),
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            }
-            shell = await asyncio.create_subprocess_exec(
-                *("sh", "-euc", commands),
-                env=environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            shown, _ = await shell.communicate(b"y\n")
-            assert shell.returncode == 0, shown.decode()
-            assert [line for line in shown.split() if line in (b"one", b"two", b"three")] == [
-                *(b"one", b"two"),
-                *(b"one", b"three"),
-            ]
-            assert not len(queue.positions)
-
-    run(test)
+    async with node(tmp_path / "there", **rpc) as there, connected(tmp_path) as mq:
+        queue = there.queue(security=EVERYBODY)
+        for body in (b"one", b"two", b"three"):
+            there.send(NAME, body)
+        _, second, _ = (entry.lookup_id for entry in queue.positions)
+        (commands,) = blocks(
+            "docs/how-to/remote-read.md",
+            (
+                "server\\orders",
+                f"{ALICE}\\private$\\orders",
+            ),  # no directory here that knows public queues
+            ("OS:server", f"TCP:{ALICE}"),
+            ("10.0.0.7", ALICE),
+            ("4503599627370497", str(second)),
+            language="sh",
+        )
+        environment = {
+            **os.environ,
+            "MSMQ_SERVER": mq.address,
+            "MSMQ_REMOTE_PORT": str(there.config.rpc.port),
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+        shell = await asyncio.create_subprocess_exec(
+            *("sh", "-euc", commands),
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        shown, _ = await shell.communicate(b"y\n")
+        assert shell.returncode == 0, shown.decode()
+        assert [line for line in shown.split() if line in (b"one", b"two", b"three")] == [
+            *(b"one", b"two"),
+            *(b"one", b"three"),
+        ]
+        assert not len(queue.positions)
 
 
 def test_the_page_on_signing_and_encrypting(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ PURE_ROOMS = ["errors", "wire", "security", "admission", "manager", "transfer", 
 UNMIRRORED: dict[str, str] = {
     "__init__.py": "gives the client by its names: tests/client/test_import",
     "__main__.py": "one call of the command line, which tests/cli runs as a program",
-    "client/stream.py": "only protocols: those who carry calls are in test_line and test_grpc_carrier",
+    "client/watcher.py": "only protocols: tests/telemetry watches connections",
+    "client/stream.py": "only protocols: those who carry calls are in test_line and test_several",
     "wire/headers.py": "large enough for three: test_base_header, test_user_header, test_message_properties",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 
 from msmq.api import rpc, status
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import MQError
 from msmq.server.config import ApiConfig, Config
 from msmq.server.daemon import Daemon
@@ -48,6 +49,14 @@ def address(running: Daemon, kind: str = "unix") -> str:
     return next(found for found in running.door.addresses if found.startswith(kind))
 
 
+def from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> MQError | None:
+    """The exception that the trailing metadata of a failed call tells of, if it does."""
+    for key, value in metadata or ():
+        if key == status.METADATA_KEY and isinstance(value, bytes):
+            return status.from_message(pb.Error.FromString(value))
+    return None
+
+
 class Caller:
     """Calls by name, with what gRPC gives and nothing of our client."""
 
@@ -71,7 +80,7 @@ class Caller:
         try:
             return await self.stream(name, request)
         except grpc.aio.AioRpcError as error:
-            told = status.from_metadata(error.trailing_metadata())
+            told = from_metadata(error.trailing_metadata())
             if isinstance(told, MQError):
                 raise told from error
             raise

@@ -30,10 +30,11 @@ def test_frames_are_found_however_they_come(given_frames: list[tuple[int, int, b
     "head",
     [
         (rpc.MAX_MESSAGE_BYTES + 1).to_bytes(4, "little") + b"\1" + bytes(8),
-        b"\0\0\0\0\7" + bytes(8),
+        b"\0\0\0\0\x08" + bytes(8),
         b"\0\0\1\0\0" + bytes(8),
+        b"\0\0\1\0\7" + bytes(8),
     ],
-    ids=["size", "kind", "a long name"],
+    ids=["size", "kind", "a long name", "a long token"],
 )
 def test_what_is_no_frame_is_refused_before_it_is_there(head: bytes) -> None:
     with pytest.raises(DecodeError):

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+import msmq
 from msmq.api import line
+from msmq.api.callers import Rules, token_digest
 from msmq.api.frames import (
     CANCEL,
     END,
@@ -27,7 +29,7 @@ from msmq.api.frames import (
     frame,
 )
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.errors import InsufficientResourcesError, QueueNotFoundError, error_for
+from msmq.errors import AccessDeniedError, InsufficientResourcesError, QueueNotFoundError, error_for
 from msmq.server.daemon import Daemon
 from tests.api.support import QUEUE, address, calling, daemon
 from tests.server.support import eventually, run
@@ -162,20 +164,27 @@ def test_an_error_is_told_at_the_end(tmp_path: Path) -> None:
     talk(test)
 
 
-def test_the_caller_is_who_the_kernel_says(tmp_path: Path) -> None:
-    """Somebody else's transaction does not exist."""
+def test_the_caller_is_who_the_kernel_says_and_whom_it_speaks_for(tmp_path: Path) -> None:
+    """What is said counts for the calls that are opened afterwards, and is looked at anew with each of them."""
 
     async def test() -> None:
-        sid = "S-1-5-21-7-8-9-1000"
-        async with daemon(tmp_path, users={str(os.geteuid()): sid}) as running:
+        own, other = "S-1-5-21-7-8-9-1000", "S-1-5-21-7-8-9-1001"
+        tokens = {token_digest("sesame"): other}
+        async with daemon(tmp_path, users={str(os.geteuid()): own}, tokens=tokens) as running:
             assert running.door is not None
-            transact = await Call.open(running, "Transact")
-            transact.put(pb.TransactRequest(begin=pb.Begin()))
-            assert (await transact.message()).transaction
-            (relay,) = running.door._relays
-            (outer,) = (outer for outer in relay._open if outer.line is not None)
-            assert outer.line is not None
-            assert str(outer.line._caller.user) == sid
+            async with msmq.connect(address(running)) as mq:
+                assert (await mq.manager()).caller == own
+            for speaks in ("Bearer sesame", other):
+                async with msmq.connect(address(running), act_as=speaks) as mq:
+                    assert (await mq.manager()).caller == other
+            async with msmq.connect(address(running, "127"), token="sesame") as mq:
+                assert (await mq.manager()).caller == other
+                running.door._callers.follow(Rules())
+                with pytest.raises(AccessDeniedError, match="token"):
+                    await mq.manager()
+            async with msmq.connect(address(running), act_as="Bearer sesame") as mq:
+                with pytest.raises(AccessDeniedError, match="token"):
+                    await mq.manager()
 
     talk(test)
 
@@ -225,7 +234,7 @@ def test_a_line_that_breaks_the_rules_is_cut(tmp_path: Path, data: bytes) -> Non
             with suppress(ConnectionResetError):
                 assert len(await call.calls.reader.read()) <= 13
             assert running.door is not None
-            (relay,) = running.door._relays
+            relay, *_ = running.door._relays
             await eventually(lambda: not relay._open)
 
     talk(test)
@@ -303,7 +312,7 @@ def test_who_sends_more_than_the_window_allows_is_cut(
     async def test() -> None:
         async with daemon(tmp_path) as running:
             assert running.door is not None
-            (relay,) = running.door._relays
+            relay, *_ = running.door._relays
 
             async def busy(method: Any, conversation: Any, caller: Any) -> None:
                 await asyncio.Event().wait()
@@ -339,7 +348,7 @@ def test_who_gives_a_call_up_gives_everything_back(tmp_path: Path) -> None:
             kind, number, _ = await calls.next_frame()
             assert (kind, number) == (PONG, 0)
             assert running.door is not None
-            (relay,) = running.door._relays
+            relay, *_ = running.door._relays
             assert not relay._serving()
 
     talk(test)
@@ -438,7 +447,7 @@ def test_a_fault_of_our_own_breaks_the_call(
     async def test() -> None:
         async with daemon(tmp_path) as running:
             assert running.door is not None
-            (relay,) = running.door._relays
+            relay, *_ = running.door._relays
 
             async def broken(method: Any, conversation: Any, caller: Any) -> None:
                 raise ZeroDivisionError

@@ -9,7 +9,6 @@ import pytest
 from msmq.api.names import Names, format_name, is_format_name
 from msmq.errors import IllegalFormatnameError, IllegalQueuePathnameError, QueueNotFoundError
 from tests.api.support import QUEUE, daemon
-from tests.server.support import run
 
 
 @pytest.mark.parametrize(
@@ -53,14 +52,11 @@ def test_what_cannot_be_a_host_is_refused_at_once(text: str) -> None:
         format_name(text, "HOST")
 
 
-def test_queues_behind_names(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with daemon(tmp_path) as running:
-            names = Names(running.manager)
-            with pytest.raises(QueueNotFoundError):
-                names.local(QUEUE)
-            assert names.local(".\\deadletter$") is running.manager.core.dead_letter_queue
-            with pytest.raises(QueueNotFoundError):
-                names.outgoing("FAR\\private$\\q")
-
-    run(test)
+async def test_queues_behind_names(tmp_path: Path) -> None:
+    async with daemon(tmp_path) as running:
+        names = Names(running.manager)
+        with pytest.raises(QueueNotFoundError):
+            names.local(QUEUE)
+        assert names.local(".\\deadletter$") is running.manager.core.dead_letter_queue
+        with pytest.raises(QueueNotFoundError):
+            names.outgoing("FAR\\private$\\q")

@@ -11,7 +11,6 @@ import pytest
 
 from scripts.proto import SOURCE
 from tests.api.support import address, daemon
-from tests.server.support import run
 
 ROOT = Path(__file__).parent.parent.parent
 SET_UP_S = 600
@@ -25,27 +24,24 @@ def modules() -> Path:
     return ROOT / "build" / "node"
 
 
-def test_a_client_in_javascript(tmp_path: Path, modules: Path) -> None:
-    async def test() -> None:
-        async with daemon(tmp_path) as running:
-            program = str(Path(__file__).parent / "node" / "client.js")
-            arguments = (str(modules), str(SOURCE / "msmq.proto"), address(running))
-            process = await asyncio.create_subprocess_exec(
-                "node", program, *arguments, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
-            )
-            async with asyncio.timeout(RUN_S):
-                output, _ = await process.communicate()
-        assert process.returncode == 0
-        assert json.loads(output) == {
-            "transactional": True,
-            "confirmed": ["1", "2"],
-            "first": ["body 1", "grüße"],
-            "settled": 1,
-            "second": "body 2",
-            "decided": "committed",
-            "left": "answer",
-            "answers": True,
-            "error": "MQ_ERROR_QUEUE_NOT_FOUND",
-        }
-
-    run(test)
+async def test_a_client_in_javascript(tmp_path: Path, modules: Path) -> None:
+    async with daemon(tmp_path) as running:
+        program = str(Path(__file__).parent / "node" / "client.js")
+        arguments = (str(modules), str(SOURCE / "msmq.proto"), address(running))
+        process = await asyncio.create_subprocess_exec(
+            "node", program, *arguments, stdout=asyncio.subprocess.PIPE, cwd=tmp_path
+        )
+        async with asyncio.timeout(RUN_S):
+            output, _ = await process.communicate()
+    assert process.returncode == 0
+    assert json.loads(output) == {
+        "transactional": True,
+        "confirmed": ["1", "2"],
+        "first": ["body 1", "grüße"],
+        "settled": 1,
+        "second": "body 2",
+        "decided": "committed",
+        "left": "answer",
+        "answers": True,
+        "error": "MQ_ERROR_QUEUE_NOT_FOUND",
+    }

@@ -57,7 +57,7 @@ def complete(given_message: Message) -> Message:
 def template(message: pb.Message) -> Template:
     made = complete(to_message(message, "HOST"))
     made.label, made.body, made.extension = "", b"", b""
-    return Template(made, LocalAttributes())
+    return Template.of(made, LocalAttributes())
 
 
 def fill(made: Template, message: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:

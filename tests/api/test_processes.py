@@ -13,7 +13,7 @@ import pytest
 from msmq.api import processes
 from msmq.api.generated import msmq_pb2 as pb
 from tests.api.support import address, calling, daemon
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 
 def test_the_other_end_of_a_connection() -> None:
@@ -43,21 +43,18 @@ def test_names_of_users_and_groups() -> None:
         processes.uid_of("no such user")
 
 
-def test_where_every_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_every_name_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC's half of a connection is known by a file that goes with the connection."""
     monkeypatch.setattr(
         processes, "unique_name", lambda inner, name: (str(inner / name), f"unix:{inner / name}")
     )
 
-    async def test() -> None:
-        async with daemon(tmp_path) as running:
-            assert running.door is not None
-            inner = running.door._inner
-            assert inner is not None
-            async with calling(address(running)) as call:
-                info = await call("GetManager", pb.GetManagerRequest())
-                assert len(list(inner.iterdir())) == 2
-            assert info.caller == f"S-1-22-1-{os.geteuid()}"
-            await eventually(lambda: len(list(inner.iterdir())) == 1)
-
-    run(test)
+    async with daemon(tmp_path) as running:
+        assert running.door is not None
+        inner = running.door._private
+        assert inner is not None
+        async with calling(address(running)) as call:
+            info = await call("GetManager", pb.GetManagerRequest())
+            assert len(list(inner.iterdir())) == 2
+        assert info.caller == f"S-1-22-1-{os.geteuid()}"
+        await eventually(lambda: len(list(inner.iterdir())) == 1)

@@ -8,12 +8,13 @@ import pytest
 from msmq import errors
 from msmq.api import status
 from msmq.errors import STATUS, EncodeError, MQError, error_for
+from tests.api.support import from_metadata
 
 
 @pytest.mark.parametrize("name", sorted(STATUS))
 def test_every_status_comes_back_as_itself(name: str) -> None:
     error = error_for(STATUS[name], "because")
-    told = status.from_metadata(status.trailing_metadata(error))
+    told = from_metadata(status.trailing_metadata(error))
     assert type(told) is type(error)
     assert told.code == error.code
     assert told.detail == "because"
@@ -45,8 +46,3 @@ def test_other_errors_of_ours_are_bad_parameters() -> None:
     told = status.to_mq_error(EncodeError("no GUID"))
     assert isinstance(told, errors.InvalidParameterError)
     assert told.detail == "no GUID"
-
-
-def test_metadata_of_others_tells_nothing() -> None:
-    assert status.from_metadata(None) is None
-    assert status.from_metadata([("content-type", "x")]) is None

@@ -100,6 +100,7 @@ def test_without_dpkt_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         list(read_frames(io.BytesIO(), b"\xd4\xc3\xb2\xa1"))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(["d4c3b2a1", "a1b2c3d4", "4d3cb2a1", "0a0d0d0a"]),

@@ -33,13 +33,13 @@ def flower(live: Live) -> Iterator[str]:
         yield f"http://{HOST}:{port}/api"
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
 
 
 def asked(address: str) -> dict[str, Any]:
     """An answer of Flower; nothing as long as it has none."""
     try:
-        with urllib.request.urlopen(address, timeout=60) as answer:
+        with urllib.request.urlopen(address, timeout=120) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
     except urllib.error.URLError:

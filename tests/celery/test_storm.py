@@ -35,8 +35,14 @@ def test_every_task_is_done(live: Live, tmp_path: Path) -> None:
             countdown = 0.5 if number % 7 == 0 else None
             app.send_task("tests.celery.tasks.stormy", (str(file), number), countdown=countdown)
 
+    told = [0]
+
     def done() -> set[str]:
-        return set(file.read_text().split())
+        found = set(file.read_text().split())
+        if len(found) * 20 // TASKS > told[0]:  # a long storm says how far it is
+            told[0] = len(found) * 20 // TASKS
+            print(f"{len(found):,} of {TASKS:,} tasks are done", flush=True)
+        return found
 
     wait_s = 60 + TASKS
     with ExitStack() as workers:
@@ -46,7 +52,7 @@ def test_every_task_is_done(live: Live, tmp_path: Path) -> None:
                 goal = TASKS * (kill + 1) // (KILLS + 1)
                 until(lambda: len(done()) >= goal, wait_s)  # noqa: B023
                 victim.kill()
-                victim.wait(30)
+                victim.wait(120)
         until(lambda: len(done()) == TASKS, wait_s)
         until(lambda: not live.bodies(".\\private$\\celery"), wait_s)
     assert done() == {str(number) for number in range(TASKS)}

@@ -21,11 +21,11 @@ from msmq.api.addresses import server_address
 from msmq.api.callers import token_digest
 from msmq.celery.transport import address_of
 from msmq.errors import AccessDeniedError
-from tests.api.test_door import Authority
+from tests.api.authority import Authority
 from tests.cli.support import Live, serving
 from tests.server.support import free_port
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 @pytest.fixture
@@ -134,23 +134,23 @@ def test_consumers_that_acknowledge_nothing(live: Live) -> None:
 
 
 @contextmanager
-def worker(live: Live, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(live: Live, *options: str, at: str = "") -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "celery", "-A", "tests.celery.tasks", "worker", "-Q", "celery"]
     command += options or ("--pool", "solo")
-    environment = {**os.environ, "MSMQ_TEST_BROKER": broker(live)}
+    environment = {**os.environ, "MSMQ_TEST_BROKER": at or broker(live)}
     with (live.directory / "worker").open("ab") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     try:
         yield process
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(120)
 
 
-def send(live: Live, name: str, *arguments: Any) -> None:
+def send(live: Live, name: str, *arguments: Any, at: str = "") -> None:
     from celery import Celery
 
-    with Celery(broker=broker(live)) as app:
+    with Celery(broker=at or broker(live)) as app:
         app.send_task(f"tests.celery.tasks.{name}", arguments)
 
 
@@ -169,7 +169,7 @@ def test_the_task_of_a_worker_that_is_killed_is_done_by_another(live: Live, tmp_
     with worker(live) as first:
         until(file.exists)
         first.send_signal(signal.SIGKILL)
-        first.wait(30)
+        first.wait(120)
     with worker(live):
         until(lambda: file.read_text() == "begun\nbegun\ndone\n")
         until(lambda: not live.bodies(".\\private$\\celery"))
@@ -184,16 +184,29 @@ POOLS = {
 
 
 @pytest.mark.parametrize("pool", sorted(POOLS))
-def test_tasks_that_try_again_are_done_in_every_pool(live: Live, tmp_path: Path, pool: str) -> None:
-    """Those of prefork are recycled meanwhile: each child is forked from a parent that has used the transport."""
+def test_tasks_that_try_again_are_done_in_every_pool(tmp_path: Path, pool: str) -> None:
+    """Those of prefork are recycled meanwhile: each child is forked from a parent that has used the transport. By TLS:
+    the other tests use the unix socket."""
+    authority = Authority(tmp_path / "authority")
+    certificate, key = authority.issue("localhost")
+    port = free_port()
+    api = f"""
+        [api]
+        listen = ["unix:{tmp_path / "s"}", "tls:localhost:{port}"]
+        certificate = "{certificate}"
+        private_key = "{key}"
+        tokens = {{"{token_digest("sesame")}" = "S-1-5-32-544"}}
+    """
+    at = f"msmqs://:sesame@localhost:{port}?ssl_ca_certs={authority.file}"
     file = tmp_path / "written"
     numbers = [str(number) for number in range(12)]
-    for number in numbers:
-        send(live, "retry_twice", str(file), number)
-    with worker(live, *POOLS[pool]):
-        until(lambda: file.exists() and sorted(file.read_text().split()) == sorted(numbers))
-        until(lambda: not live.bodies(".\\private$\\celery"))
-    assert live.bodies(".\\private$\\celery;rejected") == []
+    with serving(tmp_path, api=api) as live:
+        for number in numbers:
+            send(live, "retry_twice", str(file), number, at=at)
+        with worker(live, *POOLS[pool], at=at):
+            until(lambda: file.exists() and sorted(file.read_text().split()) == sorted(numbers))
+            until(lambda: not live.bodies(".\\private$\\celery"))
+        assert live.bodies(".\\private$\\celery;rejected") == []
 
 
 def test_children_that_are_killed_lose_no_task(live: Live, tmp_path: Path) -> None:
@@ -219,7 +232,7 @@ def test_workers_of_every_pool_that_are_killed_lose_no_task(live: Live, tmp_path
             more = done + 1
             until(lambda: file.exists() and len(file.read_text().split()) >= more)  # noqa: B023
             process.kill()
-            process.wait(30)
+            process.wait(120)
         done = len(file.read_text().split())
     with worker(live, *POOLS["threads"]):
         until(lambda: set(file.read_text().split()) == set(numbers))
@@ -244,10 +257,13 @@ def test_remote_control_and_events_see_the_workers(live: Live, tmp_path: Path) -
         worker(live, "--pool", "threads", "-c", "1", "-n", "two@host", "-E"),
         Celery(broker=broker(live)) as app,
     ):
-        asked = app.control.inspect(timeout=2)
-        until(lambda: set(asked.ping() or ()) == {"one@host", "two@host"})
-        assert "tests.celery.tasks.write" in asked.registered()["one@host"]
-        assert app.control.inspect(["two@host"], timeout=2).stats().keys() == {"two@host"}
+        both = {"one@host", "two@host"}
+        until(lambda: set(app.control.inspect(timeout=2, limit=2).ping() or ()) == both)
+        assert (
+            "tests.celery.tasks.write"
+            in app.control.inspect(timeout=WAIT_S, limit=2).registered()["one@host"]
+        )
+        assert app.control.inspect(["two@host"], timeout=WAIT_S, limit=1).stats().keys() == {"two@host"}
         seen: dict[str, set[str]] = {}
 
         def see(event: dict[str, Any]) -> None:

@@ -102,4 +102,4 @@ def serving(
             yield live
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(120) == 0

@@ -64,7 +64,7 @@ def test_an_interrupt_is_one_line(live: Live) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
     assert (process.returncode, said) == (130, b"msmq follow: interrupted\n")
 
 
@@ -77,7 +77,7 @@ def complete(live: Live, words: str) -> list[str]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     return done.stdout.splitlines()
@@ -110,3 +110,37 @@ def test_failing_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_stands_before_the_command() -> None:
     connection = Server("127.0.0.1:1", "secret", timeout_s=1).connection()
     assert connection.address == "127.0.0.1:1"
+
+
+def test_names_as_dotnet_writes_them_are_taken_by_every_command(live: Live, tmp_path: Path) -> None:
+    """``FormatName:`` in front of a format name, wherever a queue is named."""
+    short, other = live.queue(), live.queue()
+    queue, target = (f"FormatName:DIRECT=OS:.{name[1:]}" for name in (short, other))
+    file = str(tmp_path / "exported")
+    sent = live.object(
+        *("send", queue, "--body", "one", "--response-queue", queue, "--admin-queue", target),
+        *("--acknowledge", "full-reach-queue"),
+    )
+    assert sent["lookup_id"]
+    shown = live.object("peek", queue)
+    assert shown["response_queue"].endswith(short[1:])
+    live.good("message", "show", queue, shown["lookup_id_text"])
+    live.good("queue", "show", queue)
+    live.good("queue", "locate", queue)
+    live.good("queue", "properties", queue)
+    live.good("queue", "set", queue, "--label", "named")
+    live.good("queue", "acl", "show", queue)
+    live.good("queue", "acl", "set", queue, "--allow", "EVERYONE=full")
+    live.good("export", queue, file)
+    live.good("import", target, file)
+    live.good("move", queue, f"{queue};kept", "--all")
+    live.good("move", f"{queue};kept", target, "--all")
+    assert live.object("receive", target, "--id", str(live.objects("peek", target, "--all")[0]["lookup_id"]))
+    live.good("queue", "purge", target, "--yes")
+    away = "FormatName:DIRECT=TCP:127.0.0.9\\private$\\away"
+    live.good("send", away, "--body", "x")
+    for command in ("pause", "resume"):
+        live.good("outgoing", command, away)
+    live.good("outgoing", "purge", away, "--yes")
+    live.good("queue", "delete", queue, "--yes")
+    assert "create the queue" in live.bad("queue", "show", short)

@@ -139,6 +139,25 @@ def test_a_queue_format(name: str) -> None:
     assert (found["m_qft"], found["format_name"]) == (form.type.name, name)
 
 
+@pytest.mark.spec("MQMQ-2.1.2-i", "MQMQ-2.1.2-k", "MQMQ-2.1.2-l")
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (r"DIRECT=OS:srv\q", {"host": "srv"}),
+        (r"DIRECT=TCP:10.0.0.1\q", {"host": "10.0.0.1"}),
+        (r"DIRECT=HTTP://srv/MSMQ\q", {"host": "srv", "port": 80}),
+        (r"DIRECT=HTTP://srv:8080/MSMQ\q", {"host": "srv", "port": 8080}),
+        (r"DIRECT=HTTPS://[::1]/MSMQ\q", {"host": "::1", "port": 443}),
+        (r"DIRECT=IPX:00000001:00AA00BB00CC\q", {"network": "00000001", "node": "00aa00bb00cc"}),
+        (f"PUBLIC={GUID_TEXT}", {}),
+    ],
+)
+def test_where_a_name_leads(name: str, place: dict[str, Any]) -> None:
+    form = QueueFormat.from_name(parse_format_name(name))  # type: ignore[arg-type]
+    found = decode(encode_queue_format(form), "queue-format")
+    assert {key: found[key] for key in found.keys() & {"host", "port", "network", "node"}} == place
+
+
 def test_for_people_and_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "value.bin"
     file.write_bytes(encode_variant(Variant(VT.BLOB, granting(deny(0x2)).encode())))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msmq.cli import decode_work
-from tests.capture.captures import decode, decode_json, kinds
+from tests.capture.captures import decode_json, kinds
 from tests.wire import messages, vectors
 
 MESSAGE = vectors.USER_MESSAGE.data
@@ -57,14 +59,21 @@ def test_http_messages_are_shown() -> None:
     assert objects[0]["UserHeader"]["Flags"]["AH"] == 1
 
 
+def status_of(data: bytes, form: decode_work.Format, options: decode_work.Options) -> int:
+    with patch.object(sys, "stdin", Pipe(data)), patch.object(sys, "stdout", Pipe()):
+        return decode_work.run("-", form, options)
+
+
+FORMS = [decode_work.Format(form) for form in ("auto", "raw", "hex", "pcap")]
+STYLES = [replace(OPTIONS, as_json=False), replace(OPTIONS, offsets=True)]
+
+
 @settings(max_examples=40)
 @given(st.binary(min_size=1, max_size=400))
 def test_any_bytes_end_with_a_status(noise: bytes) -> None:
-    for form in ("auto", "raw", "hex", "pcap"):
-        for style in ([], ["--json", "--offsets"]):
-            result = decode("--format", form, *style, given=noise)
-            assert result.exit_code in (0, 1, 2)
-            assert result.exception is None or isinstance(result.exception, SystemExit)
+    for form in FORMS:
+        for style in STYLES:
+            assert status_of(noise, form, style) in (0, 1, 2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2223), st.integers(0, 255)), min_size=1, max_size=5))
@@ -72,10 +81,8 @@ def test_changed_packets_end_with_a_status(changes: list[tuple[int, int]]) -> No
     data = bytearray(MESSAGE)
     for place, value in changes:
         data[place] = value
-    for style in (["--json"], []):
-        result = decode("--format", "raw", *style, given=bytes(data) + ACK)
-        assert result.exit_code in (0, 1)
-        assert result.exception is None or isinstance(result.exception, SystemExit)
+    for style in (OPTIONS, STYLES[0]):
+        assert status_of(bytes(data) + ACK, decode_work.Format.RAW, style) in (0, 1)
 
 
 class Terminal(io.StringIO):

@@ -11,37 +11,34 @@ import pytest
 from msmq.cli.demonstration import DemoError, Relay, Story, free_port
 
 
-def test_the_link_can_be_cut_and_restored() -> None:
-    async def test() -> None:
-        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(ConnectionError):
-                while data := await reader.read(100):
-                    writer.write(data)
-            writer.transport.abort()
+async def test_the_link_can_be_cut_and_restored() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(100):
+                writer.write(data)
+        writer.transport.abort()
 
-        port = free_port("127.0.0.1")
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        async with server:
-            link = Relay(("127.0.0.1", port), server.sockets[0].getsockname())
-            await link.restore()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"hello")
-            assert await reader.readexactly(5) == b"hello"
-            await link.cut()
-            with suppress(ConnectionError):
-                assert await reader.read(1) == b""
-            writer.close()
-            with pytest.raises(ConnectionError):
-                await asyncio.open_connection("127.0.0.1", port)
-            await link.restore()
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"again")
-            assert await reader.readexactly(5) == b"again"
-            writer.close()
-            await link.cut()
-            await asyncio.sleep(0)
-
-    asyncio.run(test())
+    port = free_port("127.0.0.1")
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    async with server:
+        link = Relay(("127.0.0.1", port), server.sockets[0].getsockname())
+        await link.restore()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+        await link.cut()
+        with suppress(ConnectionError):
+            assert await reader.read(1) == b""
+        writer.close()
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await link.restore()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"again")
+        assert await reader.readexactly(5) == b"again"
+        writer.close()
+        await link.cut()
+        await asyncio.sleep(0)
 
 
 def test_a_story_is_good_when_everything_holds() -> None:

@@ -168,8 +168,10 @@ def test_a_configuration_without_a_domain(tmp_path: Path) -> None:
         (("cats",), "cats is none of queues"),
         (("queues", "colour=red"), "colour is no attribute"),
         (("queues", "identifier=red"), "identifier=red"),
+        (("queues", "quota_kb=abc"), "it is a number"),
+        (("queues", "security=1"), "cannot be searched for"),
     ],
-    ids=["kind", "attribute", "value"],
+    ids=["kind", "attribute", "value", "number", "unsearchable"],
 )
 def test_questions_that_make_no_sense(
     domain: Domain, tmp_path: Path, arguments: tuple[str, ...], complaint: str
@@ -177,6 +179,34 @@ def test_questions_that_make_no_sense(
     file = configuration(tmp_path, domain.controller, "QM1")
     status, told = run("find", file, *arguments)
     assert (status, complaint in told) == (1, True), told
+
+
+def test_a_label_that_looks_like_something_else(domain: Domain, tmp_path: Path) -> None:
+    host = domain.queue_manager().attributes["computer_name"]
+    queue = domain.queue(host, label="true", quota_kb=0xFFFFFFFE)
+    file = configuration(tmp_path, domain.controller, host)
+    status, told = run("find", file, "queues", "label=true", "quota_kb=4294967294")
+    assert (status, told) == (0, f"{guid_text(queue.identifier)} {queue.attributes['pathname']}\n")
+
+
+def test_kerberos_that_fails_is_told_in_words(domain: Domain, tmp_path: Path) -> None:
+    """A keytab that is not there, one that is none, and tickets that nobody has."""
+    (tmp_path / "nonsense").write_bytes(b"no keys")
+    for options in ({"keytab": "missing"}, {"keytab": "nonsense"}, {"ticket_cache": "missing"}):
+        file = configuration(
+            tmp_path, domain.controller, "QM1", password_file="", mechanism="kerberos", **options
+        )
+        for command in ("status", "join"):
+            status, told = run(command, file)
+            assert status == 1
+            assert "Kerberos gets no ticket" in told
+            assert "Traceback" not in told
+
+
+def test_a_password_is_never_sent_in_clear(domain: Domain, tmp_path: Path) -> None:
+    file = configuration(tmp_path, domain.controller, "QM1", protection="none")
+    status, told = run("status", file)
+    assert (status, "not sent without encryption" in told) == (2, True)
 
 
 def test_an_export_is_a_directory_file(domain: Domain, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_an_export_that_is_interrupted(live: Live, tmp_path: Path, remove: bool)
     while process.poll() is None and not (file.exists() and file.stat().st_size):
         pass
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     live.good("export", queue, str(file), *options)
     found = [json.loads(line)["message_id"] for line in file.read_text().splitlines()]
     assert sorted(found) == sorted(sent)
@@ -128,7 +128,7 @@ def test_an_import_that_is_interrupted(live: Live, tmp_path: Path) -> None:
         while process.poll() is None and live.object("queue", "show", queue)["messages"] < 200 * part:
             pass
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         if process.returncode == 0:
             break  # quicker than the question how far it had come; a further import would be a new one
     else:

@@ -39,7 +39,7 @@ def test_objects(capsys: pytest.CaptureFixture[str]) -> None:
             "parts": [1, 2],
         }
     }
-    assert output.time_text(WHEN.replace(microsecond=5000)) == "2026-07-01T12:00:00.005Z"
+    assert output.plain(WHEN.replace(microsecond=5000)) == "2026-07-01T12:00:00.005Z"
 
 
 def test_nothing_that_a_terminal_would_obey(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
@@ -14,11 +17,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from msmq.cli import app
+from msmq.cli.pipeline import _use_this_python
 from tests.spark.conftest import server, spark
 from tests.spark.support import LEDGER, ORDERS, Server, environment
+from tests.test_docs import BLOCKS
 
 __all__ = ["server", "spark"]  # fixtures
 SAMPLE = Path(__file__).parents[2] / "samples" / "session.pcap"
+PAGE = "docs/pipelines.md"
 COMMANDS = ("archive", "replay", "report", "decode")
 
 
@@ -89,6 +95,50 @@ def test_from_a_queue_to_a_report_and_back(spark: SparkSession, server: Server, 
     assert {row.file for row in packets.select("file").distinct().collect()} == {str(SAMPLE)}
 
 
+ENDLESS = ("--every",)
+
+
+def test_the_commands_of_the_page(spark: SparkSession, server: Server, tmp_path: Path) -> None:
+    """All that docs/pipelines.md has for a shell, in order; what has no end is left out, and spark-submit has a test of
+    its own."""
+    places = {
+        "/data/": f"{tmp_path}/lake/",
+        "/backup/msmq-data": str(tmp_path / "copy"),
+        "monday.pcapng": str(SAMPLE),
+        "tuesday.pcapng": str(SAMPLE),
+        "report.html": f"{tmp_path}/report.html",
+    }
+    server.create(ORDERS)
+    server.create(".\\private$\\again")
+    server.send(["coffee", "tea"], label="invoice")
+    stopped = Server(tmp_path / "stopped")
+    stopped.start()
+    stopped.create(ORDERS)
+    stopped.send(["found"])
+    stopped.kill()
+    shutil.copytree(stopped.directory / "data", tmp_path / "copy")
+    done = 0
+    for line in (
+        line for block in BLOCKS if block.page == PAGE and block.language == "sh" for line in block.lines
+    ):
+        for old, new in places.items():
+            line = line.replace(old, new)
+        words = shlex.split(line.partition(" | ")[0])
+        if words[0] == "msmq" and not any(word in ENDLESS for word in words):
+            where = ("--server", server.address) if words[2] in ("archive", "replay") else ()
+            run(*words[2:], *where)
+            done += 1
+    assert done == 10
+    assert sorted(server.bodies(ORDERS)) == [
+        "coffee",
+        "coffee",
+        "tea",
+        "tea",
+    ]  # replayed to where they came from
+    assert ORDERS in (tmp_path / "report.html").read_text("utf-8")
+    assert (tmp_path / "lake" / "found" / "messages").is_dir()
+
+
 def test_what_was_decoded_as_json(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "cut.pcap").write_bytes(SAMPLE.read_bytes()[:-7])
     to = f"{tmp_path}/decoded"
@@ -135,3 +185,21 @@ def test_spark_submit(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
     assert f"packets in {to}/packets" in done.stdout
     assert os.listdir(to / "packets")
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "expected"),
+    [
+        (None, {}, sys.executable),
+        ("local[2]", {}, sys.executable),
+        ("spark://host:7077", {}, None),
+        (None, {"PYSPARK_PYTHON": "another"}, "another"),
+        (None, {"PYSPARK_GATEWAY_PORT": "1"}, None),
+    ],
+)
+def test_an_environment_that_is_not_activated(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, given: dict[str, str], expected: str | None
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(given))
+    _use_this_python(master)
+    assert os.environ.get("PYSPARK_PYTHON") == expected

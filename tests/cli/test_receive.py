@@ -47,18 +47,18 @@ def test_the_contract_of_scripts(live: Live) -> None:
     """Nothing but programs, arguments and exit statuses."""
     queue = live.queue()
     sent = program(live, "send", queue, "--body", "hello", "--label", "L", "--count", "2")
-    assert (sent.communicate(timeout=60)[1], sent.returncode) == (b"", 0)
+    assert (sent.communicate(timeout=120)[1], sent.returncode) == (b"", 0)
     for command, count in (("peek", 1), ("receive", 2)):
         options = ["--count", str(count), "--timeout", "5", "--json"]
         process = program(live, command, queue, *options)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, err) == (0, b"")
         assert [json.loads(line)["label"] for line in out.splitlines()] == ["L"] * count
     empty = program(live, "receive", queue, "--timeout", "0.1", "--json")
-    out, err = empty.communicate(timeout=60)
+    out, err = empty.communicate(timeout=120)
     assert (empty.returncode, out, err.count(b"\n")) == (3, b"", 1)
     absent = program(live, "receive", ".\\private$\\absent", "--json")
-    out, err = absent.communicate(timeout=60)
+    out, err = absent.communicate(timeout=120)
     assert (absent.returncode, out, err.count(b"\n")) == (1, b"", 1)
 
 
@@ -127,7 +127,7 @@ def test_follow_shows_what_comes(live: Live) -> None:
         assert json.loads(process.stdout.readline())["body"] == "second"
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert live.bodies(queue) == ["first", "second"]
 
 
@@ -138,7 +138,7 @@ def test_a_broken_pipe_loses_nothing(live: Live) -> None:
     assert process.stdout is not None
     seen = [json.loads(process.stdout.readline())["lookup_id"] for _ in range(3)]
     process.stdout.close()
-    process.wait(60)
+    process.wait(120)
     assert process.stderr is not None
     assert process.stderr.read() == b""
     process.stderr.close()
@@ -177,7 +177,7 @@ def test_a_move_that_is_interrupted(live: Live, kinds: tuple[str, str]) -> None:
     while process.poll() is None and not live.object("queue", "show", target)["messages"]:
         pass
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     counts = [live.object("queue", "show", queue)["messages"] for queue in (source, target)]
     assert sum(counts) == 300
     assert counts[1]
@@ -213,15 +213,18 @@ def test_bodies_that_are_no_text(live: Live) -> None:
 def test_half_a_surrogate_pair_stops_nobody(live: Live) -> None:
     """A stranger's label and names are any UTF-16; the message at the head can be seen and taken."""
     queue = live.queue()
+    answers = "OS:host\\private$\\half \ud800 pair"
 
     async def send() -> None:
         peer = Peer()
         await peer.connect(live.address, live.port, source=CAROL)
         packet = peer.message(b"x", f"OS:host\\private$\\{queue.rpartition(chr(92))[2]}", recoverable=True)
+        user = packet.user
+        user.response_queue, user.response_reference = answers, 7
         peer.send(
             UserMessage.build(
                 base=packet.base,
-                user=packet.user,
+                user=user,
                 properties=packet.properties,
                 label="half \ud800 pair",
                 body=b"x",
@@ -231,8 +234,9 @@ def test_half_a_surrogate_pair_stops_nobody(live: Live) -> None:
         await peer.close()
 
     asyncio.run(send())
-    assert live.object("peek", queue)["label"] == "half \ud800 pair"
-    assert live.object("receive", queue)["label"] == "half \ud800 pair"
+    for command in ("peek", "receive"):
+        found = live.object(command, queue)
+        assert (found["label"], found["response_queue"]) == ("half \ud800 pair", f"DIRECT={answers}")
 
 
 @pytest.mark.parametrize("by_id", [False, True])
@@ -247,7 +251,7 @@ def test_what_could_not_be_printed_stays(live: Live, by_id: bool, form: tuple[st
             [sys.executable, "-m", "msmq", "--server", live.socket, "receive", queue, *chosen, *form],
             stdout=full,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=120,
         )
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1), done.stderr
     assert live.bodies(queue) == ["stay"]

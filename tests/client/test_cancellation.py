@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import msmq
+from msmq.api.callers import token_digest
 from msmq.client.queue import Seek
 from msmq.errors import IoTimeoutError, MsmqError, OperationCancelledError
 from msmq.server.daemon import Daemon
+from tests.api.authority import Authority
 from tests.api.support import address, daemon
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 QUEUE = ".\\private$\\q"
 BOOKS = ".\\private$\\books"
@@ -68,15 +70,22 @@ async def interrupted(call: Coroutine[Any, Any, Any], wait: int, *, late: bool) 
 
 
 @asynccontextmanager
-async def two(directory: Path, *, grpc: bool = False) -> AsyncIterator[tuple[Daemon, Any, Any]]:
+async def two(directory: Path, *, tls: bool = False) -> AsyncIterator[tuple[Daemon, Any, Any]]:
     """A daemon, the connection that is tried, and one that looks what came of it."""
+    authority = Authority(directory / "authority")
+    certificate, key = authority.issue("localhost")
+    api: dict[str, Any] = {
+        "listen": (f"unix:{directory / 'api'}", "tls:localhost:0"),
+        "certificate": str(certificate),
+        "private_key": str(key),
+        "tokens": {token_digest("sesame"): "S-1-5-32-544"},
+    }
+    trust = msmq.Tls(authorities=authority.file)
     async with (
-        daemon(directory) as running,
-        msmq.connect(address(running)) as tried,
+        daemon(directory, **api) as running,
+        msmq.connect(address(running, "tls" if tls else "unix"), token="sesame", tls=trust) as tried,
         msmq.connect(address(running)) as other,
     ):
-        if grpc:
-            tried._carrier = tried._grpc_carrier()
         await other.create_queue(QUEUE)
         await other.create_queue(BOOKS, transactional=True)
         yield running, tried, other
@@ -149,7 +158,7 @@ async def take_at_cursor_in_transaction(mq: msmq.Connection) -> list[bytes]:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "just before it goes on"])
-@pytest.mark.parametrize("grpc", [False, True], ids=["line", "grpc"])
+@pytest.mark.parametrize("tls", [False, True], ids=["unix", "tls"])
 @pytest.mark.parametrize(
     ("call", "queue"),
     [
@@ -161,30 +170,27 @@ async def take_at_cursor_in_transaction(mq: msmq.Connection) -> list[bytes]:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_message_is_returned_or_in_its_queue(
+async def test_a_message_is_returned_or_in_its_queue(
     tmp_path: Path,
     call: Callable[[Any], Coroutine[Any, Any, list[bytes]]],
     queue: str,
-    grpc: bool,
+    tls: bool,
     late: bool,
 ) -> None:
-    async def test() -> None:
-        async with two(tmp_path, grpc=grpc) as (running, tried, other):
-            done, wait = False, 0
-            while not done:
-                wait += 1
-                await other.queue(queue).send(b"%d" % wait)
-                done, given = await interrupted(call(tried), wait, late=late)
-                if call is loop_over and not done:  # the acknowledgment may have been on its way
-                    await eventually(nothing_stays(running, "q"))
-                left = [message.body for message in await everything(other, queue)]
-                assert (given or []) + left in ([b"%d" % wait], []), wait
-                if call is not loop_over:
-                    assert (given or []) + left == [b"%d" % wait], f"lost when it waited for the {wait}. time"
+    async with two(tmp_path, tls=tls) as (running, tried, other):
+        done, wait = False, 0
+        while not done:
+            wait += 1
+            await other.queue(queue).send(b"%d" % wait)
+            done, given = await interrupted(call(tried), wait, late=late)
+            if call is loop_over and not done:  # the acknowledgment may have been on its way
                 await eventually(nothing_stays(running, "q"))
-            assert wait > 2
-
-    run(test)
+            left = [message.body for message in await everything(other, queue)]
+            assert (given or []) + left in ([b"%d" % wait], []), wait
+            if call is not loop_over:
+                assert (given or []) + left == [b"%d" % wait], f"lost when it waited for the {wait}. time"
+            await eventually(nothing_stays(running, "q"))
+        assert wait > 2
 
 
 async def everything(mq: msmq.Connection, queue: str) -> list[msmq.ReceivedMessage]:
@@ -203,26 +209,23 @@ async def everything(mq: msmq.Connection, queue: str) -> list[msmq.ReceivedMessa
     [receive_in_transaction, take_by_id_in_transaction, take_at_cursor_in_transaction],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_transaction_is_whole(
+async def test_a_transaction_is_whole(
     tmp_path: Path, call: Callable[[Any], Coroutine[Any, Any, list[bytes]]], late: bool
 ) -> None:
     """Cancelled before the commit was asked for, it never was; behind that, it was."""
 
-    async def test() -> None:
-        async with two(tmp_path) as (running, tried, other):
-            done, wait, asked = False, 0, False
-            while not done:
-                wait += 1
-                await other.queue(BOOKS).send(b"%d" % wait)
-                done, given = await interrupted(call(tried), wait, late=late)
-                await eventually(nothing_stays(running, "books"))
-                left = [message.body for message in await everything(other, BOOKS)]
-                assert (given or []) + left in ([b"%d" % wait], [])
-                assert not (asked and left), "once the commit is on its way it stays so"
-                asked = asked or not left
-            assert wait > 4
-
-    run(test)
+    async with two(tmp_path) as (running, tried, other):
+        done, wait, asked = False, 0, False
+        while not done:
+            wait += 1
+            await other.queue(BOOKS).send(b"%d" % wait)
+            done, given = await interrupted(call(tried), wait, late=late)
+            await eventually(nothing_stays(running, "books"))
+            left = [message.body for message in await everything(other, BOOKS)]
+            assert (given or []) + left in ([b"%d" % wait], [])
+            assert not (asked and left), "once the commit is on its way it stays so"
+            asked = asked or not left
+        assert wait > 4
 
 
 # --- a transaction whose receive was cancelled ------------------------------------------------------------------------
@@ -231,40 +234,37 @@ def test_a_transaction_is_whole(
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "just before it goes on"])
 @pytest.mark.parametrize("take", ["receive", "lookup", "cursor"])
 @pytest.mark.parametrize("again", [False, True], ids=["commit", "receive again"])
-def test_a_commit_loses_nothing_that_a_cancelled_receive_had_taken(
+async def test_a_commit_loses_nothing_that_a_cancelled_receive_had_taken(
     tmp_path: Path, take: str, again: bool, late: bool
 ) -> None:
-    async def test() -> None:
-        async with two(tmp_path) as (running, tried, other):
-            done, wait = False, 0
-            while not done:
-                wait += 1
-                await other.queue(BOOKS).send(b"%d" % wait)
-                got: list[bytes] = []
-                refused = False
-                async with tried.queue(BOOKS).cursor(receive=True) as cursor:
-                    await cursor.next()
-                    try:
-                        async with tried.transaction() as tx:
-                            taking = {
-                                "receive": lambda: tx.receive(BOOKS, 10),
-                                "lookup": lambda: tried.queue(BOOKS).lookup(
-                                    seek=Seek.FIRST, receive=True, transaction=tx
-                                ),
-                                "cursor": lambda: cursor.take(tx),
-                            }[take]
-                            done, message = await interrupted(taking(), wait, late=late)
-                            if message is None and again and take == "receive":
-                                message = await tx.receive(BOOKS, 10)
-                            got = [message.body] if message is not None else []
-                    except OperationCancelledError:
-                        refused, got = True, []
-                await eventually(nothing_stays(running, "books"))
-                left = [message.body for message in await everything(other, BOOKS)]
-                assert got + left == [b"%d" % wait], (wait, refused)
-                assert not (refused and again and take == "receive")
-
-    run(test)
+    async with two(tmp_path) as (running, tried, other):
+        done, wait = False, 0
+        while not done:
+            wait += 1
+            await other.queue(BOOKS).send(b"%d" % wait)
+            got: list[bytes] = []
+            refused = False
+            async with tried.queue(BOOKS).cursor(receive=True) as cursor:
+                await cursor.next()
+                try:
+                    async with tried.transaction() as tx:
+                        taking = {
+                            "receive": lambda: tx.receive(BOOKS, 10),
+                            "lookup": lambda: tried.queue(BOOKS).lookup(
+                                seek=Seek.FIRST, receive=True, transaction=tx
+                            ),
+                            "cursor": lambda: cursor.take(tx),
+                        }[take]
+                        done, message = await interrupted(taking(), wait, late=late)
+                        if message is None and again and take == "receive":
+                            message = await tx.receive(BOOKS, 10)
+                        got = [message.body] if message is not None else []
+                except OperationCancelledError:
+                    refused, got = True, []
+            await eventually(nothing_stays(running, "books"))
+            left = [message.body for message in await everything(other, BOOKS)]
+            assert got + left == [b"%d" % wait], (wait, refused)
+            assert not (refused and again and take == "receive")
 
 
 # --- all other calls --------------------------------------------------------------------------------------------------
@@ -358,68 +358,56 @@ async def open_and_close(mq: msmq.Connection) -> None:
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "just before it goes on"])
 @pytest.mark.parametrize("name", sorted(ALL))
-def test_nothing_stays_behind_a_call_that_was_cancelled(tmp_path: Path, name: str, late: bool) -> None:
-    async def test() -> None:
-        async with two(tmp_path) as (running, used, other):
-            assert running.door is not None
-            (relay,) = running.door._relays
-            await used.queue(QUEUE).send(b"first")
-            await used.queue(BOOKS).send(b"first")
-            await other.queue(BOOKS).receive(5)
-            await eventually(lambda: len(relay._serving()) == 2)
-            lines = len(relay._open)
-            done, wait = False, 0
-            while not done:
-                wait += 1
-                done, _ = await interrupted(ALL[name](used), wait, late=late)  # type: ignore[arg-type]
-                await eventually(lambda: len(relay._serving()) <= 2 and len(relay._open) == lines)
-                assert not running.manager.transactions.collection
-                assert await used.manager(), "the connection goes on"
-            assert wait > 1
-
-    run(test)
+async def test_nothing_stays_behind_a_call_that_was_cancelled(tmp_path: Path, name: str, late: bool) -> None:
+    async with two(tmp_path) as (running, used, other):
+        assert running.door is not None
+        relay, *_ = running.door._relays
+        await used.queue(QUEUE).send(b"first")
+        await used.queue(BOOKS).send(b"first")
+        await other.queue(BOOKS).receive(5)
+        await eventually(lambda: len(relay._serving()) == 2)
+        lines = len(relay._open)
+        done, wait = False, 0
+        while not done:
+            wait += 1
+            done, _ = await interrupted(ALL[name](used), wait, late=late)  # type: ignore[arg-type]
+            await eventually(lambda: len(relay._serving()) <= 2 and len(relay._open) == lines)
+            assert not running.manager.transactions.collection
+            assert await used.manager(), "the connection goes on"
+        assert wait > 1
 
 
-def test_a_receive_with_a_time_out_of_asyncio_loses_nothing(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with two(tmp_path) as (_, used, other):
-            count = 60
-            for number in range(count):
-                await other.queue(QUEUE).send(b"%d" % number)
-            found = set()
-            for number in range(3 * count):
-                try:
-                    message = await asyncio.wait_for(used.queue(QUEUE).receive(), (number % 7) / 1000)
-                except TimeoutError:
-                    continue
-                found.add(message.body)
-            found |= {message.body for message in await everything(other, QUEUE)}
-            assert len(found) == count
-
-    run(test)
+async def test_a_receive_with_a_time_out_of_asyncio_loses_nothing(tmp_path: Path) -> None:
+    async with two(tmp_path) as (_, used, other):
+        count = 60
+        for number in range(count):
+            await other.queue(QUEUE).send(b"%d" % number)
+        found = set()
+        for number in range(3 * count):
+            try:
+                message = await asyncio.wait_for(used.queue(QUEUE).receive(), (number % 7) / 1000)
+            except TimeoutError:
+                continue
+            found.add(message.body)
+        found |= {message.body for message in await everything(other, QUEUE)}
+        assert len(found) == count
 
 
-def test_a_send_that_is_cancelled_before_it_leaves_is_not_sent(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with two(tmp_path) as (_, used, other):
-            task = asyncio.ensure_future(used.queue(QUEUE).send(b"not sent"))
-            await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task})
-            await used.queue(QUEUE).send(b"sent")
-            assert [message.body for message in await everything(other, QUEUE)] == [b"sent"]
-
-    run(test)
+async def test_a_send_that_is_cancelled_before_it_leaves_is_not_sent(tmp_path: Path) -> None:
+    async with two(tmp_path) as (_, used, other):
+        task = asyncio.ensure_future(used.queue(QUEUE).send(b"not sent"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task})
+        await used.queue(QUEUE).send(b"sent")
+        assert [message.body for message in await everything(other, QUEUE)] == [b"sent"]
 
 
-def test_errors_are_told_as_before(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with two(tmp_path) as (_, used, _other):
-            with pytest.raises(MsmqError):
-                await used.queue(QUEUE).lookup(1, receive=True)
-            with pytest.raises(MsmqError):
-                await used.queue(".\\private$\\none").receive(1)
-            with pytest.raises(IoTimeoutError):
-                await used.queue(QUEUE).receive(0)
-
-    run(test)
+async def test_errors_are_told_as_before(tmp_path: Path) -> None:
+    async with two(tmp_path) as (_, used, _other):
+        with pytest.raises(MsmqError):
+            await used.queue(QUEUE).lookup(1, receive=True)
+        with pytest.raises(MsmqError):
+            await used.queue(".\\private$\\none").receive(1)
+        with pytest.raises(IoTimeoutError):
+            await used.queue(QUEUE).receive(0)

@@ -18,7 +18,6 @@ import pytest
 import msmq
 from tests.api.support import address, daemon
 from tests.client.support import connected
-from tests.server.support import run
 from tests.test_readme import section
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
@@ -34,16 +33,13 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(FRAGMENTS)))
-def test_a_fragment(number: int, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            source = "async def example(mq, msmq):\n" + textwrap.indent(FRAGMENTS[number], "    ")
-            names: dict[str, Any] = {}
-            exec(compile(source, str(PAGE), "exec"), names)
-            with contextlib.redirect_stdout(io.StringIO()):
-                await names["example"](mq, msmq)
-
-    run(test)
+async def test_a_fragment(number: int, tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        source = "async def example(mq, msmq):\n" + textwrap.indent(FRAGMENTS[number], "    ")
+        names: dict[str, Any] = {}
+        exec(compile(source, str(PAGE), "exec"), names)
+        with contextlib.redirect_stdout(io.StringIO()):
+            await names["example"](mq, msmq)
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))

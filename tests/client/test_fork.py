@@ -7,14 +7,16 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import msmq
-from msmq.client import grpc_carrier
-from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
+from msmq.client.problems import ConnectionLostError
 from msmq.client.sync import SyncConnection
+from tests.api.authority import Authority
 from tests.cli.support import Live, serving
+from tests.server.support import free_port
 
 QUEUE = ".\\private$\\q"
 
@@ -114,13 +116,31 @@ def test_the_end_of_the_parent_is_the_end_of_its_lines(live: Live) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def test_grpc_says_that_it_cannot(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grpc_carrier, "_FIRST_PROCESS", [os.getppid()])
-    with (
-        pytest.raises(ServerNotAvailableError, match="spawn"),
-        msmq.connect_sync("127.0.0.1:1", timeout=1),
-    ):
-        raise AssertionError
+@pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
+def test_a_fork_of_a_client_of_tcp(tmp_path: Path, tls: bool) -> None:
+    """Parent and child share nothing: each has a connection of its own, and says again who it is."""
+    authority = Authority(tmp_path / "certificates")
+    certificate, key = authority.issue("localhost")
+    address = f"{'tls:' if tls else ''}localhost:{free_port()}"
+    api = f"""
+        [api]
+        listen = ["unix:{tmp_path / "s"}", "{address}"]
+        certificate = "{certificate}"
+        private_key = "{key}"
+    """
+    with serving(tmp_path, api=api) as live:
+        token = live.object("token", "create", "forking", "--as", "BUILTIN_ADMINISTRATORS")["token"]
+        live.good("manager", "acl", "set", "--allow", "BUILTIN_ADMINISTRATORS=create-queue")
+        trust = msmq.Tls(authorities=authority.file) if tls else None
+        with msmq.connect_sync(address, token=token, tls=trust) as mq:
+            queue = mq.create_queue(QUEUE)
+            queue.send(b"before")
+            with queue.receiver() as receiver:
+                held = receiver.receive(10)
+                in_child(lambda: queue.send(b"child"))
+                held.acknowledge()
+            queue.send(b"after")
+            assert [queue.receive(10).body for _ in range(2)] == [b"child", b"after"]
 
 
 def test_a_child_of_a_child(live: Live) -> None:

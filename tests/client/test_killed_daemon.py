@@ -7,9 +7,9 @@ one, which finds what the last one left.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
@@ -17,6 +17,7 @@ import pytest
 
 import msmq
 from msmq.errors import MQError
+from tests.remote_read.nursery import Nursery, kill
 
 NAMES = ("in", "left", "right")
 STEPS = ("begun", "received", "sent left", "sent right", "committing", "committed")
@@ -26,35 +27,35 @@ ROUNDS = 4
 class Process:
     """``msmq serve`` in a process of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, nursery: Nursery, directory: Path) -> None:
         self.address = f"unix:{directory / 'api'}"
-        self.command = [
-            sys.executable,
-            "-m",
-            "msmq",
-            "serve",
-            "--data",
-            str(directory / "data"),
-            "--name",
-            "HOST",
-        ]
-        self.command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
+        self._nursery = nursery
+        self._options = {"data": str(directory / "data"), "name": "HOST", "listen": ["127.0.0.1"]}
+        self._options |= {"port": 0, "ping_port": 0, "api": [self.address], "web": "none"}
+        self._handle: int | None = None
 
     async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            *self.command,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(os.environ),
-        )
-        assert self._process.stdout is not None
-        async with asyncio.timeout(60):
-            line = await self._process.stdout.readline()
-        assert line.startswith(b"ready"), line
+        self._handle = await self._nursery.start(self._options)
+
+    def send_signal(self, number: int) -> None:
+        assert self._handle is not None
+        signal.pidfd_send_signal(self._handle, number)
 
     async def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        await self._process.wait()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            await kill(handle)
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncIterator[Process]:
+    async with Nursery() as nursery:
+        process = Process(nursery, directory)
+        await process.start()
+        try:
+            yield process
+        finally:
+            await process.kill()
 
 
 def queues(mq: msmq.Connection) -> list[msmq.Queue]:
@@ -107,92 +108,66 @@ class Victim:
         await self._process.kill()
 
 
-def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
-    async def test() -> None:
-        random = Random(5)
-        process = Process(tmp_path)
-        await process.start()
-        try:
-            async with msmq.connect(process.address) as mq:
-                for name in NAMES:
-                    await mq.create_queue(f".\\private$\\{name}", transactional=True)
-                await queues(mq)[0].send_many(f"{number:03}" for number in range(100))
-            for step in [step for _ in range(ROUNDS) for step in STEPS]:
-                async with msmq.connect(process.address, timeout=30) as mq:
-                    before = await state(mq)
-                victim = Victim(process, step, random.uniform(0, 0.004))
-                try:
-                    await victim.run()
-                except (msmq.ClientError, MQError):
-                    assert step != "committed"
-                await process.start()
-                async with msmq.connect(process.address, timeout=30) as mq:
-                    after = await state(mq)
-                first, *rest = before[0]
-                done = [rest, [*before[1], first], [*before[2], first]]
-                assert after in (
-                    (before, done) if step == "committing" else ((done,) if victim.committed else (before,))
-                )
-                if victim.committed:
-                    assert after == done, "a commit that was confirmed is kept"
-        finally:
-            await process.kill()
-
-    asyncio.run(_within(test(), 200))
+async def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
+    random = Random(5)
+    async with serving(tmp_path) as process:
+        async with msmq.connect(process.address) as mq:
+            for name in NAMES:
+                await mq.create_queue(f".\\private$\\{name}", transactional=True)
+            await queues(mq)[0].send_many(f"{number:03}" for number in range(100))
+        for step in [step for _ in range(ROUNDS) for step in STEPS]:
+            async with msmq.connect(process.address, timeout=30) as mq:
+                before = await state(mq)
+            victim = Victim(process, step, random.uniform(0, 0.004))
+            try:
+                await victim.run()
+            except (msmq.ClientError, MQError):
+                assert step != "committed"
+            await process.start()
+            async with msmq.connect(process.address, timeout=30) as mq:
+                after = await state(mq)
+            first, *rest = before[0]
+            done = [rest, [*before[1], first], [*before[2], first]]
+            assert after in (
+                (before, done) if step == "committing" else ((done,) if victim.committed else (before,))
+            )
+            if victim.committed:
+                assert after == done, "a commit that was confirmed is kept"
 
 
-async def _within(work: object, timeout_s: float) -> None:
-    assert asyncio.iscoroutine(work)
-    async with asyncio.timeout(timeout_s):
-        await work
+async def test_an_unanswered_commit_is_said_to_be_unknown(tmp_path: Path) -> None:
+    async with serving(tmp_path) as process, msmq.connect(process.address, timeout=5) as mq:
+        queue = await mq.create_queue(".\\private$\\q", transactional=True)
+        transaction = mq.transaction()
+        await transaction.begin()
+        await transaction.send(queue, "x")
+        process.send_signal(signal.SIGSTOP)
+        committing = asyncio.ensure_future(transaction.commit())
+        await asyncio.sleep(0.05)
+        await process.kill()
+        with pytest.raises(msmq.OutcomeUnknownError):
+            await committing
 
 
-def test_an_unanswered_commit_is_said_to_be_unknown(tmp_path: Path) -> None:
-    async def test() -> None:
-        process = Process(tmp_path)
-        await process.start()
-        async with msmq.connect(process.address, timeout=5) as mq:
-            queue = await mq.create_queue(".\\private$\\q", transactional=True)
-            transaction = mq.transaction()
-            await transaction.begin()
-            await transaction.send(queue, "x")
-            process._process.send_signal(signal.SIGSTOP)
-            committing = asyncio.ensure_future(transaction.commit())
-            await asyncio.sleep(0.05)
-            await process.kill()
-            with pytest.raises(msmq.OutcomeUnknownError):
-                await committing
-
-    asyncio.run(_within(test(), 60))
-
-
-def test_poison_is_in_one_place_however_the_daemon_dies(tmp_path: Path) -> None:
+async def test_poison_is_in_one_place_however_the_daemon_dies(tmp_path: Path) -> None:
     """Rejected for the last time, with the daemon killed under it: in its queue or in the subqueue, and once."""
-
-    async def test() -> None:
-        random = Random(7)
-        process = Process(tmp_path)
-        await process.start()
-        try:
-            async with msmq.connect(process.address) as mq:
-                queue = await mq.create_queue(
-                    ".\\private$\\in", transactional=True, max_deliveries=1, poison_subqueue="poison"
-                )
-                await queue.send_many(str(number) for number in range(8))
-            for number in range(8):
-                async with msmq.connect(process.address, timeout=1) as mq:
-                    transaction = await mq.transaction().begin()
-                    await transaction.receive(mq.queue(".\\private$\\in"), timeout=20)
-                    aborting = asyncio.ensure_future(transaction.abort())
-                    await asyncio.sleep(random.uniform(0, 0.004))
-                    await process.kill()
-                    await asyncio.gather(aborting, return_exceptions=True)
-                await process.start()
-                async with msmq.connect(process.address, timeout=30) as mq:
-                    left = [message.text async for message in mq.queue(".\\private$\\in").browse()]
-                    poison = [message.text async for message in mq.queue(".\\private$\\in;poison").browse()]
-                assert sorted(left + poison) == [str(each) for each in range(8)], number
-        finally:
-            await process.kill()
-
-    asyncio.run(_within(test(), 200))
+    random = Random(7)
+    async with serving(tmp_path) as process:
+        async with msmq.connect(process.address) as mq:
+            queue = await mq.create_queue(
+                ".\\private$\\in", transactional=True, max_deliveries=1, poison_subqueue="poison"
+            )
+            await queue.send_many(str(number) for number in range(8))
+        for number in range(8):
+            async with msmq.connect(process.address, timeout=1) as mq:
+                transaction = await mq.transaction().begin()
+                await transaction.receive(mq.queue(".\\private$\\in"), timeout=20)
+                aborting = asyncio.ensure_future(transaction.abort())
+                await asyncio.sleep(random.uniform(0, 0.004))
+                await process.kill()
+                await asyncio.gather(aborting, return_exceptions=True)
+            await process.start()
+            async with msmq.connect(process.address, timeout=30) as mq:
+                left = [message.text async for message in mq.queue(".\\private$\\in").browse()]
+                poison = [message.text async for message in mq.queue(".\\private$\\in;poison").browse()]
+            assert sorted(left + poison) == [str(each) for each in range(8)], number

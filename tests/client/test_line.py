@@ -11,13 +11,13 @@ import pytest
 import msmq
 from msmq.api.frames import CANCEL, END, GREETING, MESSAGE, frame
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.grpc_carrier import GrpcCarrier, GrpcStream
-from msmq.client.line import Line, LineStream, NoLineError
+from msmq.client.line import Line, LineStream
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
+from msmq.client.target import Target
 from msmq.errors import MsmqError, QueueNotFoundError
-from tests.api.support import QUEUE, address, daemon
+from tests.api.support import daemon
 from tests.client.support import Restartable
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 
 class Ends:
@@ -28,38 +28,32 @@ class Ends:
         self.errors: list[MsmqError] = []
 
     async def open(self, path: Path | str, name: str) -> LineStream:
-        line = await Line.connect(str(path), 30)
+        line = await Line.connect(Target(f"unix:{path}"), "", 30)
         return line.open(name, self.replies.append, self.errors.append)
 
 
-def test_an_orderly_end_and_an_error(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with daemon(tmp_path):
-            seen = Ends()
-            transact = await seen.open(tmp_path / "api", "Transact")
-            transact.put(pb.TransactRequest(begin=pb.Begin()))
-            transact.put(pb.TransactRequest(commit=pb.Commit()))
-            await transact.close()
-            assert [reply.WhichOneof("reply") for reply in seen.replies] == ["transaction", "committed"]
-            assert transact.over
-            transact.put(pb.TransactRequest(begin=pb.Begin()))  # nobody hears it
-            failing = Ends()
-            receive = await failing.open(tmp_path / "api", "Receive")
-            receive.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=".\\private$\\none")))
-            await eventually(lambda: failing.errors)
-            assert isinstance(failing.errors[0], QueueNotFoundError)
-            await receive.close()
-            assert len(failing.errors) == 1
-
-    run(test)
+async def test_an_orderly_end_and_an_error(tmp_path: Path) -> None:
+    async with daemon(tmp_path):
+        seen = Ends()
+        transact = await seen.open(tmp_path / "api", "Transact")
+        transact.put(pb.TransactRequest(begin=pb.Begin()))
+        transact.put(pb.TransactRequest(commit=pb.Commit()))
+        await transact.close()
+        assert [reply.WhichOneof("reply") for reply in seen.replies] == ["transaction", "committed"]
+        assert transact.over
+        transact.put(pb.TransactRequest(begin=pb.Begin()))  # nobody hears it
+        failing = Ends()
+        receive = await failing.open(tmp_path / "api", "Receive")
+        receive.put(pb.ReceiveRequest(open=pb.OpenToReceive(queue=".\\private$\\none")))
+        await eventually(lambda: failing.errors)
+        assert isinstance(failing.errors[0], QueueNotFoundError)
+        await receive.close()
+        assert len(failing.errors) == 1
 
 
-def test_nobody_there() -> None:
-    async def test() -> None:
-        with pytest.raises(FileNotFoundError):
-            await Ends().open("/nonexistent/api", "Receive")
-
-    run(test)
+async def test_nobody_there() -> None:
+    with pytest.raises(FileNotFoundError):
+        await Ends().open("/nonexistent/api", "Receive")
 
 
 async def answering(path: Path, answer: bytes, step: int) -> asyncio.Server:
@@ -88,105 +82,43 @@ async def answering(path: Path, answer: bytes, step: int) -> asyncio.Server:
     ids=["nothing", "no frame", "no message", "end", "cancel"],
 )
 @pytest.mark.parametrize("step", [1, 1000])
-def test_what_a_server_may_say(tmp_path: Path, answer: bytes, told: str, step: int) -> None:
-    async def test() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readline()
-            writer.write(GREETING)
-            await reader.read(1)
-            for start in range(0, len(answer), step):
-                writer.write(answer[start : start + step])
-                await writer.drain()
-                await asyncio.sleep(0)
-            writer.close()
+async def test_what_a_server_may_say(tmp_path: Path, answer: bytes, told: str, step: int) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(GREETING)
+        await reader.read(1)
+        for start in range(0, len(answer), step):
+            writer.write(answer[start : start + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.close()
 
-        server = await asyncio.start_unix_server(serve, tmp_path / "api")
-        seen = Ends()
-        stream = await seen.open(tmp_path / "api", "Receive")
-        await eventually(lambda: seen.errors)
-        (error,) = seen.errors
-        assert isinstance(error, ConnectionLostError)
-        assert told in str(error)
-        assert stream.over
-        server.close()
-
-    run(test)
+    server = await asyncio.start_unix_server(serve, tmp_path / "api")
+    seen = Ends()
+    stream = await seen.open(tmp_path / "api", "Receive")
+    await eventually(lambda: seen.errors)
+    (error,) = seen.errors
+    assert isinstance(error, ConnectionLostError)
+    assert told in str(error)
+    assert stream.over
+    server.close()
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [(b"\0\0\x12\4\0\0\0\0\0", NoLineError), (b"", OSError), (b"msmq-", OSError)],
+    [(b"\0\0\x12\4\0\0\0\0\0", ServerNotAvailableError), (b"", OSError), (b"msmq-", OSError)],
     ids=["HTTP/2", "nothing", "half"],
 )
 @pytest.mark.parametrize("step", [1, 1000])
-def test_who_does_not_greet(tmp_path: Path, answer: bytes, error: type[Exception], step: int) -> None:
-    async def test() -> None:
-        server = await answering(tmp_path / "api", answer, step)
-        with pytest.raises(error):
-            await Line.connect(str(tmp_path / "api"), 30)
-        server.close()
-
-    run(test)
+async def test_who_does_not_greet(tmp_path: Path, answer: bytes, error: type[Exception], step: int) -> None:
+    server = await answering(tmp_path / "api", answer, step)
+    with pytest.raises(error):
+        await Line.connect(Target(f"unix:{tmp_path / 'api'}"), "", 30)
+    server.close()
 
 
-def test_the_client_uses_the_line_on_unix_sockets_only(tmp_path: Path) -> None:
-    async def test() -> None:
-        kinds = []
-        async with daemon(tmp_path) as running:
-            for kind in ("unix", "127"):
-                async with msmq.connect(address(running, kind)) as mq:
-                    stream = await mq.stream("Transact", lambda _: None, lambda _: None)
-                    kinds.append(type(stream))
-                    await stream.close()
-        assert kinds == [LineStream, GrpcStream]
-
-    run(test)
-
-
-def test_where_somebody_else_answers_grpc_goes_on(tmp_path: Path) -> None:
-    """A proxy of gRPC knows no lines."""
-
-    async def test() -> None:
-        async with daemon(tmp_path) as running:
-            assert running.door is not None
-            async with msmq.connect(address(running)) as own:
-                await own.create_queue(QUEUE)
-                await own.queue(QUEUE).send(b"through")
-            proxy = tmp_path / "proxy"
-
-            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                first = await reader.read(1 << 16)
-                if first.startswith(GREETING):
-                    writer.write(b"\0\0\x12\4\0\0\0\0\0")
-                    writer.close()
-                    return
-                inner_reader, inner_writer = await asyncio.open_unix_connection(tmp_path / "api")
-                inner_writer.write(first)
-                await asyncio.gather(_pump(reader, inner_writer), _pump(inner_reader, writer))
-
-            server = await asyncio.start_unix_server(serve, proxy)
-            async with msmq.connect(f"unix:{proxy}") as mq, mq.queue(QUEUE).receiver() as receiver:
-                message = await receiver.receive(10)
-                assert message.body == b"through"
-                await message.acknowledge()
-                assert isinstance(mq._carrier, GrpcCarrier)
-            server.close()
-
-    run(test)
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(1 << 16):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
-
-
-def test_a_server_that_has_gone_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=0.2) as mq:
-            await host.stop()
-            with pytest.raises(ServerNotAvailableError, match="No queue manager answers"):
-                await mq.stream("Transact", lambda _: None, lambda _: None)
-
-    run(test)
+async def test_a_server_that_has_gone_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=0.2) as mq:
+        await host.stop()
+        with pytest.raises(ServerNotAvailableError, match="No queue manager answers"):
+            await mq.stream("Transact", lambda _: None, lambda _: None)

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 import msmq
-from msmq.client.loop import Loop, _Call
-from msmq.client.sync import SyncConnection
-from msmq.errors import IoTimeoutError
+from msmq.client import loop, sync
+from msmq.client.loop import Loop, _Call, _Handover
+from msmq.client.queue import Seek
+from msmq.client.sync import SyncConnection, SyncQueue
+from msmq.errors import IoTimeoutError, MessageNotFoundError
 from tests.cli.support import Live, serving
 
 QUEUE = ".\\private$\\q"
@@ -108,14 +110,28 @@ def test_a_receiver_goes_on_where_it_was_left(mq: SyncConnection) -> None:
     assert rest(mq, QUEUE) == []
 
 
+def receive(queue: SyncQueue) -> bytes:
+    message = queue.receive(0)
+    return message.body
+
+
+def lookup(queue: SyncQueue) -> bytes:
+    message = queue.lookup(seek=Seek.FIRST, receive=True)
+    return message.body
+
+
+TAKING = [receive, lookup]
+
+
 @pytest.mark.filterwarnings("ignore:.*was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_signals_at_any_time_lose_nothing(mq: SyncConnection) -> None:
-    """At any time of the wait, that is: no call can help what happens between its return and the next line."""
+@pytest.mark.parametrize("take", TAKING, ids=lambda take: take.__name__)
+def test_signals_at_any_time_lose_nothing(mq: SyncConnection, take: Callable[[SyncQueue], bytes]) -> None:
+    """At any time within the client, that is: no call can help what happens between its return and the next line."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_code is Loop.run.__code__:
+            if frame.f_code.co_filename in (sync.__file__, loop.__file__):
                 raise Left
             frame = frame.f_back
 
@@ -131,10 +147,10 @@ def test_signals_at_any_time_lose_nothing(mq: SyncConnection) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0.0002 + number % 50 * 0.0001)
             try:
                 while True:
-                    found.append(queue.receive(0).body)
+                    found.append(take(queue))
             except Left:
                 left += 1
-            except IoTimeoutError:
+            except (IoTimeoutError, MessageNotFoundError):
                 continue
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
@@ -147,7 +163,7 @@ def test_signals_at_any_time_lose_nothing(mq: SyncConnection) -> None:
 
 def test_what_a_call_gave_is_given_back_when_nobody_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coroutine came to its end, and the exception came before its caller woke up."""
-    loop = Loop()
+    given = Loop()
     returned: list[str] = []
 
     async def gives() -> str:
@@ -157,13 +173,44 @@ def test_what_a_call_gave_is_given_back_when_nobody_has_it(monkeypatch: pytest.M
         self._ended.wait()
         raise KeyboardInterrupt
 
+    def shown(what: str) -> str:
+        raise KeyboardInterrupt
+
+    kept: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(_Call, "result", result)
         with pytest.raises(KeyboardInterrupt):
-            loop.run(gives(), returned.append)
-    loop.call(lambda: None)
+            given.take(gives(), returned.append, kept.append)
+    given.call(lambda: None)
     assert returned == ["given"]
-    loop.close()
+    with pytest.raises(KeyboardInterrupt):
+        given.take(gives(), returned.append, kept.append, shown)
+    given.call(lambda: None)
+    assert (returned, kept) == (["given", "given"], [])
+    assert given.take(gives(), returned.append, kept.append) == "given"
+    given.call(lambda: None)
+    assert (returned, kept) == (["given", "given"], ["given"])
+    given.close()
+
+
+def test_what_came_after_the_program_had_left_is_given_back() -> None:
+    """The loop looks before the program has said whether it has the message, and the message comes late."""
+    told: list[tuple[str, str]] = []
+
+    def handover() -> _Handover[str]:
+        return _Handover(lambda what: told.append(("back", what)), lambda what: told.append(("kept", what)))
+
+    late, early = handover(), handover()
+    late.arrived = False
+    assert late.settle()
+    late.offer("late")
+    early.offer("early")
+    assert not early.settle()
+    assert told == [("back", "late")]
+    early.arrived = True
+    assert early.settle()
+    assert early.settle()
+    assert told == [("back", "late"), ("kept", "early")]
 
 
 def test_control_c(live: Live, tmp_path: Path, mq: SyncConnection) -> None:

@@ -13,7 +13,6 @@ import msmq
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.properties import MessageProperties, QueueSettings, check_names
 from tests.client.support import QUEUE, connected
-from tests.server.support import run
 
 WRONG = """
 import msmq
@@ -37,19 +36,16 @@ def test_every_property_has_its_type() -> None:
     assert set(QueueSettings.__annotations__) == {field.name for field in pb.QueueSettings.DESCRIPTOR.fields}
 
 
-def test_a_misspelt_property_says_what_was_meant(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            with pytest.raises(TypeError, match="no property 'lable'; did you mean 'label'"):
-                await mq.create_queue(QUEUE, lable="x")
-            queue = await mq.create_queue(QUEUE)
-            with pytest.raises(TypeError, match="did you mean 'priority'"):
-                await queue.send("x", priorty=3)
-            with pytest.raises(TypeError, match="did you mean 'quota_kb'"):
-                await mq.set_queue(queue, qouta_kb=3)
-            assert (await mq.queue_info(queue)).messages == 0
-
-    run(test)
+async def test_a_misspelt_property_says_what_was_meant(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        with pytest.raises(TypeError, match="no property 'lable'; did you mean 'label'"):
+            await mq.create_queue(QUEUE, lable="x")
+        queue = await mq.create_queue(QUEUE)
+        with pytest.raises(TypeError, match="did you mean 'priority'"):
+            await queue.send("x", priorty=3)
+        with pytest.raises(TypeError, match="did you mean 'quota_kb'"):
+            await mq.set_queue(queue, qouta_kb=3)
+        assert (await mq.queue_info(queue)).messages == 0
     with pytest.raises(TypeError, match="there are label, type"):
         check_names({"xyz": 1}, QueueSettings.__annotations__)
 

@@ -11,94 +11,78 @@ import pytest
 import msmq
 from msmq.errors import MessageNotFoundError, QueueNotAvailableError
 from tests.client.support import QUEUE, Restartable, connected
-from tests.server.support import run
 
 
-def test_acknowledge_many_together(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send_many(range(500))
-            async with queue.receiver(prefetch=50) as receiver:
-                messages = [await receiver.receive(5) for _ in range(500)]
-                assert [message.value for message in messages] == list(range(500))
-                await asyncio.gather(*(message.acknowledge() for message in messages[:100]))
-                await receiver.acknowledge(*messages[100:490])
-                await receiver.reject(*messages[490:495])
-                with pytest.raises(msmq.ConnectionLostError, match="settled already"):
-                    await messages[0].acknowledge()
-            assert (await mq.queue_info(queue)).messages == 10
-
-    run(test)
+async def test_acknowledge_many_together(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send_many(range(500))
+        async with queue.receiver(prefetch=50) as receiver:
+            messages = [await receiver.receive(5) for _ in range(500)]
+            assert [message.value for message in messages] == list(range(500))
+            await asyncio.gather(*(message.acknowledge() for message in messages[:100]))
+            await receiver.acknowledge(*messages[100:490])
+            await receiver.reject(*messages[490:495])
+            with pytest.raises(msmq.ConnectionLostError, match="settled already"):
+                await messages[0].acknowledge()
+        assert (await mq.queue_info(queue)).messages == 10
 
 
-def test_taking_and_an_exclusive_reader(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send_many(range(3))
-            async with queue.receiver(mode=msmq.Mode.TAKE, prefetch=2, exclusive=True) as receiver:
-                assert [(await receiver.receive(5)).value for _ in range(3)] == [0, 1, 2]
-            assert (await mq.queue_info(queue)).messages == 0
-
-    run(test)
+async def test_taking_and_an_exclusive_reader(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send_many(range(3))
+        async with queue.receiver(mode=msmq.Mode.TAKE, prefetch=2, exclusive=True) as receiver:
+            assert [(await receiver.receive(5)).value for _ in range(3)] == [0, 1, 2]
+        assert (await mq.queue_info(queue)).messages == 0
 
 
-def test_a_queue_that_is_deleted(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            queue = await mq.create_queue(QUEUE)
-            async with queue.receiver() as receiver:
-                waiting = asyncio.ensure_future(receiver.receive())
-                await asyncio.sleep(0.05)
-                await mq.delete_queue(queue)
-                with pytest.raises(QueueNotAvailableError):
-                    await waiting
-
-    run(test)
+async def test_a_queue_that_is_deleted(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE)
+        async with queue.receiver() as receiver:
+            waiting = asyncio.ensure_future(receiver.receive())
+            await asyncio.sleep(0.05)
+            await mq.delete_queue(queue)
+            with pytest.raises(QueueNotAvailableError):
+                await waiting
 
 
-def test_a_connection_that_breaks_gives_messages_back_and_goes_on(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send_many(range(5))
-            async with queue.receiver() as receiver:
-                done = await receiver.receive(5)
-                await done.acknowledge()
-                held = await receiver.receive(5)
-                server.cut()
-                with pytest.raises((msmq.ConnectionLostError, msmq.OutcomeUnknownError)):
-                    await _insist(lambda: receiver.acknowledge(held))
-                seen = []
-                async for message in receiver:
-                    seen.append(message.value)
-                    await message.acknowledge()
-                    if message.value == 4:
-                        break
-                assert seen in ([1, 2, 3, 4], [2, 3, 4])  # 1 came again unless its acknowledgment had arrived
-
-    run(test)
+async def test_a_connection_that_breaks_gives_messages_back_and_goes_on(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send_many(range(5))
+        async with queue.receiver() as receiver:
+            done = await receiver.receive(5)
+            await done.acknowledge()
+            held = await receiver.receive(5)
+            server.cut()
+            with pytest.raises((msmq.ConnectionLostError, msmq.OutcomeUnknownError)):
+                await _insist(lambda: receiver.acknowledge(held))
+            seen = []
+            async for message in receiver:
+                seen.append(message.value)
+                await message.acknowledge()
+                if message.value == 4:
+                    break
+            assert seen in ([1, 2, 3, 4], [2, 3, 4])  # 1 came again unless its acknowledgment had arrived
 
 
-def test_a_receiver_outlives_a_restart(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send_many(range(3))
-            async with queue.receiver() as receiver:
-                first = await receiver.receive(5)
-                await first.acknowledge()
-                waiting = asyncio.ensure_future(_values(receiver, 3))
-                await server.stop()
-                await server.start()
-                try:
-                    await queue.send(3)
-                except msmq.OutcomeUnknownError:  # it went into the connection that was breaking
-                    await queue.send(3)
-                assert sorted(set(await waiting)) == [1, 2, 3]
-
-    run(test)
+async def test_a_receiver_outlives_a_restart(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send_many(range(3))
+        async with queue.receiver() as receiver:
+            first = await receiver.receive(5)
+            await first.acknowledge()
+            waiting = asyncio.ensure_future(_values(receiver, 3))
+            await server.stop()
+            await server.start()
+            try:
+                await queue.send(3)
+            except msmq.OutcomeUnknownError:  # it went into the connection that was breaking
+                await queue.send(3)
+            assert sorted(set(await waiting)) == [1, 2, 3]
 
 
 async def _insist(act: Callable[[], Awaitable[object]]) -> None:
@@ -122,40 +106,35 @@ async def _values(receiver: msmq.Receiver, last: int) -> list[int]:
     return seen
 
 
-def test_what_is_rejected_too_often_is_poison(tmp_path: Path) -> None:
+async def test_what_is_rejected_too_often_is_poison(tmp_path: Path) -> None:
     """By the queue's policy, and by that of a receiver; a delay does not keep others waiting."""
 
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            queue = await mq.create_queue(
-                QUEUE, max_deliveries=2, poison_subqueue="poison", retry_delay_ms=20
-            )
-            await queue.send_many(["bad", "good"])
-            seen = []
-            async with queue.receiver() as receiver:
-                while len(seen) < 3:
-                    message = await receiver.receive(5)
-                    seen.append(message.text)
-                    await (message.reject() if message.text == "bad" else message.acknowledge())
-            assert seen == ["bad", "good", "bad"]
-            assert (await queue.subqueue("poison").receive(0)).text == "bad"
-            await queue.send("dead")
-            async with queue.receiver(max_deliveries=1, poison_subqueue="") as receiver:
-                await (await receiver.receive(5)).reject()
-            letter = await mq.dead_letters.receive(5)
-            assert (letter.text, letter.dead_letter_reason) == (
-                "dead",
-                "the receiving application rejected the message",
-            )
-            await mq.set_queue(queue, retry_delay_ms=3_600_000)
-            await queue.send("later")
-            await (await anext(aiter(queue))).reject()
-            info = await mq.queue_info(queue)
-            assert (info.messages, info.paused_messages, info.poisoned_total) == (1, 1, 2)
-            assert (info.retry_delay_ms, info.max_deliveries, info.poison_subqueue) == (
-                3_600_000,
-                2,
-                "poison",
-            )
-
-    run(test)
+    async with connected(tmp_path) as mq:
+        queue = await mq.create_queue(QUEUE, max_deliveries=2, poison_subqueue="poison", retry_delay_ms=20)
+        await queue.send_many(["bad", "good"])
+        seen = []
+        async with queue.receiver() as receiver:
+            while len(seen) < 3:
+                message = await receiver.receive(5)
+                seen.append(message.text)
+                await (message.reject() if message.text == "bad" else message.acknowledge())
+        assert seen == ["bad", "good", "bad"]
+        assert (await queue.subqueue("poison").receive(0)).text == "bad"
+        await queue.send("dead")
+        async with queue.receiver(max_deliveries=1, poison_subqueue="") as receiver:
+            await (await receiver.receive(5)).reject()
+        letter = await mq.dead_letters.receive(5)
+        assert (letter.text, letter.dead_letter_reason) == (
+            "dead",
+            "the receiving application rejected the message",
+        )
+        await mq.set_queue(queue, retry_delay_ms=3_600_000)
+        await queue.send("later")
+        await (await anext(aiter(queue))).reject()
+        info = await mq.queue_info(queue)
+        assert (info.messages, info.paused_messages, info.poisoned_total) == (1, 1, 2)
+        assert (info.retry_delay_ms, info.max_deliveries, info.poison_subqueue) == (
+            3_600_000,
+            2,
+            "poison",
+        )

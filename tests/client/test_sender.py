@@ -9,82 +9,67 @@ import pytest
 
 import msmq
 from tests.client.support import QUEUE, Restartable
-from tests.server.support import run
 
 
-def test_nothing_is_lost_or_doubled_when_the_connection_breaks(tmp_path: Path) -> None:
+async def test_nothing_is_lost_or_doubled_when_the_connection_breaks(tmp_path: Path) -> None:
     """Batches that were under way go again, and the queue manager knows those it has."""
 
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address, window=64) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send(-1)
-            sending = asyncio.ensure_future(queue.send_many(range(10_000)))
-            for _ in range(5):
-                await asyncio.sleep(0.03)
-                server.cut()
-            assert len(await sending) == 10_000
-            async with msmq.connect(
-                server.address
-            ) as other:  # the last cut may have come after the last message
-                found = [message.value async for message in other.queue(QUEUE).browse()]
-            assert found == list(range(-1, 10_000))
-
-    run(test)
+    async with Restartable(tmp_path) as server, msmq.connect(server.address, window=64) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send(-1)
+        sending = asyncio.ensure_future(queue.send_many(range(10_000)))
+        for _ in range(5):
+            await asyncio.sleep(0.03)
+            server.cut()
+        assert len(await sending) == 10_000
+        async with msmq.connect(server.address) as other:  # the last cut may have come after the last message
+            found = [message.value async for message in other.queue(QUEUE).browse()]
+        assert found == list(range(-1, 10_000))
 
 
-def test_after_a_restart_what_was_not_confirmed_is_said_to_be_unknown(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send(0)
-            assert server.daemon is not None
-            server.daemon.when_durable = lambda action: None  # type: ignore[method-assign]  # no answer any more
-            unanswered = asyncio.ensure_future(queue.send(msmq.Message(1)))
-            await asyncio.sleep(0.1)
-            del server.daemon.when_durable
-            await server.stop()
-            await server.start()
-            with pytest.raises(msmq.OutcomeUnknownError) as caught:
-                await unanswered
-            assert [message.body for message in caught.value.messages] == [1]
-            await queue.send(2)
-            found = [message.value async for message in queue.browse()]
-            assert found[0] == 0
-            assert found[-1] == 2
-
-    run(test)
+async def test_after_a_restart_what_was_not_confirmed_is_said_to_be_unknown(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send(0)
+        assert server.daemon is not None
+        server.daemon.when_durable = lambda action: None  # type: ignore[method-assign]  # no answer any more
+        unanswered = asyncio.ensure_future(queue.send(msmq.Message(1)))
+        await asyncio.sleep(0.1)
+        del server.daemon.when_durable
+        await server.stop()
+        await server.start()
+        with pytest.raises(msmq.OutcomeUnknownError) as caught:
+            await unanswered
+        assert [message.body for message in caught.value.messages] == [1]
+        await queue.send(2)
+        found = [message.value async for message in queue.browse()]
+        assert found[0] == 0
+        assert found[-1] == 2
 
 
-def test_a_server_that_does_not_come_back(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address, timeout=0.5) as mq:
-            queue = await mq.create_queue(QUEUE)
-            await queue.send(0)
-            await server.stop()
-            with pytest.raises((msmq.ServerNotAvailableError, msmq.OutcomeUnknownError)):
-                await queue.send(1)
-            with pytest.raises(msmq.ServerNotAvailableError):
-                await mq.manager()
-            await server.start()
-            while True:
-                try:
-                    await queue.send(2)
-                    break
-                except msmq.ServerNotAvailableError:
-                    continue
-            assert (await queue.receive(5)).value == 0
-
-    run(test)
+async def test_a_server_that_does_not_come_back(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address, timeout=0.5) as mq:
+        queue = await mq.create_queue(QUEUE)
+        await queue.send(0)
+        await server.stop()
+        with pytest.raises((msmq.ServerNotAvailableError, msmq.OutcomeUnknownError)):
+            await queue.send(1)
+        with pytest.raises(msmq.ServerNotAvailableError):
+            await mq.manager()
+        await server.start()
+        while True:
+            try:
+                await queue.send(2)
+                break
+            except msmq.ServerNotAvailableError:
+                continue
+        assert (await queue.receive(5)).value == 0
 
 
-def test_why_a_queue_is_refused_is_always_told(tmp_path: Path) -> None:
+async def test_why_a_queue_is_refused_is_always_told(tmp_path: Path) -> None:
     """The refusal must not be lost to a write that was under way when it came."""
 
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
-            for number in range(40):
-                with pytest.raises(msmq.errors.QueueNotFoundError):
-                    await mq.queue(f".\\private$\\absent{number}").send_many(["x"] * 300)
-
-    run(test)
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        for number in range(40):
+            with pytest.raises(msmq.errors.QueueNotFoundError):
+                await mq.queue(f".\\private$\\absent{number}").send_many(["x"] * 300)

@@ -54,9 +54,13 @@ def public(kind: type) -> set[str]:
         (
             sync.SyncConnection,
             Connection,
-            {"call", "elsewhere", "joined", "stream", "server_stream", "sender", "patience"},
+            {"call", "elsewhere", "joined", "stream", "server_stream", "sender", "patience", "took"},
         ),
-        (sync.SyncQueue, Queue, {"hold", "hold_by_id", "hold_wanted", "receive_wanted", "consumer"}),
+        (
+            sync.SyncQueue,
+            Queue,
+            {"hold", "hold_by_id", "hold_wanted", "receive_wanted", "consumer", "processing"},
+        ),
         (
             sync.SyncCursor,
             Cursor,

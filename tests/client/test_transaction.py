@@ -10,7 +10,7 @@ import pytest
 import msmq
 from msmq.errors import TransactionSequenceError
 from tests.client.support import Restartable, connected
-from tests.server.support import run
+from tests.server.support import PATIENCE_S
 
 
 async def counts(mq: msmq.Connection) -> list[int]:
@@ -35,66 +35,57 @@ async def _insist(tx: msmq.Transaction, queue: msmq.Queue) -> None:
         await tx.send(queue, "y")
 
 
-def test_all_or_nothing(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            a, b, c = await three(mq)
-            await a.send_many(["one", "two"])
-            async with mq.transaction() as tx:
-                message = await tx.receive(a, timeout=5)
-                await tx.send(b, message.body, label="copy")
-                await c.send_many([1, 2, 3], transaction=tx)
-                assert await counts(mq) == [2, 1, 3]
-            assert await counts(mq) == [1, 1, 3]
-            tx = mq.transaction()
-            with pytest.raises(ZeroDivisionError):
-                await _fail_inside(tx, a)
-            assert await counts(mq) == [1, 1, 3]
-            found = [message async for message in c.browse()]
-            assert [message.value for message in found] == [1, 2, 3]
-            assert [message.first_in_transaction for message in found] == [False, False, False]
-            assert [message.last_in_transaction for message in found] == [False, False, True]
-            with pytest.raises(TransactionSequenceError):
-                await b.send("late", transaction=tx)
-
-    run(test)
+async def test_all_or_nothing(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        a, b, c = await three(mq)
+        await a.send_many(["one", "two"])
+        async with mq.transaction() as tx:
+            message = await tx.receive(a, timeout=PATIENCE_S)
+            await tx.send(b, message.body, label="copy")
+            await c.send_many([1, 2, 3], transaction=tx)
+            assert await counts(mq) == [2, 1, 3]
+        assert await counts(mq) == [1, 1, 3]
+        tx = mq.transaction()
+        with pytest.raises(ZeroDivisionError):
+            await _fail_inside(tx, a)
+        assert await counts(mq) == [1, 1, 3]
+        found = [message async for message in c.browse()]
+        assert [message.value for message in found] == [1, 2, 3]
+        assert [message.first_in_transaction for message in found] == [False, False, False]
+        assert [message.last_in_transaction for message in found] == [False, False, True]
+        with pytest.raises(TransactionSequenceError):
+            await b.send("late", transaction=tx)
 
 
-def test_cursor_lookup_and_move_take_part(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with connected(tmp_path) as mq:
-            a, _, _ = await three(mq)
-            receipts = await a.send_many(range(3))
-            tx = mq.transaction()
-            await tx.begin()
-            async with a.cursor(receive=True) as cursor:
-                await cursor.next()
-                assert (await cursor.take(tx)).value == 0
-            assert (await a.lookup(receipts[1].lookup_id, receive=True, transaction=tx)).value == 1
-            assert await a.move([receipts[2].lookup_id], f"{a.name};sub", transaction=tx) == 1
-            await tx.abort()
-            await tx.abort()
-            assert [message.value async for message in a.browse()] == [0, 1, 2]
-            with pytest.raises(msmq.ConnectionLostError):
-                await tx.commit()
-
-    run(test)
+async def test_cursor_lookup_and_move_take_part(tmp_path: Path) -> None:
+    async with connected(tmp_path) as mq:
+        a, _, _ = await three(mq)
+        receipts = await a.send_many(range(3))
+        tx = mq.transaction()
+        await tx.begin()
+        async with a.cursor(receive=True) as cursor:
+            await cursor.next()
+            assert (await cursor.take(tx)).value == 0
+        assert (await a.lookup(receipts[1].lookup_id, receive=True, transaction=tx)).value == 1
+        assert await a.move([receipts[2].lookup_id], f"{a.name};sub", transaction=tx) == 1
+        await tx.abort()
+        await tx.abort()
+        assert [message.value async for message in a.browse()] == [0, 1, 2]
+        with pytest.raises(msmq.ConnectionLostError):
+            await tx.commit()
 
 
-def test_a_broken_connection_aborts(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
-            a, b, _ = await three(mq)
-            await a.send("one")
-            tx = await mq.transaction().begin()
-            await tx.receive(a, timeout=5)
-            await tx.send(b, "x")
-            server.cut()
-            with pytest.raises((msmq.ClientError, TransactionSequenceError)):
-                await _insist(tx, b)
-            with pytest.raises(msmq.ConnectionLostError):
-                await tx.commit()
-            assert (await a.receive(5)).text == "one"
-            assert await counts(mq) == [0, 0, 0]
-
-    run(test)
+async def test_a_broken_connection_aborts(tmp_path: Path) -> None:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address) as mq:
+        a, b, _ = await three(mq)
+        await a.send("one")
+        tx = await mq.transaction().begin()
+        await tx.receive(a, timeout=PATIENCE_S)
+        await tx.send(b, "x")
+        server.cut()
+        with pytest.raises((msmq.ClientError, TransactionSequenceError)):
+            await _insist(tx, b)
+        with pytest.raises(msmq.ConnectionLostError):
+            await tx.commit()
+        assert (await a.receive(5)).text == "one"
+        assert await counts(mq) == [0, 0, 0]

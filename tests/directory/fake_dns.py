@@ -17,8 +17,8 @@ Records = Mapping[str, Sequence[str]]
 
 
 @contextmanager
-def fake_dns(records: Records) -> Iterator[tuple[str, int]]:
-    """Where it is."""
+def fake_dns(records: Records, delay_s: float = 0) -> Iterator[tuple[str, int]]:
+    """Where it is; each answer takes ``delay_s``."""
     door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     door.bind(("127.0.0.1", 0))
     door.settimeout(0.1)
@@ -30,6 +30,7 @@ def fake_dns(records: Records) -> Iterator[tuple[str, int]]:
                 data, peer = door.recvfrom(65535)
             except TimeoutError:
                 continue
+            over.wait(delay_s)
             door.sendto(_answer(records, data), peer)
 
     thread = threading.Thread(target=serve, daemon=True)

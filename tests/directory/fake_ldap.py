@@ -1,6 +1,6 @@
-"""An LDAP server as strict as Active Directory is where Samba is lax: size limits, ranges of values, long names.
+"""An LDAP server as strict as Active Directory is where Samba is lax: sizes, ranges, long names, owners.
 
-It knows search with simple filters, add and bind, and just enough of their encoding (RFC 4511). Objects are a
+It knows search with simple filters, add, modify and bind, and just enough of their encoding (RFC 4511). Objects are a
 dictionary.
 """
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from msmq.directory.settings import Password, Protection, Server, Settings
+from msmq.security.descriptor import SecurityDescriptor
+from msmq.security.sid import Sid
 from tests.directory.support import parts_of
 
 MOST_RESULTS = 1_000
@@ -21,6 +23,9 @@ MOST_VALUES = 1_500
 LONGEST_NAME = 64
 _PAGED = "1.2.840.113556.1.4.319"
 SUCCESS, SIZE_LIMIT_EXCEEDED, CONSTRAINT_VIOLATION, NO_SUCH_OBJECT = 0, 4, 19, 32
+
+REQUESTER = Sid.parse("S-1-5-21-1-2-3-1104")
+"""Whom it knows every client as: an account like that of a computer, in no group of administrators."""
 
 Attributes = dict[str, list[bytes]]
 
@@ -51,7 +56,21 @@ class FakeServer:
             return self._search(number, body, controls)
         if tag == 0x68:
             return _message(number, _tlv(0x69, _result(self._add(body))))
+        if tag == 0x66:
+            return _message(number, _tlv(0x67, _result(self._modify(body))))
         return b""
+
+    def _modify(self, body: bytes) -> int:
+        (_, dn), (_, changes) = parts_of(body)
+        wanted: Attributes = {}
+        for _, change in parts_of(changes):
+            _, (_, modification) = parts_of(change)
+            (_, name), (_, values) = parts_of(modification)
+            wanted[name.decode()] = [value for _, value in parts_of(values)]
+        if not _may_own(wanted):
+            return CONSTRAINT_VIOLATION
+        self.objects[dn.decode()] |= wanted
+        return SUCCESS
 
     def _add(self, body: bytes) -> int:
         (_, dn), (_, given) = parts_of(body)
@@ -60,7 +79,7 @@ class FakeServer:
             (_, name), (_, values) = parts_of(attribute)
             attributes[name.decode()] = [value for _, value in parts_of(values)]
         name = dn.decode().partition(",")[0].partition("=")[2]
-        if len(name.replace("\\", "")) > LONGEST_NAME:
+        if len(name.replace("\\", "")) > LONGEST_NAME or not _may_own(attributes):
             return CONSTRAINT_VIOLATION
         attributes["objectGUID"] = [len(self.objects).to_bytes(16, "big")]
         self.objects[dn.decode()] = attributes
@@ -134,6 +153,12 @@ class FakeServer:
         return encoded
 
 
+def _may_own(attributes: Attributes) -> bool:
+    """Active Directory takes no owner but the requester and administrators it belongs to (MS-ADTS 6.1.3.5)."""
+    given = attributes.get("nTSecurityDescriptor")
+    return not given or SecurityDescriptor.decode(given[0]).owner in (None, REQUESTER)
+
+
 def _controls(listed: bytes) -> dict[str, bytes]:
     controls = {}
     for _, control in parts_of(listed):
@@ -164,6 +189,7 @@ def fake_ldap() -> Iterator[FakeServer]:
         "configurationNamingContext": [f"CN=Configuration,{root}".encode()],
         "rootDomainNamingContext": [root.encode()],
         "defaultNamingContext": [root.encode()],
+        "tokenGroups": [REQUESTER.encode()],
     }
     server.objects[root] = {"objectGUID": [b"r" * 16], "objectClass": [b"domain"]}
 

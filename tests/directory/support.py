@@ -198,7 +198,8 @@ class Domain:
             user = f"{user}@{REALM}"
         directory = ActiveDirectory(self.settings(user), trace)
         assert directory.initialize()
-        assert directory.objects.domains == [ROOT_DN]  # asked now, it is in nobody's trace
+        assert directory.objects.domains == [ROOT_DN]  # asked now, they are in nobody's trace
+        assert directory.objects.account()
         return directory
 
     # --- going around us ------------------------------------------------------------------------------------

@@ -41,8 +41,9 @@ def test_it_is_a_directory(domain: Domain) -> None:
         ObjectClass.USER,
     }
     events = ("create", "delete", "read", "read_begin", "read_next", "read_end", "write")
-    for event in (*events, "resolve_queue_alias", "resolve_distribution_list"):
+    for event in (*events, "resolve_distribution_list"):
         assert callable(getattr(directory, event))
+    assert callable(directory.resolving.alias)  # for the members of lists
 
 
 class Host:

@@ -72,7 +72,7 @@ class Scene:
     async def settle(self) -> None:
         """Let what is being fetched come."""
         while self.cached._loading:
-            await asyncio.wait(set(self.cached._loading.values()))
+            await asyncio.wait({load.task for load in self.cached._loading.values()})
             await asyncio.sleep(0)
 
     @property
@@ -97,6 +97,53 @@ def test_who_cannot_wait_gets_what_is_remembered() -> None:
         await scene.settle()
         assert scene.name() == "Paris"
         assert scene.reads == 1
+
+    run(test)
+
+
+def test_what_is_being_created_is_known() -> None:
+    """Somebody else who lists the directory meanwhile sees the object there, and must not take it for others'."""
+
+    async def test(scene: Scene) -> None:
+        item = DirectoryObject(ObjectClass.QUEUE, {"pathname": "HOST\\orders"})
+        seen: list[bool] = []
+
+        def create() -> None:
+            scene.cached.create(item, None, None)
+            seen.append(scene.cached.is_creating(item))
+
+        await scene.cached.change(create)
+        assert (seen, scene.cached.is_creating(item)) == ([True], False)
+
+    run(test)
+
+
+def test_an_answer_that_was_dropped_counts_for_nobody() -> None:
+    async def test(scene: Scene) -> None:
+        question = reading(ObjectClass.SITE, NAMED, ("name",))
+        await scene.cached.load(question)
+        scene.cached.drop(question)
+        scene.cached.drop(question)
+        assert scene.name() is None
+        await scene.settle()
+        assert scene.name() == "Paris"
+
+    run(test)
+
+
+@pytest.mark.parametrize(("count", "remembered"), [(1_000, True), (1_001, False)])
+def test_long_lists_of_queues_are_not_remembered(count: int, remembered: bool) -> None:
+    async def test(scene: Scene) -> None:
+        scene.slow.objects += [
+            DirectoryObject(
+                ObjectClass.QUEUE, {"pathname": f"HOST\\q{number}", "identifier": number.to_bytes(16)}
+            )
+            for number in range(count)
+        ]
+        result, found = await scene.cached.ask(lambda: scene.cached.queues_of("HOST"))
+        assert (result, len(found)) == (SUCCESS, count)
+        question = Question("queues", ObjectClass.QUEUE, more="HOST")
+        assert scene.cached.knows(question) is remembered
 
     run(test)
 

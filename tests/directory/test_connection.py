@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,13 @@ def at(controller: DomainController, service: str = "ldap") -> tuple[Server, ...
 
 def reaches(settings: Settings) -> bool:
     return ActiveDirectory(settings).initialize()
+
+
+def test_a_request_leaves_at_once(domain: Domain) -> None:
+    """Not when the one before it is acknowledged, which a server puts off."""
+    connection = ActiveDirectory(domain.settings()).connection
+    with connection.use():
+        assert connection._channel.inner.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.spec("DSSM-5.1-a")

@@ -33,6 +33,14 @@ GUID = uuid4().bytes_le
 DN = b"CN=Orders,CN=msmq,CN=QM1,CN=Computers,DC=msmq,DC=test"
 
 
+@pytest.mark.parametrize("name", ["computer_name", "pathname", "identifier", "security"])
+def test_what_is_empty_says_nothing(name: str) -> None:
+    for value in ("", b"", None, NULL_GUID):
+        assert not conversion.populated(DirectoryObject(ObjectClass.QUEUE, {name: value}), name)
+    assert conversion.populated(DirectoryObject(ObjectClass.QUEUE, {name: "x"}), name)
+    assert conversion.populated(DirectoryObject(ObjectClass.QUEUE, {"label": ""}), "label")
+
+
 def converter() -> Converter:
     """One that reaches no directory."""
     return Converter(Objects(CachedConnection(Settings((), Password("nobody", "")))))

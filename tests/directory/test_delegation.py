@@ -197,7 +197,7 @@ def test_nothing_but_ldap_is_spoken(domain: Domain, connections: list[Any]) -> N
     directory.read_end(query)
     queue.attributes["label"] = "x"
     assert directory.write(queue, ("label",), None) is SUCCESS
-    directory.resolve_queue_alias("CN=nobody,DC=msmq,DC=test")
+    directory.attempt(lambda: directory.resolving.alias("CN=nobody,DC=msmq,DC=test"))
     directory.resolve_distribution_list(bytes(16), None)
     assert directory.delete(queue, None) is SUCCESS
     (server,) = domain.settings().servers

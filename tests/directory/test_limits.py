@@ -19,8 +19,10 @@ from msmq.manager.directory import (
     ObjectClass,
     Relation,
 )
+from msmq.security.descriptor import Ace, AceType, Acl, SecurityDescriptor
+from msmq.security.sid import EVERYONE, Sid
 from scripts.samba_dc import Copy
-from tests.directory.fake_ldap import MOST_RESULTS, MOST_VALUES, FakeServer, fake_ldap
+from tests.directory.fake_ldap import MOST_RESULTS, MOST_VALUES, REQUESTER, FakeServer, fake_ldap
 from tests.directory.support import Domain
 
 MANY = 1_200
@@ -123,3 +125,29 @@ def test_the_scripted_server_refuses_long_names(fake: FakeServer) -> None:
     connection = CachedConnection(fake.settings)
     with connection.use(), pytest.raises(DirectoryFailure, match="constraintViolation"):
         connection.add(f"CN={'x' * 65},DC=fake", "mSMQQueue", {})
+
+
+def test_nobody_owns_what_we_write_but_we(fake: FakeServer, directory: ActiveDirectory) -> None:
+    """The daemon writes as its computer's account, whoever asked for the queue."""
+    host = "CN=msmq,CN=qm,CN=Computers,DC=fake"
+    fake.objects[host] = {"objectGUID": [b"m" * 16]}
+    look = Ace(AceType.ACCESS_ALLOWED, 0x20020, EVERYONE)
+    for number, owner in enumerate((None, REQUESTER, *map(Sid.parse, ("S-1-22-1-0", "S-1-5-32-544")))):
+        security = SecurityDescriptor(owner, owner, Acl.of(look)).encode()
+        item = DirectoryObject(ObjectClass.QUEUE, {"pathname": f"qm\\q{number}", "security": security})
+        result, identifier = directory.create(item, None, None)
+        assert result is SUCCESS, directory.last_failure
+        item.attributes["identifier"] = identifier
+        assert directory.write(item, ("security",), None) is SUCCESS, directory.last_failure
+        (stored,) = fake.objects[f"CN=q{number},{host}"]["nTSecurityDescriptor"]
+        written = SecurityDescriptor.decode(stored)
+        assert written.owner in (None, REQUESTER)
+        assert written.dacl is not None
+        assert REQUESTER in [ace.sid for ace in written.dacl.aces]  # or nobody could change it again
+
+
+def test_the_scripted_server_refuses_other_owners(fake: FakeServer) -> None:
+    connection = CachedConnection(fake.settings)
+    other = SecurityDescriptor(owner=Sid.parse("S-1-22-1-0")).encode()
+    with connection.use(), pytest.raises(DirectoryFailure, match="constraintViolation"):
+        connection.add("CN=q,DC=fake", "mSMQQueue", {"nTSecurityDescriptor": [other]})

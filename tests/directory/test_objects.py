@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from msmq.directory.connection import CachedConnection, Entry
+from msmq.directory.connection import CachedConnection
+from msmq.directory.exchange import Entry
 from msmq.directory.objects import Objects, by_guid
 from msmq.directory.results import DirectoryFailure
 from msmq.directory.settings import Password, Settings
@@ -41,6 +42,9 @@ class Scripted(CachedConnection):
         if isinstance(answer, DirectoryFailure):
             raise answer
         return answer
+
+    def pages(self, base: str, *, attributes: Sequence[str], **_: Any) -> Iterator[list[Entry]]:
+        yield self.search(base, attributes=attributes)
 
 
 def root(**contexts: str) -> Entry:
@@ -241,4 +245,4 @@ def test_finding_by_identifier(domain: Domain) -> None:
 
 def test_who_we_are(domain: Domain) -> None:
     sid = domain.look("CN=Administrator,CN=Users,DC=msmq,DC=test", "objectSid")["objectSid"][0]
-    assert domain.directory.objects.own_sid() == sid
+    assert domain.directory.objects.account()[0].encode() == sid

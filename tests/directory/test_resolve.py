@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import pytest
 
-from msmq.directory.resolve import alias_path
 from msmq.manager.directory import DirectoryResult
 from msmq.wire.guid import guid_text
 from tests.directory.support import Domain
@@ -21,6 +20,10 @@ NAME = "DIRECT=OS:qm1\\private$\\x"
 def alias(domain: Domain, format_name: str | None = NAME) -> str:
     attributes = {"msMQ_Recipient_FormatName": format_name} if format_name else {}
     return domain.add(f"CN={domain.name('alias')},{USERS}", "msMQ-Custom-Recipient", **attributes)
+
+
+def resolved(domain: Domain, dn: str) -> tuple[DirectoryResult, str | None]:
+    return domain.directory.attempt(lambda: domain.directory.resolving.alias(dn))
 
 
 def group(domain: Domain, *members: str) -> tuple[str, bytes]:
@@ -39,21 +42,20 @@ def members(domain: Domain, guid: bytes) -> list[str]:
 @pytest.mark.spec("DSSM-2.3-a", "DSSM-2.3-b", "DSSM-3.1.6.8-a", "DSSM-2.2.2-i", "DSSM-2.2.1-i")
 def test_an_alias(domain: Domain) -> None:
     dn = alias(domain)
-    assert domain.directory.resolve_queue_alias(dn) == (SUCCESS, NAME)
-    assert alias_path(f"LDAP://{dn}") == alias_path(f"LDAP:///{dn}") == dn
+    assert resolved(domain, dn) == (SUCCESS, NAME)
     _, identifier = group(domain, dn)
     assert members(domain, identifier) == [NAME]
 
 
 @pytest.mark.spec("DSSM-3.1.6.8-b")
 def test_an_alias_that_is_not_there(domain: Domain) -> None:
-    assert domain.directory.resolve_queue_alias(f"CN=missing,{USERS}") == (NOT_FOUND, None)
+    assert resolved(domain, f"CN=missing,{USERS}") == (NOT_FOUND, None)
 
 
 @pytest.mark.spec("DSSM-3.1.6.8-c")
 def test_an_alias_for_nothing(domain: Domain) -> None:
     dn = alias(domain, None)
-    assert domain.directory.resolve_queue_alias(dn) == (DirectoryResult.ATTRIBUTE_NOT_FOUND, None)
+    assert resolved(domain, dn) == (DirectoryResult.ATTRIBUTE_NOT_FOUND, None)
     _, identifier = group(domain, dn)
     assert domain.directory.resolve_distribution_list(identifier, None) == (GENERIC, ())
 

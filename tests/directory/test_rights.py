@@ -107,7 +107,8 @@ def test_no_list_stays_no_list() -> None:
 
 
 def test_bytes() -> None:
-    security = descriptor(Ace(ALLOW, 0x20020, EVERYONE)).encode()
-    assert rights.decode(rights.encode(security, ObjectClass.QUEUE), ObjectClass.QUEUE) == security
+    given = descriptor(Ace(ALLOW, 0x20020, EVERYONE))
+    security, written = given.encode(), to_directory(given, ObjectClass.QUEUE)
+    assert rights.decode(written.encode(), ObjectClass.QUEUE) == security
     with pytest.raises(DecodeError):
         rights.decode(b"nonsense", ObjectClass.QUEUE)

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 import msmq.directory
-from msmq.directory.connection import Entry
+from msmq.directory.exchange import Entry
 from msmq.directory.objects import by_guid
 from msmq.directory.results import DirectoryFailure, result_of
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass, by_identifier
@@ -266,11 +266,11 @@ def test_aliases_and_lists_that_others_may_not_see(domain: Domain) -> None:
     group = domain.add(f"CN={name},{USERS}", "group", sAMAccountName=name, member=[alias.encode()])
     guid = domain.look(group, "objectGUID")["objectGUID"][0]
     alice = domain.directory_as("alice")
-    assert alice.resolve_queue_alias(alias) == (SUCCESS, "DIRECT=OS:a\\b")
+    assert alice.attempt(lambda: alice.resolving.alias(alias)) == (SUCCESS, "DIRECT=OS:a\\b")
     assert alice.resolve_distribution_list(guid, None) == (SUCCESS, ["DIRECT=OS:a\\b"])
     for dn in (alias, group):
         closed(domain, dn)
-    assert alice.resolve_queue_alias(alias)[0] is not SUCCESS
+    assert alice.attempt(lambda: alice.resolving.alias(alias))[0] is not SUCCESS
     assert alice.resolve_distribution_list(guid, None)[0] is not SUCCESS
 
 

@@ -11,6 +11,7 @@ from msmq.directory.troubles import remedy
     ("reason", "told"),
     [
         ("SpnegoError (1): Clock skew too great", "clocks"),
+        ("SpnegoError (16): Ticket expired", "directory.keytab, which needs no renewal"),
         ("insufficientAccessRights (50) 00002098", "may not do this"),
         ("dc1: the server refuses us: invalidCredentials (49) 80090308", "does not believe the account"),
         ("Server ldap/x@R not found in Kerberos database", "full DNS names"),
@@ -27,8 +28,8 @@ from msmq.directory.troubles import remedy
         ("something else", ""),
     ],
     ids=[
-        "skew", "rights", "password", "name", "kdc", "realm", "tls", "strong", "missing", "refused", "gone", "dns",
-        "records", "catalog", "unknown",
+        "skew", "expired", "rights", "password", "name", "kdc", "realm", "tls", "strong", "missing", "refused", "gone",
+        "dns", "records", "catalog", "unknown",
     ],
 )  # fmt: skip
 def test_each_trouble_has_its_remedy(reason: str, told: str) -> None:

@@ -69,7 +69,7 @@ class DomainHost(Host):
         self.identity = Identity("HOST", "corp.example", DOMAIN)
         self.key_box = KeyBox()
         self.notifications: list[tuple[Change, DirectoryObject]] = []
-        self._provision = provisioning
+        self.provision = provisioning
         super().__init__(settings=settings or Settings(directory_integrated=True, site_identifier=SITE))
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class DomainHost(Host):
         )
         self.spy = Spy(self)
         self.manager.subscribe(self.spy)
-        provisioning, self._provision = self._provision, False
+        provisioning, self.provision = self.provision, False
         self.manager.start(provisioning=provisioning)
         self.reading = self.manager.reading
         self.transactions = self.manager.transactions

@@ -83,8 +83,14 @@ class Host:
     """A queue manager, its clock and its disk."""
 
     def __init__(
-        self, seed: int = 0, settings: Settings | None = None, options: StoreOptions | None = None
+        self,
+        seed: int = 0,
+        settings: Settings | None = None,
+        options: StoreOptions | None = None,
+        spying: bool = True,
     ) -> None:
+        """``spying`` makes the host read every message that goes, for the spy."""
+        self.spying = spying
         self.now = float(NOON)
         self.random = Random(seed)
         self.disk = SimulatedDisk()
@@ -99,7 +105,8 @@ class Host:
             self.store, environment, lambda: Identity("HOST", "corp.example"), self.settings
         )
         self.spy = Spy(self)
-        self.manager.subscribe(self.spy)
+        if self.spying:
+            self.manager.subscribe(self.spy)
         self.found = self.manager.start()
         self.reading = self.manager.reading
         self.transactions = self.manager.transactions

@@ -20,9 +20,7 @@ MANY = 2 * SLICE + 100
 
 @pytest.fixture
 def host() -> Host:
-    host = Host()
-    host.manager.core.unsubscribe(host.spy)  # it looks at everything
-    return host
+    return Host(spying=False)
 
 
 def stock(host: Host, queue: Queue, count: int = MANY, **attributes: bool) -> None:

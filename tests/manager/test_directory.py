@@ -505,24 +505,6 @@ def test_a_link_costs_something_and_not_too_much() -> None:
             RoutingLink(actual_cost=cost)
 
 
-@pytest.mark.spec("DMPR-3.1.1.8-c")
-def test_references_of_a_link_follow_its_identifiers(host: DomainHost, events: DirectoryEvents) -> None:
-    other, gate, dangling = guid(), guid(), guid()
-    host.directory.put(Site(other, "Ulm"))
-    host.directory.put(QueueManagerRecord(gate, "GATE"))
-    published = host.directory.put(RoutingLink(guid(), "link", "", 1, SITE, other, (gate, dangling)))
-    assert not {"site1_reference", "site_gate_collection"} & published.attributes.keys()
-    link = events.read_link(published.identifier)
-    assert link is not None
-    assert link.site1_reference is not None
-    assert link.site2_reference is not None
-    assert link.site1_reference.identifier == link.site1_identifier
-    assert link.site2_reference.identifier == link.site2_identifier
-    assert [server.identifier for server in link.site_gate_collection] == [gate]
-    assert {server.identifier for server in link.site_gate_collection} <= set(link.site_gate_identifier_list)
-    assert events.read_link(guid()) is None
-
-
 @pytest.mark.spec("DMPR-3.1.1.9-a")
 def test_a_connected_network_round_trips(host: DomainHost) -> None:
     security = descriptor(ConnectedNetworkAccessMask.SET_CN_PROPERTIES)

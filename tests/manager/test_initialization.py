@@ -19,6 +19,7 @@ from msmq.manager.model import (
     QueueType,
 )
 from msmq.manager.queue_manager import Identity, QueueManager, Settings
+from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import Token
 from msmq.security.sid import ADMINISTRATORS, Sid
 from msmq.store import DamagedRecordError, Store
@@ -52,6 +53,29 @@ def test_the_host_says_who_it_is() -> None:
     assert host.core.machine_domain_id == DOMAIN
     assert host.core.record.computer_name == "HOST"
     assert host.core.record.qualified_computer_name == "HOST.corp.example"
+
+
+def test_in_a_workgroup_with_a_list_a_host_is_who_the_list_says() -> None:
+    """It takes its identifier and its role from there; without a list it is somebody new, and nobody's router."""
+    listed = MemoryDirectory(lambda: NOON)
+    own = guid()
+    listed.put(QueueManagerRecord(own, "HOST", routing_server=True))
+    known = fresh(lambda: Identity("HOST"), Settings(local_directory=True), listed)
+    known.start()
+    assert (known.core.record.identifier, known.core.record.routing_server) == (own, True)
+    alone = fresh(lambda: Identity("HOST"), None, listed)
+    alone.start()
+    assert alone.core.record.identifier not in (own, bytes(16))
+    assert not alone.core.record.routing_server
+
+
+def test_a_workgroup_that_has_a_directory_has_public_queues() -> None:
+    """It is no member of a domain, but there is somebody to ask."""
+    here = DomainHost(settings=Settings(local_directory=True), provisioning=False)
+    assert not here.core.directory_integrated
+    queue = here.manager.queues.create(QueueRequest(".\\q"))
+    item = next(item for item in here.directory.objects if item.attributes.get("pathname") == "HOST\\q")
+    assert queue.identifier == item.identifier
 
 
 @pytest.mark.spec("DMPR-3.1.3-c")
@@ -152,7 +176,7 @@ def test_provisioning_sets_the_retry_duration() -> None:
     change(host.core, initialization_retry_timer_duration_s=7)
     host.restart()
     assert host.core.initialization_retry_timer_duration_s == 7
-    host._provision = True
+    host.provision = True
     host.restart()
     assert host.core.initialization_retry_timer_duration_s == 120
 
@@ -221,7 +245,7 @@ def test_provisioning_again_publishes_new_keys_and_keeps_the_identifier() -> Non
     host = DomainHost()
     before = host.core.record.identifier
     host.own.attributes["public_encryption_key_list"] = DSPublicKeys().encode()
-    host._provision = True
+    host.provision = True
     host.restart()
     assert host.core.record.identifier == before
     assert host.own.attributes["public_encryption_key_list"] == host.manager.keys.public_encryption_key_list()

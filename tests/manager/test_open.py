@@ -249,9 +249,16 @@ def test_a_public_name_nobody_knows(domain: DomainHost) -> None:
 
 @pytest.mark.spec("DMPR-3.1.7.1.5-o")
 def test_a_public_name_that_leads_here_to_nothing(domain: DomainHost) -> None:
+    """A host of the domain has what the directory says it has; one that only reads the directory does not."""
     queue = domain.manager.queues.create(QueueRequest(".\\q"))
     domain.manager.queues.delete(queue, skip_directory=True)
-    assert refusal(domain, f"PUBLIC={guid_text(queue.identifier)}") == 0xC00E0003
+    name = f"PUBLIC={guid_text(queue.identifier)}"
+    domain.manager.core.directory_integrated = False
+    assert refusal(domain, name) == 0xC00E0003
+    domain.manager.core.directory_integrated = True
+    adopted = open_(domain, name).queue
+    assert adopted is not None
+    assert (adopted.pathname, adopted.identifier) == (queue.pathname, queue.identifier)
 
 
 @pytest.mark.spec("DMPR-3.1.7.1.5-p")
@@ -389,6 +396,16 @@ def test_handles_end_with_their_descriptor_and_with_the_service(host: Host) -> N
     assert stale.value.code == 0xC00E0056
     with pytest.raises(InvalidHandleError):
         host.manager.queues.resolve(0)
+
+
+def test_each_life_of_the_service_has_handles_of_its_own(host: Host) -> None:
+    host.queue()
+    lives = set()
+    for _ in range(8):
+        lives.add(host.open(host.find()).handle >> 32)
+        host.restart()
+    assert len(lives) == 8
+    assert all(0 < life < 1 << 31 for life in lives), "handles are positive numbers of 64 bits"
 
 
 @pytest.mark.spec("DMPR-3.1.7.1.6-b", "DMPR-3.1.7.1.6-c")

@@ -337,14 +337,13 @@ def test_a_wait_that_goes_on_after_damage_ends_when_it_was_to_end() -> None:
 @pytest.mark.parametrize("end", ["purge", "delete"])
 def test_what_is_thrown_away_is_not_read(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless its sender may want to hear of it."""
-    host = Host()
+    host = Host(spying=False)
     host.queue("admin")
     queue = host.queue(journaling=True)
     asked = "OS:HOST\\private$\\admin"
     host.fill(queue, b"1", b"2", recoverable=True)
     host.send(queue, b"3", recoverable=True, admin=asked, acknowledge=8)
     host.kill()
-    host.manager.core.unsubscribe(host.spy)  # it looks at everything
     read_many, addresses = host.store.read_many, list[int]()
 
     def counted(records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:

@@ -83,7 +83,10 @@ def test_the_unit_starts_with_the_documented_configuration(tmp_path: Path) -> No
         mount -t tmpfs tmpfs /var/lib
         mkdir /var/lib/{state}
         mount --bind /run/shared/state /var/lib/{state}
+        mkdir /run/kept
+        mount --bind {ROOT} /run/kept
         mount -t tmpfs tmpfs /tmp
+        if [ ! -e {ROOT} ]; then mkdir -p {ROOT} && mount --bind /run/kept {ROOT}; fi  # it lay there
         for place in {" ".join(hidden)}; do mount -t tmpfs -o mode=000 tmpfs $place; done
         mount -o remount,bind,ro /
         cd /

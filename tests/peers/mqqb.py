@@ -13,7 +13,7 @@ from tests.peers.packets import NULL, PREFIX, SESSION, base, read_message
 
 SESSION_ACK, ESTABLISH, PARAMETERS = 1, 2, 3
 INTERNAL, WITH_SESSION = 0x8, 0x10
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 WINDOW = 64
 ORDER_ACK = 0xFF
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -19,8 +21,8 @@ from uuid import UUID
 import pytest
 
 import msmq
-from msmq.cli.records import to_record
 from msmq.client.message import ReceivedMessage
+from msmq.client.records import to_record
 from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message
 from msmq.wire.guid import guid_text
 from tests.peers.mqqb import Acceptor, Initiator, ping
@@ -128,6 +130,9 @@ def said_of(draft: Draft, number: int, sequence: int) -> dict[str, Any]:
         "response_list": list(map(named, draft.response_list)),
         **{name: getattr(draft, name) for name in EXPECTED},
     }
+    for name, given in zip(("admin", "response"), draft.numbers, strict=True):
+        if given:
+            said[name] = ("destination", given)
     if draft.trace or any(draft.tracing_queue):
         said["trace"] = draft.tracing_queue if any(draft.tracing_queue) else b""
     if any(draft.connector_type):
@@ -196,32 +201,32 @@ def test_every_draft_survives_what_the_stranger_makes_of_it(door: Door) -> None:
 
 
 @pytest.mark.parametrize("door", [Door.WIRE, Door.FORWARDED])
-def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tmp_path: Path) -> None:
+async def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tmp_path: Path) -> None:
     """Nothing of any packet has changed, and the client tells what the draft says."""
 
-    async def test() -> None:
-        async with served(tmp_path) as host:
-            await host.mq.create_queue(".\\private$\\mail")
-            await host.mq.create_queue(".\\private$\\orders", transactional=True)
-            sent = drafts(door, 2, lambda kind: f"DIRECT=TCP:{ALICE}\\private$\\{queue_for(kind)}")
-            packets = write_all(sent)
-            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
-                for number, packet in enumerate(packets, 1):
-                    stranger.send(packet)
-                    if number % 16 == 0:
-                        stranger.settle()
-                stranger.settle()
-                stranger.settle_order(sum(draft.transactional for draft in sent))
-            found = {message.packet.user.message_id: message for message in await received(host)}
-        assert sorted(found) == list(range(1, len(sent) + 1))
-        for number, (draft, packet) in enumerate(zip(sent, packets, strict=True), 1):
-            assert found[number]._data == packet
-            check_properties(draft, found[number])
+    async with served(tmp_path) as host:
+        await host.mq.create_queue(".\\private$\\mail")
+        await host.mq.create_queue(".\\private$\\orders", transactional=True)
+        sent = drafts(door, 2, lambda kind: f"DIRECT=TCP:{ALICE}\\private$\\{queue_for(kind)}")
+        packets = write_all(sent)
+        with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+            for number, packet in enumerate(packets, 1):
+                stranger.send(packet)
+                if number % 16 == 0:
+                    stranger.settle()
+            stranger.settle()
+            stranger.settle_order(sum(draft.transactional for draft in sent))
+        found = {message.packet.user.message_id: message for message in await received(host)}
+    assert {bool(admin) + 2 * bool(response) for admin, response in (each.numbers for each in sent)} == {
+        0, 1, 2, 3,
+    }  # fmt: skip
+    assert sorted(found) == list(range(1, len(sent) + 1))
+    for number, (draft, packet) in enumerate(zip(sent, packets, strict=True), 1):
+        assert found[number]._data == packet
+        check_properties(draft, found[number])
 
-    run(test)
 
-
-def test_every_form_of_a_name_is_shown_as_what_it_means(tmp_path: Path) -> None:
+async def test_every_form_of_a_name_is_shown_as_what_it_means(tmp_path: Path) -> None:
     """Numbers and references in a packet say the queue together with its other fields; a direct name does not say the
     GUID of its host, so that a number on it names nothing."""
     guid = UUID(int=7).bytes_le
@@ -235,41 +240,81 @@ def test_every_form_of_a_name_is_shown_as_what_it_means(tmp_path: Path) -> None:
     ]
     responses = [*admins, ("same",), ("admin's host", 11)]
 
-    async def test() -> None:
-        async with served(tmp_path) as host:
-            await host.mq.create_queue(".\\private$\\orders", transactional=True)
-            info = await host.mq.queue_info(await host.mq.create_queue(".\\private$\\mail"))
-            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
-                own = ("destination", int(info.format_name.rpartition("\\")[2], 16)), stranger.peer
-                direct = ("direct", f"TCP:{ALICE}\\private$\\mail"), NULL
-                sent = [
-                    {
-                        "source": STRANGER, "sent_time": 1, "number": number, "destination": destination,
-                        "address": address, "admin": admin, "response": response, "recoverable": True,
-                        "body": b"x", "correlation": bytes(20),
-                    }
-                    for number, ((destination, address), admin, response) in enumerate(
-                        product((own, direct), admins, responses), 1
-                    )
-                    if admin is not None or response is None or response[0] not in ("same", "admin's host")
-                ]  # fmt: skip
-                for said in sent:
-                    stranger.send(write_message(said))
+    async with served(tmp_path) as host:
+        await host.mq.create_queue(".\\private$\\orders", transactional=True)
+        info = await host.mq.queue_info(await host.mq.create_queue(".\\private$\\mail"))
+        with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+            own = ("destination", int(info.format_name.rpartition("\\")[2], 16)), stranger.peer
+            direct = ("direct", f"TCP:{ALICE}\\private$\\mail"), NULL
+            sent = [
+                {
+                    "source": STRANGER, "sent_time": 1, "number": number, "destination": destination,
+                    "address": address, "admin": admin, "response": response, "recoverable": True,
+                    "body": b"x", "correlation": bytes(20),
+                }
+                for number, ((destination, address), admin, response) in enumerate(
+                    product((own, direct), admins, responses), 1
+                )
+                if admin is not None or response is None or response[0] not in ("same", "admin's host")
+            ]  # fmt: skip
+            for number, said in enumerate(sent, 1):
+                stranger.send(write_message(said))
+                if number % 16 == 0:
                     stranger.settle()
-            found = {message.packet.user.message_id: message for message in await received(host)}
-        assert len(found) == len(sent)
-        for said in sent:
-            message = found[said["number"]]
-            assert message._data == write_message(said)
-            assert message.admin_queue == shown(said, said["admin"]), said
-            assert message.response_queue == shown(said, said["response"]), said
-            record = to_record(message)
-            assert (record["admin_queue"], record["response_queue"]) == (
-                message.admin_queue,
-                message.response_queue,
-            )
+            stranger.settle()
+        found = {message.packet.user.message_id: message for message in await received(host)}
+    assert len(found) == len(sent)
+    for said in sent:
+        message = found[said["number"]]
+        assert message._data == write_message(said)
+        assert message.admin_queue == shown(said, said["admin"]), said
+        assert message.response_queue == shown(said, said["response"]), said
+        record = to_record(message)
+        assert (record["admin_queue"], record["response_queue"]) == (
+            message.admin_queue,
+            message.response_queue,
+        )
 
-    run(test)
+
+async def test_people_see_no_name_where_a_packet_tells_none(tmp_path: Path) -> None:
+    """What they read from the queue, and what they decode, of numbers on the host of a direct name. They used to see a
+    private queue of a host with a null GUID."""
+    told = f"PRIVATE={guid_text(STRANGER)}\\00000005"
+    untold = "on a host whose GUID the packet does not tell"
+    cases = {("destination", 6): ("", untold), ("source", 5): (told, told)}
+    packets = [
+        write_message(
+            {
+                "source": STRANGER, "sent_time": 1, "number": number, "body": b"x", "recoverable": True,
+                "destination": ("direct", f"TCP:{ALICE}\\private$\\mail"), "admin": name, "response": name,
+            }
+        )
+        for number, name in enumerate(cases, 1)
+    ]  # fmt: skip
+
+    async with served(tmp_path) as host:
+        await host.mq.create_queue(".\\private$\\mail")
+        with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+            for packet in packets:
+                stranger.send(packet)
+            stranger.settle()
+        server = ("--server", f"unix:{tmp_path / 'api'}")
+        peeked = await asyncio.to_thread(msmq_says, *server, "peek", ".\\private$\\mail", "--all", "--json")
+    records = map(json.loads, peeked.splitlines())
+    for record, (shown_as, _) in zip(records, cases.values(), strict=True):
+        assert (record["admin_queue"], record["response_queue"]) == (shown_as, shown_as)
+    (tmp_path / "packets").write_bytes(b"".join(packets))
+    decoded = msmq_says("decode", str(tmp_path / "packets"))
+    for _, meaning in cases.values():
+        found = [line for line in decoded.splitlines() if line.rstrip().endswith(meaning)]
+        assert [line.split()[0] for line in found] == ["AdminQueue", "ResponseQueue"]
+
+
+def msmq_says(*arguments: str) -> str:
+    command = [sys.executable, "-m", "msmq", *arguments]
+    wide = os.environ | {"COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, timeout=60, check=True, encoding="utf-8", env=wide)
+    return done.stdout
 
 
 def shown(said: dict[str, Any], name: tuple[Any, ...] | None) -> str:
@@ -324,21 +369,18 @@ def check_properties(draft: Draft, message: ReceivedMessage) -> None:
     assert record["connector_type"] == (guid_text(draft.connector_type) if any(draft.connector_type) else "")
 
 
-def test_everything_that_a_client_sends_reaches_a_stranger_as_it_was(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with served(tmp_path) as host:
-            name = f"DIRECT=TCP:{BOB}\\PRIVATE$\\strange"
-            sent = drafts(Door.CLIENT, 3, lambda kind: name)
-            numbers = {}
-            with closing(Acceptor(BOB, host.port, STRANGER)) as acceptor:
-                for draft in sent:
-                    receipt = await host.mq.queue(name).send(client_message(draft))
-                    numbers[receipt.ordinal] = draft
-                found = await asyncio.to_thread(gathered, acceptor, set(numbers))
-        for number, draft in numbers.items():
-            check_said(draft, found[number])
-
-    run(test)
+async def test_everything_that_a_client_sends_reaches_a_stranger_as_it_was(tmp_path: Path) -> None:
+    async with served(tmp_path) as host:
+        name = f"DIRECT=TCP:{BOB}\\PRIVATE$\\strange"
+        sent = drafts(Door.CLIENT, 3, lambda kind: name)
+        numbers = {}
+        with closing(Acceptor(BOB, host.port, STRANGER)) as acceptor:
+            for draft in sent:
+                receipt = await host.mq.queue(name).send(client_message(draft))
+                numbers[receipt.ordinal] = draft
+            found = await asyncio.to_thread(gathered, acceptor, set(numbers))
+    for number, draft in numbers.items():
+        check_said(draft, found[number])
 
 
 def gathered(acceptor: Acceptor, wanted: set[int]) -> dict[int, dict[str, Any]]:
@@ -374,11 +416,8 @@ def check_said(draft: Draft, said: dict[str, Any]) -> None:
     assert (said["security"]["certificate"] if "security" in said else b"") == certificate
 
 
-def test_a_stranger_pings(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with served(tmp_path) as host:
-            flags, cookie, guid = await asyncio.to_thread(ping, ALICE, host.ping_port, 4711)
-            with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
-                assert (flags, cookie, guid) == (0, 4711, stranger.peer)
-
-    run(test)
+async def test_a_stranger_pings(tmp_path: Path) -> None:
+    async with served(tmp_path) as host:
+        flags, cookie, guid = await asyncio.to_thread(ping, ALICE, host.ping_port, 4711)
+        with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
+            assert (flags, cookie, guid) == (0, 4711, stranger.peer)

@@ -281,14 +281,26 @@ def connect(
     ndr64: bool = False,
     user: str = "alice",
     bind: Any = MSRPC_UUID_REMOTE_READ,
+    group: int = 0,
 ) -> Any:
-    """A connection with the interface bound."""
+    """A connection with the interface bound, in an association group of its own or in that of another one, which
+    impacket does not know how to ask for."""
     rpc = transport.DCERPCTransportFactory(f"ncacn_ip_tcp:{HOST}[{port}]")
     rpc.set_credentials(user, PASSWORD)
     rpc.set_connect_timeout(60)
     dce = rpc.get_dce_rpc()
     dce.set_auth_level(LEVELS[level])
     dce.connect()
+    if group:
+        send = rpc.send
+
+        def in_group(data: bytes, *rest: Any, **options: Any) -> Any:
+            is_bind = data[2] == 11
+            return send(
+                data[:20] + group.to_bytes(4, "little") + data[24:] if is_bind else data, *rest, **options
+            )
+
+        rpc.send = in_group
     try:
         dce.bind(bind, transfer_syntax=NDR64 if ndr64 else NDR)
     except Exception:

@@ -49,10 +49,14 @@ class QuickProcess(Process):
         self._handle = await self.nursery.start(options)
 
     async def kill(self) -> None:
-        """By SIGKILL; it is gone when this returns, and so is its hold on the port and the store."""
-        signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-        await asyncio.to_thread(select.select, [self._handle], [], [], PATIENCE_S)
-        os.close(self._handle)
+        await kill(self._handle)
+
+
+async def kill(handle: int) -> None:
+    """By SIGKILL; the process is gone when this returns, and so is its hold on the port and the store."""
+    signal.pidfd_send_signal(handle, signal.SIGKILL)
+    await asyncio.to_thread(select.select, [handle], [], [], PATIENCE_S)
+    os.close(handle)
 
 
 class Nursery:

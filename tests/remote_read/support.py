@@ -25,7 +25,7 @@ from msmq.remote_read.policy import Policy
 from msmq.remote_read.remote_message import read_message
 from msmq.remote_read.service import RemoteReadService
 from msmq.rpc.client import RpcClient
-from msmq.rpc.interface import Operation
+from msmq.rpc.interface import Call, Handler, Operation, Together
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.security import Authentication, Credentials
@@ -36,7 +36,7 @@ from msmq.wire.queue_format import QueueFormat
 from tests.manager.support import Host
 from tests.rpc.support import HOST, PASSWORD, Known
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 EVERYBODY = parse_sddl("D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)").encode()
 """Generic all for everyone, anonymous callers among them."""
 OPEN = Policy(AuthLevel.NONE)
@@ -320,6 +320,17 @@ def body_or_status(reply: idl.StartReceiveReply) -> bytes | int:
 def packet_of(reply: idl.StartReceiveReply) -> UserMessage:
     assert reply.status == OK, f"0x{reply.status:08X}"
     return read_message(reply).packet
+
+
+def one_by_one(handler: Handler | Together) -> Handler:
+    """A handler as one of single calls."""
+
+    def answer(call: Call, request: Any) -> Any:
+        assert isinstance(handler, Together)
+        (found,) = handler.answer(call, [request])
+        return found
+
+    return answer if isinstance(handler, Together) else handler
 
 
 class Loose(idl.Nothing):

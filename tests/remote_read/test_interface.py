@@ -24,6 +24,16 @@ def test_opnums() -> None:
     assert idl.REMOTE_READ.syntax[1:] == (1, 0)
 
 
+@pytest.mark.spec("MQMQ-2.2.18.1.8-a")
+@pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])
+def test_a_unit_of_work_is_never_swapped(ndr64: bool) -> None:
+    uow = bytes(range(16))
+    asked = idl.EnlistRemoteTransaction(uow, 5, b"token", form(r"DIRECT=OS:srv\private$\q"))
+    stub = asked.encode(ndr64)
+    assert stub[:16] == uow
+    assert idl.EnlistRemoteTransaction.decode(stub, ndr64)[0].p_transaction_id == uow
+
+
 @pytest.mark.parametrize("ndr64", [False, True], ids=["NDR", "NDR64"])
 @pytest.mark.parametrize("count", [0, 1, 2])
 @pytest.mark.spec("MQRR-6-d", "MQRR-6-e", "MQRR-6-i", "MQRR-2.2.6-g")

@@ -1,7 +1,8 @@
 """No message is lost and none is read twice, wherever a reader, its connection or the server ends.
 
-``MSMQ_CUTS`` multiplies the cuts (`make cuts`): more rounds over all of them, each with a server of its own and another
-chance, and more kills of a real process, of which ``MSMQ_KILLS`` says the number. Progress is printed.
+Readers come unsigned, signed and sealed. ``MSMQ_CUTS`` multiplies the cuts (`make cuts`): more rounds over all of them,
+each with a server of its own and another chance, every conversation at every level of authentication, and more kills
+of a real process, of which ``MSMQ_KILLS`` says the number. Progress is printed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.queues.queue import Queue
+from msmq.rpc.accounts import AccountFile
 from msmq.rpc.pdu import AuthLevel
 from tests.remote_read.cutting import SHARES, Books, Cut, Proxy, Script, Scripts, cuts_of, read
 from tests.remote_read.nursery import Nursery, QuickProcess
@@ -30,6 +32,7 @@ from tests.remote_read.support import (
     eventually,
     packet_of,
 )
+from tests.rpc.support import PASSWORD
 from tests.server.support import ALICE, free_port
 
 TIMES = int(os.environ.get("MSMQ_CUTS", "1"))
@@ -47,6 +50,26 @@ FINE = (0.0, *(step / 16 for step in range(1, 16)), 0.999, 1.0)
 """Where a PDU is cut, for the conversation that is looked at most closely."""
 
 SCRIPTS = list(Scripts("").all)
+LEVELS = (AuthLevel.NONE, AuthLevel.INTEGRITY, AuthLevel.PRIVACY)
+WAYS = ("killed", "power", "before it is durable")
+LONG_FORM = TIMES > 1
+PROTECTED = SCRIPTS if LONG_FORM else ["acknowledged"]
+"""Conversations that are cut at the levels that sign."""
+
+
+def case(*values: object) -> object:
+    """A case whose name has the name of its level."""
+    return pytest.param(*values, id="-".join(str(getattr(value, "name", value)) for value in values))
+
+
+CUTS = [case(name, level) for level in LEVELS for name in (SCRIPTS if level is AuthLevel.NONE else PROTECTED)]
+DEATHS = [case(name, way, AuthLevel.NONE) for name in SCRIPTS for way in WAYS]
+DEATHS += [
+    case(name, way, level)
+    for level in LEVELS[1:]
+    for name in PROTECTED
+    for way in (WAYS if LONG_FORM else ("before it is durable",))
+]
 
 
 class Bench:
@@ -177,24 +200,14 @@ async def campaign(bench: Bench, script: Script, cuts: list[Cut]) -> int:
 
 
 @pytest.mark.spec("MQRR-3.1.4.9-b", "MQRR-3.1.6.2-b")
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_connection_that_is_cut(name: str) -> None:
+@pytest.mark.parametrize(("name", "level"), CUTS)
+def test_a_connection_that_is_cut(name: str, level: AuthLevel) -> None:
     async def test(bench: Bench) -> None:
         script = bench.scripts.all[name]
-        shares = FINE if name == "acknowledged" else SHARES
+        shares = FINE if (name, level) == ("acknowledged", AuthLevel.NONE) else SHARES
         cuts = cuts_of(await bench.length_of(script), shares)
         assert await campaign(bench, script, cuts) < len(cuts) / 2  # the knife is sharp
         assert bench.books.in_doubt or name == "given_back"
-
-    on_bench(test)
-
-
-@pytest.mark.parametrize("level", [AuthLevel.INTEGRITY, AuthLevel.PRIVACY], ids=lambda level: level.name)
-def test_a_connection_with_authentication_that_is_cut(level: AuthLevel) -> None:
-    async def test(bench: Bench) -> None:
-        script = bench.scripts.acknowledged
-        cuts = cuts_of(await bench.length_of(script))
-        assert await campaign(bench, script, cuts) < len(cuts) / 5
 
     on_bench(test, level)
 
@@ -280,9 +293,8 @@ def test_a_transaction_whose_reader_is_cut_off() -> None:
     on_bench(test)
 
 
-@pytest.mark.parametrize("way", ["killed", "power", "before it is durable"])
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_server_that_dies(name: str, way: str) -> None:
+@pytest.mark.parametrize(("name", "way", "level"), DEATHS)
+def test_a_server_that_dies(name: str, way: str, level: AuthLevel) -> None:
     """At each point of a conversation: its process, the power of its computer, or both between what a call did and
     the disk's word that it will survive."""
 
@@ -307,34 +319,33 @@ def test_a_server_that_dies(name: str, way: str) -> None:
                 await bench.settled()
                 bench.check(proxy)
 
-    on_bench(test)
+    on_bench(test, level)
 
 
-def test_a_process_that_is_killed(tmp_path: Path) -> None:
-    """``msmq serve``, killed in the middle of each PDU and between any two, by turns."""
+async def test_a_process_that_is_killed(tmp_path: Path) -> None:
+    """``msmq serve``, killed in the middle of each PDU and between any two, by turns, at every level."""
     random, began = Random(SEED), time.monotonic()
 
-    async def test() -> None:
-        lengths: dict[str, int] = {}
-        points: list[tuple[str, Cut]] = []
-        done = 0
-        async with Nursery() as nursery:
-            while done < KILLS:
-                victim = Victim(nursery, tmp_path / str(done), min(KILLS_EACH, KILLS - done))
-                if not lengths:
-                    lengths = await victim.lengths()
-                for _ in range(victim.kills):
-                    if not points:  # each point once before any comes again
-                        points = [
-                            (each, cut) for each in SCRIPTS for cut in cuts_of(lengths[each], (0.0, 0.5, 1.0))
-                        ]
-                        random.shuffle(points)
-                    await victim.die(*points.pop())
-                done += victim.kills
-                assert victim.books.told
-                tell(f"{done} of {KILLS} kills", began)
-
-    asyncio.run(test())
+    lengths: dict[tuple[str, AuthLevel], int] = {}
+    points: list[tuple[str, AuthLevel, Cut]] = []
+    done = 0
+    async with Nursery() as nursery:
+        while done < KILLS:
+            victim = Victim(nursery, tmp_path / str(done), min(KILLS_EACH, KILLS - done))
+            if not lengths:
+                lengths = await victim.lengths()
+            for _ in range(victim.kills):
+                if not points:  # each point once before any comes again
+                    points = [
+                        (name, level, cut)
+                        for (name, level), length in lengths.items()
+                        for cut in cuts_of(length, (0.0, 0.5, 1.0))
+                    ]
+                    random.shuffle(points)
+                await victim.die(*points.pop())
+            done += victim.kills
+            assert victim.books.told
+            tell(f"{done} of {KILLS} kills", began)
 
 
 class Victim:
@@ -343,31 +354,37 @@ class Victim:
     def __init__(self, nursery: Nursery, path: Path, kills: int) -> None:
         self.kills = kills
         self.port = free_port()
+        users = path.with_name("users")
+        if not users.exists():
+            AccountFile(users).add("alice", PASSWORD)
         config = f'log_level = "warning"\n[rpc]\nport = {self.port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
+        config += f'accounts = "{users}"\n'
         self.process = QuickProcess(nursery, path, "ALICE", ALICE, 0, config=config)
         self.process.make_queue("orders", security=EVERYBODY)
         name = f"DIRECT=TCP:{ALICE}\\private$\\orders"
-        self.scripts = Scripts(name).all
+        self.scripts = {
+            (script, level): call for level in LEVELS for script, call in Scripts(name, level).all.items()
+        }
         self.books = Books()
         with self.process.opened() as node:
-            for number in range(3 * (kills + len(SCRIPTS)) + LOW):
+            for number in range(3 * (kills + len(self.scripts)) + LOW):
                 body = b"%06d" % number + bytes(LONG if number % 3 == 0 else 0)
                 node.send(name, body, recoverable=True)
                 self.books.sent.append(body)
 
-    async def lengths(self) -> dict[str, int]:
+    async def lengths(self) -> dict[tuple[str, AuthLevel], int]:
         """How many PDUs each conversation has when nothing happens."""
         found = {}
         await self.process.start()
-        for name, script in self.scripts.items():
+        for key, script in self.scripts.items():
             async with Proxy(self.port, address=ALICE) as proxy:
                 assert await read(script, self.books, proxy)
-                found[name] = proxy.pdus
+                found[key] = proxy.pdus
         await self.process.kill()
         self.books.check(self.process.bodies("orders"), len(self.books.sent))
         return found
 
-    async def die(self, name: str, cut: Cut) -> None:
+    async def die(self, name: str, level: AuthLevel, cut: Cut) -> None:
         """Be killed at a point of a conversation, and have nothing to answer for."""
         await self.process.start()
         dead = asyncio.Event()
@@ -377,8 +394,9 @@ class Victim:
             dead.set()
 
         async with Proxy(self.port, cut, kill, address=ALICE) as proxy:
-            await read(self.scripts[name], self.books, proxy)
-            if not proxy.over.is_set():
-                await kill()  # a shorter conversation than the first: calls in flight share PDUs
+            await read(self.scripts[name, level], self.books, proxy)
+            if not proxy.over.is_set():  # a shorter conversation than the first: calls in flight share PDUs
+                proxy.over.set()  # what still comes is not the moment to kill it a second time
+                await kill()
             await asyncio.wait_for(dead.wait(), PATIENCE_S)
         self.books.check(self.process.bodies("orders"), proxy.ends)

@@ -1,15 +1,16 @@
-"""Samba's RPC client, which we did not write, reads a queue of ours."""
+"""Samba's RPC client, which we did not write, calls every method of our server."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from msmq.wire.classes import MessageClass
-from tests.remote_read.support import serving_in_a_thread
+from tests.remote_read.clients import SUCCEEDS, Stage
+from tests.remote_read.support import eventually, on_loop, serving
 from tests.rpc.support import PASSWORD
 
 HERE = Path(__file__).parent
@@ -20,32 +21,47 @@ def samba() -> None:
     subprocess.run([HERE.parent.parent / "scripts" / "samba.sh"], check=True, timeout=600)
 
 
-@pytest.mark.parametrize("level", ["none", "sign", "seal"])
+@pytest.mark.parametrize("level", SUCCEEDS["Samba"])
 @pytest.mark.spec("MQRR-3.1.4.2-m", "MQRR-6-c", "MQRR-4.2-a")
-def test_reading(level: str, tmp_path: Path) -> None:
+@on_loop
+async def test_every_method(level: str, tmp_path: Path) -> None:
     (tmp_path / "smb.conf").write_text("[global]\n")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
         "SMB_CONF_PATH": str(tmp_path / "smb.conf"),
     }
-    with serving_in_a_thread() as served:
-        queue = served.queue("orders", b"hello from far away")
-        acks = served.queue("acks")
-        work = served.queue("work", b"to be moved", transactional=True)
-        admin = {"admin": "OS:HOST\\private$\\acks", "acknowledge": 0x0E}
-        served.host.send(work, b"to be rejected", **admin)
-        served.host.fill(work, b"to be purged")
-        done = subprocess.run(
-            ["/usr/bin/python3", str(HERE / "samba_client.py"), str(served.port), level, PASSWORD],
-            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-        assert done.stdout.split("ok ")[1].strip() == "[3, 4, 5, 6, 7, 10, 11, 13, 14, 15]"
-        (told,) = acks.positions
-        rejection = served.manager.mailbox.load(acks, told.lookup_id).packet.properties.message_class
-        assert rejection == MessageClass.NACK_RECEIVE_REJECTED
-        assert served.host.contents(work) == []
-        assert served.host.contents(work.subqueue_collection["later"]) == [b"to be moved"]
-        assert not len(queue.positions)
-        assert not served.service.handles.open
+
+    async def start(*purpose: str) -> asyncio.subprocess.Process:
+        command = (
+            "/usr/bin/python3",
+            str(HERE / "samba_client.py"),
+            str(served.port),
+            level,
+            PASSWORD,
+            *purpose,
+        )
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *command, env=environment, cwd=tmp_path, stdout=pipe, stderr=pipe
+        )
+
+    async def told(client: asyncio.subprocess.Process) -> str:
+        out, err = await client.communicate()
+        assert client.returncode == 0, out.decode() + err.decode()
+        return out.decode().split("ok ")[1].strip()
+
+    async with serving() as served:
+        stage = Stage(served)
+        first = await start("every", *stage.transaction)
+        assert first.stdout is not None
+        waiting = (await first.stdout.readline()).decode().split()
+        assert waiting[:1] == ["waiting"], (await first.communicate())[1].decode()
+        await eventually(lambda: stage.orders.waiting)
+        (group,) = [each for each in served.door.server.groups if len(each.handles)]
+        second = await start("cancel", str(group.group_id), waiting[1])
+        assert await told(second) == "[8]"
+        done = await told(first)
+        await eventually(lambda: not served.door.server.connections)
+        assert sorted([8, *map(int, done.strip("[]").split(","))]) == SUCCEEDS["Samba"][level]
+        await stage.check()

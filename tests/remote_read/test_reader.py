@@ -35,6 +35,7 @@ from tests.remote_read.support import (
     direct,
     eventually,
     on_loop,
+    one_by_one,
     serving,
 )
 from tests.rpc.support import HOST
@@ -48,7 +49,9 @@ async def opened(
     async with serving() as served:
         if strict:
             methods = served.service.methods
-            served.door.server.register(idl.REMOTE_READ, methods | {7: _strict(served, methods[7])})
+            served.door.server.register(
+                idl.REMOTE_READ, methods | {7: _strict(served, one_by_one(methods[7]))}
+            )
         served.queue("orders")
         async with await RemoteHost.connect(HOST, served.port) as host:
             yield served, await host.open(direct(), access)
@@ -202,7 +205,7 @@ async def test_browsing_where_an_answer_is_no_message(
 
         def start(call: Call, request: Any) -> Any:
             if request.ul_action != Action.LOOKUP_PEEK_NEXT:
-                return methods[7](call, request)
+                return one_by_one(methods[7])(call, request)
             if isinstance(answer, RpcFault):
                 raise answer
             return answer

@@ -30,7 +30,7 @@ from msmq.rpc.interface import Call, Handler
 from msmq.rpc.server import RpcServer
 from msmq.wire.sections import Section, SectionType
 from tests.manager.support import NOON, message
-from tests.remote_read.support import OK, Served, direct, eventually, on_loop, serving
+from tests.remote_read.support import OK, Served, direct, eventually, on_loop, one_by_one, serving
 from tests.rpc.support import HOST
 
 A = Action
@@ -53,7 +53,7 @@ async def watched(
 
     async with serving(**options) as served:
         methods = served.service.methods | (replace or {})
-        methods = {opnum: watch(opnum, handler) for opnum, handler in methods.items()}
+        methods = {opnum: watch(opnum, one_by_one(handler)) for opnum, handler in methods.items()}
         served.door.server.register(idl.REMOTE_READ, methods)
         async with await RemoteHost.connect(HOST, served.port) as host:
             seen.clear()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from msmq.errors import DsIsFullError, MQError, NoDsError
 from msmq.manager.mailbox.cursor import CursorState
 from msmq.manager.mailbox.positions import START, PositionState
 from msmq.manager.model import QueueAccessType, QueueShareMode, RemoteReadState
@@ -414,6 +415,23 @@ async def test_purging() -> None:
             assert await peer.read(receiving, Action.PEEK_CURRENT) == b"1"
             assert await peer.purge(receiving) == OK
             assert not len(queue.positions)
+
+
+@pytest.mark.spec("MQMQ-2.4-s")
+@pytest.mark.parametrize(("error", "code"), [(DsIsFullError, MQError.code), (NoDsError, NoDsError.code)])
+@on_loop
+async def test_no_peer_hears_a_code_of_old_versions(
+    error: type[MQError], code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving() as served:
+        served.queue("orders")
+
+        def fail(descriptor: object) -> None:
+            raise error
+
+        monkeypatch.setattr(served.manager.queues, "purge_opened", fail)
+        async with await served.connect() as peer:
+            assert await peer.purge(await peer.open()) == code
 
 
 @pytest.mark.parametrize("ack", [idl.RR_ACK, idl.RR_NACK], ids=["ack", "nack"])

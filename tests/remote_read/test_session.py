@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,14 @@ from msmq.errors import (
 )
 from msmq.remote_read import interface as idl
 from msmq.remote_read.policy import Policy
-from msmq.remote_read.session import Access, Caller, RemoteHost, Share, find_port
-from msmq.rpc.epm import EndpointMap, register_endpoint_mapper
+from msmq.remote_read.session import Access, Caller, NoRemoteReadError, RemoteHost, Share, find_port
+from msmq.rpc.epm import EPM, EndpointMap, register_endpoint_mapper
 from msmq.rpc.interface import Call
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.security import Credentials
 from msmq.rpc.server import RpcServer
 from msmq.security.sddl import parse_sddl
-from tests.remote_read.support import direct, on_loop, serving
+from tests.remote_read.support import direct, eventually, on_loop, serving
 from tests.remote_read.test_remote_queue import opnums, watched
 from tests.rpc.support import ALICE, HOST, PASSWORD
 
@@ -37,14 +38,25 @@ WHO = Credentials("alice", PASSWORD, AuthType.NTLM)
 @pytest.mark.parametrize("ask_port", [False, True], ids=["stays", "asks for the port"])
 @pytest.mark.parametrize("by_mapper", [False, True], ids=["known port", "endpoint mapper"])
 @on_loop
-async def test_ways_to_a_server(by_mapper: bool, ask_port: bool) -> None:
+async def test_ways_to_a_server(by_mapper: bool, ask_port: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving() as served:
         served.queue("orders", b"one")
         # The door serves the mapper too; another one would be on port 135.
         port = None if by_mapper else served.port
+        server = served.door.server
+        enter, entered = server.entered, []
+
+        def count(connection: Any) -> None:
+            entered.append(connection)
+            enter(connection)
+
+        monkeypatch.setattr(server, "entered", count)
         async with await RemoteHost.connect(HOST, port, mapper_port=served.port, ask_port=ask_port) as host:
             queue = await host.open(direct())
             assert (await queue.receive()).body == b"one"
+            await eventually(lambda: server.connections == 1)
+        assert len(entered) == 1 + by_mapper + ask_port
+        await eventually(lambda: not server.connections)
 
 
 @pytest.mark.spec("MQRR-3.2.4.1-c", "MQRR-7-b")
@@ -54,8 +66,11 @@ async def test_a_server_without_remote_read() -> None:
     register_endpoint_mapper(server, EndpointMap())
     port = await server.listen(HOST, 0)
     try:
-        with pytest.raises(OperationNotSupportedByRemoteComputerError, match="MS-MQRR"):
+        with pytest.raises(NoRemoteReadError, match=r"MS-MQRR.*MS-MQQP") as older:
             await RemoteHost.connect(HOST, mapper_port=port)
+        assert isinstance(older.value, OperationNotSupportedByRemoteComputerError)
+        with pytest.raises(NoRemoteReadError):
+            await RemoteHost.connect(HOST, port)  # which serves another interface there
     finally:
         await server.close()
 
@@ -70,6 +85,34 @@ async def test_nobody_there() -> None:
     assert away.value.code == 0xC00E0069
     with pytest.raises(RemoteMachineNotAvailableError):
         await find_port(HOST, mapper_port=port)
+
+
+@on_loop
+async def test_an_endpoint_mapper_that_refuses() -> None:
+    server = RpcServer()
+    server.register(EPM, {})  # every operation of it is out of range
+    port = await server.listen(HOST, 0)
+    try:
+        with pytest.raises(RemoteMachineNotAvailableError, match="endpoint mapper"):
+            await RemoteHost.connect(HOST, mapper_port=port)
+    finally:
+        await server.close()
+
+
+@on_loop
+async def test_a_port_that_is_told_and_closed() -> None:
+    server = RpcServer()
+
+    async def tell(call: Call, request: idl.Nothing) -> idl.Status:
+        return idl.Status(1)
+
+    server.register(idl.REMOTE_READ, {idl.R_GET_SERVER_PORT.opnum: tell})
+    port = await server.listen(HOST, 0)
+    try:
+        with pytest.raises(RemoteMachineNotAvailableError, match="at port 1"):
+            await RemoteHost.connect(HOST, port, ask_port=True)
+    finally:
+        await server.close()
 
 
 @pytest.mark.spec(

@@ -62,6 +62,12 @@ def test_another_site_is_reached_by_a_routing_server_then_a_gate_then_the_cheape
     assert hops(*everybody, start=OLAF, end=EMIL) == ["e"]
 
 
+def test_a_machine_that_the_network_does_not_know_is_no_beginning_and_no_end() -> None:
+    network = Network.of((ALICE, BOB), LINKS)
+    for source, destination in ((ALICE, DORA), (DORA, ALICE), (DORA, EMIL)):
+        assert next_hops(network, source.identifier, destination.identifier) == ()
+
+
 def test_there_may_be_no_way() -> None:
     assert hops(start=ALICE, end=DORA) == [], "no routing server in the site"
     assert hops(start=BEN, end=Machine(b"x" * 16, (b"X" * 16,))) == [], "no gate either"

@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 PASSWORD = "Secret-1"
 ALICE = Sid.parse("S-1-5-21-1-2-3-1001")
 BOB = Sid.parse("S-1-5-21-1-2-3-1002")
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 class Known:

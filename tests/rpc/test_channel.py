@@ -47,3 +47,34 @@ def test_a_response_names_the_low_byte_of_its_context_and_the_cancels() -> None:
     pair.server.respond(2, b"")
     (fragment,) = take_fragments(pair.server.data_to_send(), 5_840)
     assert Response.decode(fragment.body) == Response(0, 1, 2)
+
+
+@pytest.mark.parametrize("level", [None, AuthLevel.PRIVACY], ids=str)
+def test_one_pdu_is_written_at_a_time_until_the_client_makes_several_calls_with_one_write(
+    level: AuthLevel | None,
+) -> None:
+    pair = Pair(ntlm(level) if level is not None else None)
+    context_id = pair.bound()
+    alone = pair.client.call(
+        context_id, 0, bytes(10_000)
+    )  # its fragments are one call, however they are written
+    pair.run()
+    pair.server.respond(alone, bytes(60_000))
+    written = pair.server.writes()
+    assert len(written) > 10
+    assert all(len(take_fragments(each, 5_840)) == 1 for each in written)
+    pair.client.receive_data(b"".join(written))
+
+    calls = [pair.client.call(context_id, 0, b"") for _ in range(2)]
+    for piece in pair.client.writes():  # two writes, which is nothing new
+        pair.server.receive_data(piece)
+    for call_id in calls:
+        pair.server.respond(call_id, b"")
+    assert [len(take_fragments(each, 5_840)) for each in pair.server.writes()] == [1, 1]
+
+    calls = [pair.client.call(context_id, 0, b"") for _ in range(2)]
+    pair.server.receive_data(pair.client.data_to_send())
+    for call_id in calls:
+        pair.server.respond(call_id, bytes(60_000))
+    (together,) = pair.server.writes()
+    assert len(take_fragments(together, 5_840)) > 20

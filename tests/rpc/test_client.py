@@ -40,7 +40,7 @@ async def against(answer: Answer, use: Callable[[int], Awaitable[None]]) -> None
 
     server = await asyncio.start_server(serve, HOST, 0)
     async with server:
-        await asyncio.wait_for(use(server.sockets[0].getsockname()[1]), 60)
+        await asyncio.wait_for(use(server.sockets[0].getsockname()[1]), 240)
 
 
 async def pdu(reader: asyncio.StreamReader) -> bytes:
@@ -118,7 +118,7 @@ def test_binding_more_while_calls_wait() -> None:
                 assert (await wait).number == 1
                 assert not client.shutdown_asked
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 240))
 
 
 @pytest.mark.spec("MQRR-2.2-b")
@@ -144,7 +144,7 @@ def test_a_bind_with_features_is_answered_for_each_context() -> None:
             assert answer.body[Response.SIZE :] == stub
             writer.close()
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 240))
 
 
 class Told:
@@ -188,7 +188,7 @@ def test_answers_that_are_told() -> None:
                 client.begin(ECHO, stubs[0], told)
             assert len(got) == 5
 
-    asyncio.run(asyncio.wait_for(use(), 60))
+    asyncio.run(asyncio.wait_for(use(), 240))
 
 
 def test_an_answer_that_makes_no_sense_ends_the_connection() -> None:

@@ -118,7 +118,7 @@ def test_lookup_and_map() -> None:
         assert endpoints.matching(MANY[0].interface) == []
         await server.close()
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 240))
 
 
 def test_a_port_that_is_taken_is_done_without() -> None:

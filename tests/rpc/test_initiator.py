@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msmq.rpc.acceptor import CallArrived
 from msmq.rpc.channel import Limits
 from msmq.rpc.initiator import (
     BindRefused,
@@ -28,6 +29,7 @@ from msmq.rpc.pdu import (
     build,
 )
 from msmq.rpc.syntaxes import NDR, NDR64
+from msmq.rpc.verification import SIGNATURE
 from tests.rpc.echo import ECHOES
 from tests.rpc.machines import Pair, client, ntlm
 
@@ -92,12 +94,24 @@ def test_a_changed_answer_is_not_believed() -> None:
     assert [type(event) for event in pair.client.receive_data(bytes(data))] == [ConnectionClosed]
 
 
+@pytest.mark.parametrize("level", [None, AuthLevel.CONNECT, AuthLevel.INTEGRITY, AuthLevel.PRIVACY])
+def test_a_signed_request_says_which_call_it_means(level: AuthLevel | None) -> None:
+    """In the verification trailer, which its signature covers and whose absence no server minds."""
+    pair = Pair(ntlm(level) if level is not None else None)
+    pair.client.call(pair.bound(), 0, b"12345678")
+    _, (arrived,) = pair.run()
+    assert isinstance(arrived, CallArrived)
+    assert arrived.stub.startswith(b"12345678")
+    assert (SIGNATURE in arrived.stub) is (level in (AuthLevel.INTEGRITY, AuthLevel.PRIVACY))
+
+
 def test_answers_are_bounded_and_in_order() -> None:
     pair = Pair(client_limits=Limits(max_stub=100, max_partial=150))
     context_id = pair.bound()
     one, two = (pair.client.call(context_id, 0, b"") for _ in range(2))
     first = PduFlags.FIRST_FRAG
     assert pair.client.receive_data(response(one, bytes(90), first) + response(two, bytes(50), first)) == []
+    assert pair.client.receive_data(response(one, bytes(10), 0)) == [], "just as much as we take"
     assert [type(e) for e in pair.client.receive_data(response(one, bytes(20), 2))] == [ConnectionClosed]
 
 

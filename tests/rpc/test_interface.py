@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from msmq.rpc.interface import Interface, Operation, Promise
@@ -29,7 +31,8 @@ class Watched:
     def __init__(self) -> None:
         self.seen: list[object] = []
         self.promise = Promise(lambda: self.seen.append("abandoned"), lambda: self.seen.append("hurried"))
-        self.promise.deliver_to(self.seen.append)
+        self.room: list[Callable[[], None]] = []
+        self.promise.deliver_to(self.seen.append, self.room.append)
 
 
 def test_a_promise_is_kept_once() -> None:
@@ -57,5 +60,16 @@ def test_a_promise_that_nobody_watches() -> None:
     promise.hurry()
     with pytest.raises(AssertionError):
         promise.answer(Nothing())
+    with pytest.raises(AssertionError):
+        promise.when_room(list)
     promise.abandon()
     assert promise.over
+
+
+def test_a_promise_that_is_over_needs_no_room() -> None:
+    watched = Watched()
+    watched.promise.when_room(watched.seen.clear)
+    assert watched.room == [watched.seen.clear]
+    watched.promise.abandon()
+    watched.promise.when_room(watched.seen.clear)
+    assert len(watched.room) == 1

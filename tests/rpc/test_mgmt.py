@@ -47,4 +47,4 @@ def test_management(ndr64: bool) -> None:
                 assert reply.princ_name == name
                 assert reply.status == (0 if name else UNKNOWN_AUTHN_SERVICE)
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 240))

@@ -106,6 +106,8 @@ def test_every_offer_and_every_layout(offer: str, layout: tuple[bool, bool]) -> 
     challenge, token = log_in(acceptor, client)
     assert acceptor.complete
     assert acceptor.session_key == client.session_key
+    strong = 0xE0000030 & OFFERS[offer]  # keys of 128 and 56 bits, their exchange, signing and sealing
+    assert Challenge.unpack(challenge).flags & 0xE0000030 == strong, "what a client wants and we can it gets"
     if mic:
         changed = bytearray(token)
         changed[12] ^= 1  # the size of the LAN Manager response, which nobody reads

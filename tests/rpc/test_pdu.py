@@ -25,6 +25,7 @@ from msmq.rpc.pdu import (
     Syntax,
     build,
     read_fragment,
+    read_request,
 )
 from msmq.rpc.syntaxes import NDR, NDR64
 from tests.rpc.machines import take_fragments
@@ -115,11 +116,11 @@ def test_a_request_for_an_object() -> None:
     head = Request(8, 1, 2, bytes(range(16)))
     flags = PduFlags.FIRST_FRAG | PduFlags.LAST_FRAG | PduFlags.OBJECT_UUID
     (fragment,) = take_fragments(build(PduType.REQUEST, 1, head.write_body() + b"stub", flags=flags), 100)
-    assert Request.read_body(fragment) == (head, STUB_START + 16)
+    assert read_request(fragment) == (1, 2, head.object, STUB_START + 16)
     for size in (7, 12):
         (short,) = take_fragments(build(PduType.REQUEST, 1, bytes(size), flags=flags), 100)
         with pytest.raises(DecodeError):
-            Request.read_body(short)
+            read_request(short)
 
 
 def test_a_verifier_is_taken_off() -> None:

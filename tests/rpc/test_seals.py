@@ -13,7 +13,8 @@ from msmq.rpc.ntlm import NtlmAcceptor
 from msmq.rpc.seals import NtlmSeal, WrongSignatureError
 from tests.rpc.support import PASSWORD, Known
 
-HEAD, STUB, TRAILER = b"head", b"the stub", b"trailer"
+HEAD, STUB, TRAILER = b"head", b"the stub", b"trailer!"
+START, END = len(HEAD), len(HEAD) + len(STUB)
 
 
 def contexts() -> tuple[NTLMProxy, NtlmAcceptor]:
@@ -30,28 +31,29 @@ def test_what_is_sealed_here_is_opened_there_and_the_other_way_round(messages: i
     client, server = contexts()
     seal = NtlmSeal(server, secret=True)
     for _ in range(messages):
-        sealed, signature = seal.protect(HEAD, STUB, TRAILER)
-        assert len(signature) == seal.signature_size
+        pdu = seal.protect(HEAD, STUB, TRAILER)
+        sealed, signature = pdu[START:END], pdu[-seal.signature_size :]
+        assert pdu == HEAD + sealed + TRAILER + signature
+        assert sealed != STUB
         around = [(BufferType.sign_only, HEAD), (BufferType.data, sealed), (BufferType.sign_only, TRAILER)]
         assert client.unwrap_iov([*around, (BufferType.header, signature)]).buffers[1].data == STUB
         around[1] = (BufferType.data, STUB)
         theirs = client.wrap_iov([*around, BufferType.header])
-        assert (
-            seal.unprotect(HEAD, theirs.buffers[1].data or b"", TRAILER, theirs.buffers[3].data or b"")
-            == STUB
-        )
+        received = b"".join((HEAD, theirs.buffers[1].data or b"", TRAILER, theirs.buffers[3].data or b""))
+        assert seal.unprotect(received, START, END) == STUB
 
 
 def test_what_is_signed_here_is_verified_there_and_the_other_way_round() -> None:
     client, server = contexts()
     seal = NtlmSeal(server, secret=False)
     for _ in range(3):
-        stub, signature = seal.protect(HEAD, STUB, TRAILER)
-        assert stub == STUB
-        client.verify(HEAD + STUB + TRAILER, signature)
-        assert seal.unprotect(HEAD, STUB, TRAILER, client.sign(HEAD + STUB + TRAILER)) == STUB
+        pdu = seal.protect(HEAD, STUB, TRAILER)
+        clear, signature = pdu[: -seal.signature_size], pdu[-seal.signature_size :]
+        assert clear == HEAD + STUB + TRAILER
+        client.verify(clear, signature)
+        assert seal.unprotect(clear + client.sign(clear), START, END) == STUB
     with pytest.raises(WrongSignatureError):
-        seal.unprotect(HEAD, STUB, TRAILER, bytes(16))
+        seal.unprotect(clear + bytes(16), START, END)
 
 
 def test_without_extended_session_security_nothing_is_sealed() -> None:

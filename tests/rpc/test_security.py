@@ -6,6 +6,7 @@ import pytest
 from spnego._ntlm_raw.messages import NegotiateFlags
 
 from msmq.rpc.pdu import AuthLevel, AuthType
+from msmq.rpc.seals import WrongSignatureError
 from msmq.rpc.security import Authentication, AuthenticationError, Credentials, SecurityContext
 from tests.rpc.support import ALICE, PASSWORD, Known
 
@@ -41,13 +42,17 @@ def test_the_caller_is_known(kind: AuthType, level: AuthLevel) -> None:
 def test_fragments_are_protected_in_both_directions(kind: AuthType, level: AuthLevel) -> None:
     client, server = handshake(kind, level)
     for sender, receiver in ((client, server), (server, client), (client, server)):
-        stub, signature = sender.protect(b"head", b"the stub", b"tail")
-        assert (stub == b"the stub") is (level is not AuthLevel.PRIVACY)
-        assert len(signature) == sender.signature_size
-        assert receiver.unprotect(b"head", stub, b"tail", signature) == b"the stub"
-    stub, signature = client.protect(b"head", b"the stub", b"tail")
-    with pytest.raises(AuthenticationError):
-        server.unprotect(b"hEad", stub, b"tail", signature)
+        assert sender.seal is not None
+        assert receiver.seal is not None
+        pdu = sender.seal.protect(b"head", b"the stub", b"trailer!")
+        assert (pdu[4:12] == b"the stub") is (level is not AuthLevel.PRIVACY)
+        assert len(pdu) == 20 + sender.seal.signature_size
+        assert receiver.seal.unprotect(pdu, 4, 12) == b"the stub"
+    assert client.seal is not None
+    assert server.seal is not None
+    pdu = client.seal.protect(b"head", b"the stub", b"trailer!")
+    with pytest.raises(WrongSignatureError):
+        server.seal.unprotect(b"hEad" + pdu[4:], 4, 12)
 
 
 def test_a_first_token_that_names_no_provider_is_refused() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from functools import partial
 
 import pytest
 
@@ -13,7 +15,7 @@ from msmq.rpc.client import RpcClient
 from msmq.rpc.interface import Call, Interface, Operation, Promise
 from msmq.rpc.mgmt import Nothing
 from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
-from msmq.rpc.security import Credentials
+from msmq.rpc.security import Credentials, Identity, SecurityContext
 from msmq.rpc.server import RpcServer, ServerConfig
 from msmq.rpc.status import FaultStatus, RpcBindError, RpcConnectionError, RpcFault
 from tests.rpc.echo import (
@@ -304,6 +306,69 @@ async def body_unread_bytes() -> None:
         await client.close()
 
 
+async def body_unread_promises() -> None:
+    """Answers that were promised are made when there is room, in the order in which they could be, and all come."""
+    async with serving(ServerConfig(max_unread=SIZE)) as running:
+        promises: list[Promise] = []
+        made: list[int] = []
+
+        def wait(call: Call, request: Data) -> Promise:
+            promises.append(Promise())
+            return promises[-1]
+
+        def make(number: int) -> None:
+            made.append(number)
+            promises[number].answer(Data(SIZE, bytes([number]) * SIZE))
+
+        running.server.register(ECHOES, {0: wait})
+        client = await asking_and_not_reading(running, 0)
+        answers = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(50)]
+        await eventually(lambda: len(promises) == 50)
+        answers[40].cancel()
+        await eventually(lambda: promises[40].over)
+        for number, promise in enumerate(promises):
+            promise.when_room(partial(make, number))
+        assert made == list(range(len(made)))
+        assert len(made) < 30, "what the buffers of two sockets hold, and some more"
+        assert client._transport is not None
+        client._transport.resume_reading()
+        rest = [number for number in range(50) if number != 40]
+        assert [(await answers[number]).data[0] for number in rest] == made == rest
+        await client.close()
+
+
+async def body_unread_held() -> None:
+    """Calls that had to wait until it was known who calls are not all answered in that moment."""
+    asked, known = threading.Event(), threading.Event()
+    finish = SecurityContext._finish
+    identities: dict[SecurityContext, Identity | None] = {}
+
+    def prove_a_name(context: SecurityContext) -> None:
+        finish(context)
+        identities[context], context.identity = context.identity, None
+
+    def look_up(context: SecurityContext) -> None:
+        asked.set()
+        known.wait(60)
+        context.identity = identities[context]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SecurityContext, "_finish", prove_a_name)
+        patch.setattr(SecurityContext, "look_up", look_up)
+        async with serving(ServerConfig(max_unread=SIZE)) as running:
+            made = large_answers(running)
+            client = await asking_and_not_reading(running, 0)
+            answers = [asyncio.ensure_future(client.call(ECHO, Data(1, b"x"))) for _ in range(50)]
+            await eventually(asked.is_set)
+            known.set()
+            await eventually(lambda: running.server.unread.total)
+            assert len(made) < 30, "what the buffers of two sockets hold, and some more"
+            assert client._transport is not None
+            client._transport.resume_reading()
+            assert {answer.length for answer in await asyncio.gather(*answers)} == {SIZE}
+            await client.close()
+
+
 async def body_unread_of_many() -> None:
     """Whoever does so on many connections loses those that owe most; others are served."""
     config = ServerConfig(max_unread=SIZE, max_unread_per_address=5 * SIZE)
@@ -446,6 +511,8 @@ BODIES = {
     "stubs and calls are bounded": body_limits,
     "answers that nobody reads": body_unread,
     "answers are not made before there is room": body_unread_bytes,
+    "promised answers are not made before there is room": body_unread_promises,
+    "nor those of calls that had to wait for a directory": body_unread_held,
     "answers that nobody reads on many connections": body_unread_of_many,
     "a stop ends everything": body_stop,
     "a stop runs down what idle clients have open": body_stop_while_nobody_calls,
@@ -455,4 +522,4 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES)
 def test_server(body: str) -> None:
-    asyncio.run(asyncio.wait_for(BODIES[body](), 120))
+    asyncio.run(asyncio.wait_for(BODIES[body](), 240))

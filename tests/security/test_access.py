@@ -18,13 +18,11 @@ from msmq.security.access import (
     QueueOperation,
     Token,
     check_access,
-    default_queue_descriptor,
     default_queue_manager_descriptor,
     granted_access,
 )
 from msmq.security.descriptor import Ace, AceFlags, AceType, Acl, Control, SecurityDescriptor
-from msmq.security.sddl import format_sddl
-from msmq.security.sid import ADMINISTRATORS, EVERYONE, OWNER_RIGHTS, PRINCIPAL_SELF, Sid
+from msmq.security.sid import EVERYONE, OWNER_RIGHTS, PRINCIPAL_SELF, Sid
 from msmq.wire.access_masks import (
     AccessMask,
     ConnectedNetworkAccessMask,
@@ -373,20 +371,6 @@ def test_a_denial_with_generic_bits_is_a_denial() -> None:
     descriptor = granting(deny(AccessMask.GENERIC_READ), allow(AccessMask.GENERIC_ALL))
     assert QueueOperation.PEEK_MESSAGE not in allowed(descriptor, QueueOperation)
     assert QueueOperation.WRITE_MESSAGE in allowed(descriptor, QueueOperation)
-
-
-def test_default_descriptor_of_a_queue() -> None:
-    descriptor = default_queue_descriptor(OWNER)
-    assert format_sddl(descriptor) == f"O:{OWNER}D:(A;;0x20024;;;WD)(A;;0xf003f;;;BA)(A;;0xf003f;;;{OWNER})"
-    assert allowed(descriptor, QueueOperation, Token.anonymous()) == {
-        QueueOperation.WRITE_MESSAGE,
-        QueueOperation.GET_PROPERTIES,
-        QueueOperation.GET_PERMISSIONS,
-    }
-    administrator = Token.authenticated(USER, {ADMINISTRATORS})
-    for token in (Token.authenticated(OWNER), administrator):
-        assert allowed(descriptor, QueueOperation, token) == set(QueueOperation)
-    assert default_queue_descriptor(ADMINISTRATORS, USER).group == USER
 
 
 def test_default_descriptor_of_a_queue_manager() -> None:

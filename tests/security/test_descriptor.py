@@ -159,6 +159,11 @@ def test_damaged_bytes(data: bytes) -> None:
         SecurityDescriptor.decode(data)
 
 
+def test_every_bit_of_the_flags_of_an_entry() -> None:
+    entry = allow(0xFFFFFFFF, flags=0xFF)
+    assert (entry.encode()[1], entry.encode()[4:8]) == (0xFF, b"\xff" * 4)
+
+
 @pytest.mark.parametrize(
     "make",
     [

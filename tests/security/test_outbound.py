@@ -19,7 +19,8 @@ from msmq.manager.messages.message import AuthenticationLevel, Message
 from msmq.manager.messages.serialize import serialize
 from msmq.security.encryption import decrypt_body, unwrap_session_key
 from msmq.security.outbound import Sealer, Signer
-from msmq.wire.algorithms import HashAlgorithm, PrivacyLevel
+from msmq.security.providers import ENHANCED_RSA_AES
+from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.headers import MAX_PACKET_SIZE
 from msmq.wire.message import UserMessage
 from msmq.wire.signature import SignatureType, signature_input
@@ -87,6 +88,21 @@ def test_keys_that_are_not_there_and_packets_that_grow_too_large() -> None:
         sealer.seal(packet(largest), lambda guid: PUBLIC, 0)
     with pytest.raises(EncodeError):
         packet(bytes(MAX_PACKET_SIZE))
+
+
+@pytest.mark.spec("DMPR-6-e")
+def test_a_host_without_an_aes_key_leaves_rc2_and_rc4() -> None:
+    keys = {provider: key for provider, key in RING.exchange.items() if provider != ENHANCED_RSA_AES}
+    old = KeyRing(keys).public_encryption_key_list()
+    sealer = Sealer(lenient(), os.urandom)
+    for level in (PrivacyLevel.BASE, PrivacyLevel.ENHANCED):
+        sealed = sealer.seal(packet(privacy_level=level), lambda guid: old, 0)
+        assert sealed.security is not None
+        assert sealed.security.body_encrypted
+        assert sealed.properties.encryption_algorithm in (EncryptionAlgorithm.RC2, EncryptionAlgorithm.RC4)
+    aes = packet(privacy_level=PrivacyLevel.ADVANCED, encryption_algorithm=EncryptionAlgorithm.AES256)
+    with pytest.raises(ComputerDoesNotSupportEncryptionError, match="ADVANCED"):
+        sealer.seal(aes, lambda guid: old, 0)
 
 
 def test_a_signer_keeps_its_key_to_itself() -> None:

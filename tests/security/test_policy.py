@@ -34,6 +34,13 @@ def test_by_default_only_what_is_strong_is_taken() -> None:
             policy.algorithm_for(level, 1)
 
 
+@pytest.mark.spec("MQQB-3.1.1.3-j", "MQQB-3.1.1.3-k")
+def test_short_rc2_keys_are_not_sent_and_not_refused_unless_somebody_says_so() -> None:
+    policy = CryptoPolicy()
+    assert not policy.send_enhanced_rc2_using_40_bit_keys
+    assert not policy.reject_enhanced_rc2_using_40_bit_keys
+
+
 def test_slow_algorithms_have_a_limit() -> None:
     policy = lenient(slow_limit_bytes=100, preferred={PrivacyLevel.BASE: RC2})
     assert policy.algorithm_for(PrivacyLevel.BASE, 100) is RC2

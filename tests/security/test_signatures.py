@@ -13,15 +13,12 @@ from msmq.security.rejections import AuthenticationError
 from msmq.security.signatures import (
     HashPolicy,
     authenticate,
-    default_hash_algorithm,
     digest,
     sign,
-    supported_hash_algorithms,
     verify,
 )
 from msmq.wire.algorithms import HashAlgorithm
 from msmq.wire.message import UserMessage
-from msmq.wire.names.common import MsmqVersion
 from msmq.wire.signature import SignatureType, signature_input
 from tests.security.samples import certificate, private_key
 from tests.wire.builders import FRAME_7
@@ -129,24 +126,13 @@ def test_the_key_comes_from_the_certificate() -> None:
 
 
 @pytest.mark.spec("MQMQ-6-f")
-@pytest.mark.parametrize(
-    ("version", "default", "sha2", "sha1"),
-    [
-        (MsmqVersion.V1, HashAlgorithm.MD5, False, False),  # Windows NT
-        (MsmqVersion.V2, HashAlgorithm.MD5, False, False),  # Windows 2000
-        (MsmqVersion.V3, HashAlgorithm.SHA1, False, True),  # Windows XP, Server 2003
-        (MsmqVersion.V4, HashAlgorithm.SHA1, True, True),  # Windows Vista, Server 2008
-        (MsmqVersion.V5, HashAlgorithm.SHA512, True, True),  # Windows 7, Server 2008 R2
-        (MsmqVersion.V6, HashAlgorithm.SHA512, True, True),
-    ],
-)
-def test_hashes_by_version(version: MsmqVersion, default: HashAlgorithm, sha2: bool, sha1: bool) -> None:
-    assert default_hash_algorithm(version) is default
-    supported = supported_hash_algorithms(version)
-    assert default in supported
-    assert (HashAlgorithm.SHA1 in supported) is sha1
-    assert ({HashAlgorithm.SHA256, HashAlgorithm.SHA512} <= supported) is sha2
-    assert bool(supported & {HashAlgorithm.SHA256, HashAlgorithm.SHA512}) is sha2
+@pytest.mark.parametrize("algorithm", HashAlgorithm)
+def test_we_sign_as_the_current_version_does_and_can_verify_what_the_others_sign(
+    algorithm: HashAlgorithm,
+) -> None:
+    assert HashPolicy().preferred is HashAlgorithm.SHA512
+    signature = sign(INPUTS[SignatureType.MSMQ_1_0], KEY, algorithm)
+    assert judge(signature, algorithm) is SignatureType.MSMQ_1_0
 
 
 def test_a_key_too_short_for_its_hash() -> None:

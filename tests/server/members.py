@@ -16,12 +16,12 @@ from msmq.manager.queues.queue import Queue
 from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import Token
 from msmq.security.outbound import Signer
-from msmq.server.config import Config
+from msmq.server.config import ApiConfig, Config
 from msmq.server.directory_settings import DirectorySettings
 from msmq.wire.guid import guid_text
 from scripts.samba_dc import ADMINISTRATOR, HOST, PASSWORD, DomainController
 from tests.directory.support import DEFAULT_SITE, Domain
-from tests.server.support import QUICK, Node, free_port
+from tests.server.support import PATIENCE_S, QUICK, Node, free_port
 
 _T = TypeVar("_T")
 
@@ -78,12 +78,15 @@ class Member(Node):
         *,
         signer: Signer | None = None,
         caller: Token | None = None,
+        alone: bool = False,
         **attributes: Any,
     ) -> None:
         """Send as an application does."""
         queues = self.manager.queues
         descriptor = await self.daemon.ask(lambda: queues.open(name, QueueAccessType.SEND))
-        self.manager.posting.send(descriptor, Message(body=body, **attributes), None, caller, signer)
+        self.manager.posting.send(
+            descriptor, Message(body=body, **attributes), None, caller, signer, alone=alone
+        )
         queues.close(descriptor)
 
 
@@ -102,10 +105,14 @@ class Members:
         self.addresses: dict[str, str] = {}
 
     async def _resolve(self, host: str) -> list[str]:
+        """The domain is shared: it may know hosts of other tests, which no name server here knows."""
+        if host.lower() not in self.addresses:
+            raise OSError(f"there is no host {host}")
         return [self.addresses[host.lower()]]
 
-    async def join(self, address: str, name: str | None = None, **options: Any) -> Member:
-        """A host that starts in the domain; its computer has an account there."""
+    async def join(self, address: str, name: str | None = None, *, door: str = "", **options: Any) -> Member:
+        """A host that starts in the domain; its computer has an account there. ``door`` is where applications
+        connect."""
         name = name or self.domain.computer()
         self.addresses[f"{name}.msmq.test".lower()] = address
         values: dict[str, Any] = {
@@ -117,6 +124,8 @@ class Members:
             "timers": QUICK,
             "directory": directory_settings(self.domain.controller, self.path, **options),
         }
+        if door:
+            values["api"] = ApiConfig(enabled=True, listen=(door,))
         node = Member(replace(Config(), **values), self._resolve)
         await node.start()
         self.nodes.append(node)
@@ -134,7 +143,7 @@ async def members(path: Path, domain: Domain) -> AsyncIterator[Members]:
                 await node.stop()
 
 
-def run(test: Callable[[], Any], timeout_s: float = 150) -> None:
+def run(test: Callable[[], Any], timeout_s: float = 2 * PATIENCE_S) -> None:
     """Run a test on a loop of its own; a controller that starts on a busy machine takes its time."""
 
     async def limited() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from msmq.manager.queues.queue import Queue
 from msmq.wire.message import UserMessage
 from tests.security.correspondent import PEER, Correspondent
 from tests.server.domain import ALL_ALGORITHMS, Domain, DomainNode, domain
-from tests.server.support import ALICE, Peer, eventually, run
+from tests.server.support import ALICE, Peer, eventually
 
 NACK_ARRIVAL = 0x04
 PRIVACY_LEVEL, ENCRYPTION_ALGORITHM = 40, 48
@@ -53,18 +54,15 @@ class Scene:
         await eventually(lambda: len(queue.positions) + len(self.admin.positions) > before)
 
 
-def scene(path: Path, test: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
-    """Play a scene. Old algorithms are on, and senders are told everything."""
-
-    async def play() -> None:
-        values = {"send_insecure_nacks": True, **ALL_ALGORITHMS, **options}
-        async with domain(path, **values) as here:
-            one = Scene(here, await here.member())
-            await one.peer.connect(ALICE, here.port, remote=one.alice.guid)
-            await test(one)
-            await one.peer.close()
-
-    run(play)
+@asynccontextmanager
+async def scene(path: Path, **options: Any) -> AsyncIterator[Scene]:
+    """Set a scene. Old algorithms are on, and senders are told everything."""
+    values = {"send_insecure_nacks": True, **ALL_ALGORITHMS, **options}
+    async with domain(path, **values) as here:
+        one = Scene(here, await here.member())
+        await one.peer.connect(ALICE, here.port, remote=one.alice.guid)
+        yield one
+        await one.peer.close()
 
 
 def damaged_key(packet: UserMessage) -> UserMessage:

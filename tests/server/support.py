@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -35,8 +33,10 @@ from msmq.transfer.timers import TimerSettings
 from msmq.wire.headers import INFINITE, BaseHeader, MessagePropertiesHeader
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
+from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
 from msmq.wire.packets import FinalAckBody, OrderAckBody
+from tests.ports import free_port as free_port
 from tests.wire.builders import user_header
 
 ALICE, BOB, CAROL, DORA = "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"
@@ -46,28 +46,11 @@ QUICK = TimerSettings(
 )
 """Times for tests: no wait is longer than a second."""
 
-
-_EPHEMERAL_PORTS = 32_768
-_PORTS_FROM = 20_000
-_ports = count(_PORTS_FROM + os.getpid() * 37 % (_EPHEMERAL_PORTS - _PORTS_FROM))
+PATIENCE_S = 120
+"""How long a test waits for what must come. Only a test that hangs waits so long; a slow machine is no failure."""
 
 
-def free_port() -> int:
-    """A port that is free on all the addresses of the tests. It lies below those the system gives to connections, and
-    every process begins elsewhere, so that nobody takes it before it is used."""
-    for number in _ports:
-        port = _PORTS_FROM + number % (_EPHEMERAL_PORTS - _PORTS_FROM)
-        try:
-            for address in (ALICE, BOB, CAROL, DORA):
-                with socket.socket() as probe:
-                    probe.bind((address, port))
-        except OSError:
-            continue
-        return port
-    raise AssertionError("no free port")
-
-
-async def eventually(condition: Callable[[], object], timeout_s: float = 30) -> None:
+async def eventually(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     """Wait until something has become true."""
     async with asyncio.timeout(timeout_s):
         while not condition():
@@ -78,7 +61,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     """Run a test on a loop of its own. The limit only ends tests that hang; slow machines are no failure."""
 
     async def limited() -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(2 * PATIENCE_S):
             await test()
 
     asyncio.run(limited())
@@ -312,9 +295,14 @@ class Peer:
         await eventually(lambda: self.session.state is State.OPEN or self.closed.is_set())
 
     async def close(self) -> None:
-        self._writer.close()
-        self._task.cancel()
+        self.drop()
         await asyncio.sleep(0.02)
+
+    def drop(self) -> None:
+        """Close, if it was opened, and do not look after it."""
+        if hasattr(self, "_task"):
+            self._writer.close()
+            self._task.cancel()
 
     def send(self, packet: UserMessage, token: Any = None) -> None:
         assert self.session.send(packet.data, token or packet.user.message_id, now_ms())
@@ -330,6 +318,8 @@ class Peer:
         admin: Any = None,
         acknowledge: int = 0,
         security: SecurityHeader | None = None,
+        extension: bytes = b"",
+        multi_queue: MultiQueueFormatHeader | None = None,
         **user_fields: Any,
     ) -> UserMessage:
         user = user_header(destination, admin=admin, recoverable=recoverable or transaction is not None)
@@ -342,9 +332,11 @@ class Peer:
             base=BaseHeader(),
             user=user,
             properties=MessagePropertiesHeader(flags=acknowledge),
+            extension=extension,
             body=body,
             transaction=transaction,
             security=security,
+            multi_queue=multi_queue,
         )
 
     @property

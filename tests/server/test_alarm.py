@@ -11,46 +11,37 @@ import uvloop
 
 from msmq.server.alarm import Alarm, now_ms
 from msmq.testing.network import SimulatedNetwork
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 
-def test_it_goes_off_once() -> None:
-    async def test() -> None:
-        called: list[int] = []
-        alarm = Alarm(lambda: called.append(now_ms()))
-        deadline = now_ms() + 30
-        alarm.set(deadline)
-        alarm.set(deadline + 500)  # it goes off where it was set first
-        await eventually(lambda: called)
-        assert called[0] >= deadline - 1
-        await asyncio.sleep(0.05)
-        assert len(called) == 1
-
-    run(test)
+async def test_it_goes_off_once() -> None:
+    called: list[int] = []
+    alarm = Alarm(lambda: called.append(now_ms()))
+    deadline = now_ms() + 30
+    alarm.set(deadline)
+    alarm.set(deadline + 500)  # it goes off where it was set first
+    await eventually(lambda: called)
+    assert called[0] >= deadline - 1
+    await asyncio.sleep(0.05)
+    assert len(called) == 1
 
 
-def test_an_earlier_deadline_counts() -> None:
-    async def test() -> None:
-        called: list[int] = []
-        alarm = Alarm(lambda: called.append(1))
-        alarm.set(now_ms() + 60_000)
-        alarm.set(now_ms() + 10)
-        await eventually(lambda: called, 1)
-
-    run(test)
+async def test_an_earlier_deadline_counts() -> None:
+    called: list[int] = []
+    alarm = Alarm(lambda: called.append(1))
+    alarm.set(now_ms() + 60_000)
+    alarm.set(now_ms() + 10)
+    await eventually(lambda: called)
 
 
-def test_it_can_be_stopped() -> None:
-    async def test() -> None:
-        called: list[int] = []
-        alarm = Alarm(lambda: called.append(1))
-        alarm.set(now_ms() + 10)
-        alarm.set(None)
-        alarm.stop()
-        await asyncio.sleep(0.05)
-        assert called == []
-
-    run(test)
+async def test_it_can_be_stopped() -> None:
+    called: list[int] = []
+    alarm = Alarm(lambda: called.append(1))
+    alarm.set(now_ms() + 10)
+    alarm.set(None)
+    alarm.stop()
+    await asyncio.sleep(0.05)
+    assert called == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +53,7 @@ def test_a_deadline_that_has_passed_is_not_put_off(factory: Callable[[], asyncio
         alarm = Alarm(lambda: called.append(1))
         alarm.set(now_ms() - 10)
         alarm.set(now_ms() + 60_000)
-        await eventually(lambda: called, 1)
+        await eventually(lambda: called)
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(test())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import msmq
 from msmq.manager.core import Environment
 from msmq.manager.initialization import Identity, Settings
 from msmq.manager.queue_manager import QueueManager
@@ -23,13 +24,13 @@ from tests.server.support import (
     ALICE,
     BOB,
     CAROL,
+    PATIENCE_S,
     Node,
     Peer,
     eventually,
     free_port,
     name_of,
     neighbourhood,
-    run,
 )
 
 
@@ -73,7 +74,7 @@ class Process:
                 *command, stdout=asyncio.subprocess.PIPE, stderr=log, env=dict(os.environ)
             )
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             line = await self.process.stdout.readline()
         assert line.startswith(b"ready"), line
 
@@ -83,7 +84,7 @@ class Process:
 
     async def stop(self) -> None:
         self.process.terminate()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await self.process.wait() == 0
 
     @contextmanager
@@ -116,78 +117,70 @@ class Process:
 
 
 @pytest.mark.spec("MQQB-1.3.2.1.2-a")
-def test_recoverable_messages_outlive_both_processes(tmp_path: Path) -> None:
+async def test_recoverable_messages_outlive_both_processes(tmp_path: Path) -> None:
     """The sender is killed with its messages unsent, the receiver after it acknowledged them."""
+    port = free_port()
+    alice = Process(tmp_path, "ALICE", ALICE, port, api=f"unix:{tmp_path / 'api'}")
+    bob = Process(tmp_path, "BOB", BOB, port)
+    bob.make_queue("orders")
+    with alice.opened() as node:
+        for number in range(50):
+            node.send(name_of(BOB), b"%d" % number, recoverable=True)
+    await alice.start()
+    await alice.kill()
+    await alice.start()
+    await bob.start()
+    peer = Peer()
+    await peer.connect(BOB, port)
+    peer.send(peer.message(b"from a peer", recoverable=True), "stored")
+    await eventually(lambda: peer.acknowledged == ["stored"])
+    async with msmq.connect(alice.api, timeout=PATIENCE_S) as mq, asyncio.timeout(PATIENCE_S):
+        while any(queue.messages for queue in await mq.outgoing_queues()):
+            await asyncio.sleep(0.01)
+    await bob.kill()
+    await alice.stop()
+    await peer.close()
+    with alice.opened() as node:
+        assert node.bodies(node.core.outgoing[f"direct=tcp:{BOB}\\private$\\orders"]) == []
+    bodies = bob.bodies("orders")
+    assert set(bodies) == {b"from a peer", *(b"%d" % number for number in range(50))}
+    await bob.start()
+    await bob.stop()
+    assert bob.bodies("orders") == bodies
 
-    async def test() -> None:
-        port = free_port()
-        alice, bob = Process(tmp_path, "ALICE", ALICE, port), Process(tmp_path, "BOB", BOB, port)
-        bob.make_queue("orders")
-        with alice.opened() as node:
-            for number in range(50):
-                node.send(name_of(BOB), b"%d" % number, recoverable=True)
-        await alice.start()
-        await alice.kill()
-        await alice.start()
-        await bob.start()
-        peer = Peer()
-        await peer.connect(BOB, port)
-        peer.send(peer.message(b"from a peer", recoverable=True), "stored")
-        await eventually(lambda: peer.acknowledged == ["stored"])
-        await asyncio.sleep(1)  # and so is what alice sends, if not yet acknowledged
-        await bob.kill()
-        await alice.stop()
-        await peer.close()
-        with alice.opened() as node:
-            assert node.bodies(node.core.outgoing[f"direct=tcp:{BOB}\\private$\\orders"]) == []
-        bodies = bob.bodies("orders")
-        assert set(bodies) == {b"from a peer", *(b"%d" % number for number in range(50))}
-        await bob.start()
-        await bob.stop()
-        assert bob.bodies("orders") == bodies
 
-    run(test)
-
-
-def test_transactional_messages_through_kills(tmp_path: Path) -> None:
+async def test_transactional_messages_through_kills(tmp_path: Path) -> None:
     """Each of two processes is killed several times while messages flow; an observer hears of each arrival."""
-
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            carol = await here.node(CAROL)
-            arrived = carol.queue("arrived")
-            alice, bob = (
-                Process(tmp_path, "ALICE", ALICE, here.port),
-                Process(tmp_path, "BOB", BOB, here.port),
-            )
-            bob.make_queue("orders", transactional=True)
-            options = {"admin": name_of(CAROL, "arrived"), "acknowledge": 1}
-            with alice.opened() as node:
-                for number in range(200):
-                    node.send_together(name_of(BOB), b"%d" % number, **options)
-            await alice.start()
-            await bob.start()
-            for victim, seen in ((bob, 1), (alice, 40), (bob, 80), (alice, 120), (bob, 160)):
-                await eventually(lambda seen=seen: len(arrived.positions) >= seen, 20)
-                await victim.kill()
-                await victim.start()
-            await eventually(lambda: len(arrived.positions) >= 200, 20)
-            await alice.stop()
-            await bob.stop()
-            assert bob.bodies("orders") == [b"%d" % number for number in range(200)]
-
-    run(test)
+    async with neighbourhood(tmp_path) as here:
+        carol = await here.node(CAROL)
+        arrived = carol.queue("arrived")
+        alice, bob = (
+            Process(tmp_path, "ALICE", ALICE, here.port),
+            Process(tmp_path, "BOB", BOB, here.port),
+        )
+        bob.make_queue("orders", transactional=True)
+        options = {"admin": name_of(CAROL, "arrived"), "acknowledge": 1}
+        with alice.opened() as node:
+            for number in range(200):
+                node.send_together(name_of(BOB), b"%d" % number, **options)
+        await alice.start()
+        await bob.start()
+        for victim, seen in ((bob, 1), (alice, 40), (bob, 80), (alice, 120), (bob, 160)):
+            await eventually(lambda seen=seen: len(arrived.positions) >= seen)
+            await victim.kill()
+            await victim.start()
+        await eventually(lambda: len(arrived.positions) >= 200)
+        await alice.stop()
+        await bob.stop()
+        assert bob.bodies("orders") == [b"%d" % number for number in range(200)]
 
 
-def test_a_store_in_use(tmp_path: Path) -> None:
-    async def test() -> None:
-        port = free_port()
-        first, second = Process(tmp_path, "ALICE", ALICE, port), Process(tmp_path, "ALICE", BOB, port)
-        await first.start()
-        with pytest.raises(AssertionError):
-            await second.start()
-        assert await second.process.wait() == 2
-        assert "in use" in (tmp_path / "ALICE.log").read_text()
-        await first.stop()
-
-    run(test)
+async def test_a_store_in_use(tmp_path: Path) -> None:
+    port = free_port()
+    first, second = Process(tmp_path, "ALICE", ALICE, port), Process(tmp_path, "ALICE", BOB, port)
+    await first.start()
+    with pytest.raises(AssertionError):
+        await second.start()
+    assert await second.process.wait() == 2
+    assert "in use" in (tmp_path / "ALICE.log").read_text()
+    await first.stop()

@@ -375,6 +375,7 @@ def test_a_late_message_on_its_way_is_refused_where_it_arrives(routed: NetworkSi
     assert ends.told == {1: {MessageClass.NACK_REACH_QUEUE_TIMEOUT: 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(SLICES))
 @pytest.mark.parametrize("end", [NetworkHost.kill, NetworkHost.lose_power], ids=["killed", "powerless"])
 def test_a_crash_of_the_routing_server_at_every_step(end: Callable[[NetworkHost], None], part: int) -> None:

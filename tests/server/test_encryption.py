@@ -56,10 +56,10 @@ def with_cipher(level: PrivacyLevel, algorithm: EncryptionAlgorithm, **more: Any
     "MQQB-3.1.1.3.3-a",
 )
 @CASES
-def test_a_body_is_decrypted_and_its_signature_verified(
+async def test_a_body_is_decrypted_and_its_signature_verified(
     tmp_path: Path, privacy: PrivacyLevel, algorithm: EncryptionAlgorithm
 ) -> None:
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         one.correspondent = with_cipher(privacy, algorithm)
         packet = one.message(body=BODY, privacy=privacy, level=SIG20, label="a label", extension=b"more")
         assert BODY[:64] not in packet.data
@@ -82,8 +82,6 @@ def test_a_body_is_decrypted_and_its_signature_verified(
         )
         assert received.cached_time_ms <= one.alice.core.environment.now() * 1_000
 
-    scene(tmp_path, test)
-
 
 class CountingKeys(dict[PrivacyLevel, Any]):
     """The private keys of a host; it counts how often one was used."""
@@ -96,8 +94,8 @@ class CountingKeys(dict[PrivacyLevel, Any]):
 
 
 @pytest.mark.spec("MQQB-3.1.1.3-b", "MQQB-3.1.5.8.3-q")
-def test_a_key_that_came_before_is_not_unwrapped_again(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_key_that_came_before_is_not_unwrapped_again(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         examiner = one.alice.manager.credentials.examiner
         examiner._private_keys = keys = CountingKeys(examiner._private_keys)
         for number in range(3):
@@ -107,8 +105,6 @@ def test_a_key_that_came_before_is_not_unwrapped_again(tmp_path: Path) -> None:
         one.correspondent = Correspondent()
         await one.send(one.message(body=b"3", privacy=PrivacyLevel.ADVANCED))
         assert keys.used == 2, "another key"
-
-    scene(tmp_path, test)
 
 
 def _wrongly_encrypted(one: Scene, how: str, **attributes: Any) -> UserMessage:
@@ -138,8 +134,8 @@ def _wrongly_encrypted(one: Scene, how: str, **attributes: Any) -> UserMessage:
     "how",
     ["unknown level", "unknown algorithm", "other algorithm", "damaged key", "damaged body", "wrong key"],
 )
-def test_whatever_is_wrong_with_an_encryption_is_a_bad_encryption(tmp_path: Path, how: str) -> None:
-    async def test(one: Scene) -> None:
+async def test_whatever_is_wrong_with_an_encryption_is_a_bad_encryption(tmp_path: Path, how: str) -> None:
+    async with scene(tmp_path) as one:
         await one.send(_wrongly_encrypted(one, how))
         assert one.told() == [0x8007]
         (nack,) = one.alice.packets(one.admin)
@@ -148,12 +144,10 @@ def test_whatever_is_wrong_with_an_encryption_is_a_bad_encryption(tmp_path: Path
         await eventually(lambda: one.peer.final_acks == [0x8007])
         assert len(one.orders.positions) == len(one.ordered.positions) == 0
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-1.5-a")
-def test_a_host_without_keys_refuses_what_is_encrypted_and_goes_on(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_host_without_keys_refuses_what_is_encrypted_and_goes_on(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         packet = one.message(privacy=PrivacyLevel.ADVANCED)
         one.alice.manager.credentials.use(KeyRing())
         await one.send(packet)
@@ -161,13 +155,11 @@ def test_a_host_without_keys_refuses_what_is_encrypted_and_goes_on(tmp_path: Pat
         await one.send(one.message(body=b"clear"))
         assert one.alice.bodies(one.orders) == [b"clear"]
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-u")
 @pytest.mark.parametrize("reject", [False, True])
-def test_keys_that_are_shorter_than_they_look_can_be_refused(tmp_path: Path, reject: bool) -> None:
-    async def test(one: Scene) -> None:
+async def test_keys_that_are_shorter_than_they_look_can_be_refused(tmp_path: Path, reject: bool) -> None:
+    async with scene(tmp_path, reject_enhanced_rc2_using_40_bit_keys=reject) as one:
         enhanced = (PrivacyLevel.ENHANCED, EncryptionAlgorithm.RC2)
         one.correspondent = with_cipher(*enhanced, send_enhanced_rc2_using_40_bit_keys=True)
         for _ in range(2):  # the second time from the cache
@@ -181,27 +173,21 @@ def test_keys_that_are_shorter_than_they_look_can_be_refused(tmp_path: Path, rej
         await one.send(one.message(privacy=PrivacyLevel.ENHANCED, body=b"strong"))
         assert one.alice.bodies(one.orders)[-1] == b"strong"
 
-    scene(tmp_path, test, reject_enhanced_rc2_using_40_bit_keys=reject)
 
-
-def test_by_default_only_aes_is_decrypted(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_by_default_only_aes_is_decrypted(tmp_path: Path) -> None:
+    async with scene(tmp_path, accepted_ciphers=("aes128", "aes192", "aes256")) as one:
         await one.send(one.message(privacy=PrivacyLevel.BASE))
         await one.send(one.message(privacy=PrivacyLevel.ENHANCED))
         assert one.told() == [0x8007, 0x8007]
         await one.send(one.message(privacy=PrivacyLevel.ADVANCED))
         assert one.alice.bodies(one.orders) == [b"secret"]
 
-    scene(tmp_path, test, accepted_ciphers=("aes128", "aes192", "aes256"))
 
-
-def test_slow_algorithms_get_small_messages_only(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_slow_algorithms_get_small_messages_only(tmp_path: Path) -> None:
+    async with scene(tmp_path, slow_algorithm_limit_bytes=2_000) as one:
         one.correspondent = with_cipher(PrivacyLevel.BASE, EncryptionAlgorithm.RC2)
         await one.send(one.message(body=bytes(500), privacy=PrivacyLevel.BASE))
         await one.send(one.message(body=bytes(5_000), privacy=PrivacyLevel.BASE))
         await one.send(one.message(body=bytes(5_000), level=SIG20, hash_algorithm=HashAlgorithm.MD2))
         assert one.told() == [0x8007, 0x8006]
         assert one.alice.bodies(one.orders) == [bytes(500)]
-
-    scene(tmp_path, test, slow_algorithm_limit_bytes=2_000)

@@ -11,7 +11,7 @@ from msmq.manager.chores import Chores
 from msmq.server.group_commit import GroupCommit
 from msmq.server.long_work import LongWork
 from msmq.store import HEAD_SIZE, RealDisk, Store
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 
 class Scene:
@@ -44,72 +44,57 @@ class Scene:
             yield 1
 
 
-def test_a_slice_waits_for_the_one_before_and_for_others(tmp_path: Path) -> None:
-    async def test() -> None:
-        scene = Scene(tmp_path)
-        scene.start()
-        chore = scene.chores.start(scene.slices(20))
-        turns = 0
-        while not chore.done:
-            turns += 1
-            await asyncio.sleep(0)
-        assert (scene.done, chore.messages, scene.undurable) == (20, 20, [])
-        assert turns >= 18
-        await eventually(lambda: scene.store.durable == scene.store.appended)
-
-    run(test)
+async def test_a_slice_waits_for_the_one_before_and_for_others(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.start()
+    chore = scene.chores.start(scene.slices(20))
+    turns = 0
+    while not chore.done:
+        turns += 1
+        await asyncio.sleep(0)
+    assert (scene.done, chore.messages, scene.undurable) == (20, 20, [])
+    assert turns >= 18
+    await eventually(lambda: scene.store.durable == scene.store.appended)
 
 
-def test_work_that_was_left_over_goes_on_at_the_start(tmp_path: Path) -> None:
-    async def test() -> None:
-        scene = Scene(tmp_path)
-        chore = scene.chores.start(scene.slices(10))
-        assert not chore.done
-        scene.start()
-        await eventually(lambda: chore.done)
-        assert scene.done == 10
-
-    run(test)
+async def test_work_that_was_left_over_goes_on_at_the_start(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    chore = scene.chores.start(scene.slices(10))
+    assert not chore.done
+    scene.start()
+    await eventually(lambda: chore.done)
+    assert scene.done == 10
 
 
-def test_no_more_after_the_end(tmp_path: Path) -> None:
-    async def test() -> None:
-        scene = Scene(tmp_path)
-        work = scene.start()
-        chore = scene.chores.start(scene.slices(50))
-        work.stop()
-        done = scene.done
-        await scene.commit.drain()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert (scene.done, chore.done) == (done, False)
-
-    run(test)
+async def test_no_more_after_the_end(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    work = scene.start()
+    chore = scene.chores.start(scene.slices(50))
+    work.stop()
+    done = scene.done
+    await scene.commit.drain()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (scene.done, chore.done) == (done, False)
 
 
-def test_a_full_disk_ends_the_work_and_nothing_else(tmp_path: Path) -> None:
-    async def test() -> None:
-        scene = Scene(tmp_path)
-        scene.start()
-        full = InsufficientResourcesError("full")
-        chore, other = scene.chores.start(scene.slices(10, full)), scene.chores.start(scene.slices(5))
-        await eventually(lambda: chore.done and other.done)
-        assert (chore.error, other.error, scene.failures) == (full, None, [])
-
-    run(test)
+async def test_a_full_disk_ends_the_work_and_nothing_else(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.start()
+    full = InsufficientResourcesError("full")
+    chore, other = scene.chores.start(scene.slices(10, full)), scene.chores.start(scene.slices(5))
+    await eventually(lambda: chore.done and other.done)
+    assert (chore.error, other.error, scene.failures) == (full, None, [])
 
 
-def test_an_error_of_our_own_is_told_and_ends_everything(tmp_path: Path) -> None:
-    async def test() -> None:
-        scene = Scene(tmp_path)
-        scene.start()
-        mistake = AssertionError("never")
-        scene.chores.start(scene.slices(10, mistake))
-        other = scene.chores.start(scene.slices(50))
-        await eventually(lambda: scene.failures == [mistake])
-        done = scene.done
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert (scene.done, other.done) == (done, False)
-
-    run(test)
+async def test_an_error_of_our_own_is_told_and_ends_everything(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.start()
+    mistake = AssertionError("never")
+    scene.chores.start(scene.slices(10, mistake))
+    other = scene.chores.start(scene.slices(50))
+    await eventually(lambda: scene.failures == [mistake])
+    done = scene.done
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert (scene.done, other.done) == (done, False)

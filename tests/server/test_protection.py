@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ from msmq.wire.signature import SignatureType, signature_input
 from tests.security.correspondent import BITS, KINDS, PEER, SID
 from tests.security.samples import certificate, private_key
 from tests.server.domain import ALL_ALGORITHMS, Domain, DomainNode, domain, introduce
-from tests.server.support import ALICE, BOB, Peer, eventually, run
+from tests.server.support import ALICE, BOB, Peer, eventually
 
 NONE, SIG10, SIG20, SIG30 = (
     AuthenticationLevel.NONE,
@@ -90,15 +91,13 @@ class Scene:
         return self.alice.core.outgoing[ELSEWHERE.lower()]
 
 
-def scene(path: Path, test: Callable[[Scene], Awaitable[None]], **options: Any) -> None:
-    async def play() -> None:
-        async with domain(path, **{**ALL_ALGORITHMS, **options}) as here:
-            one = Scene(here, await here.member())
-            await one.peer.connect(ALICE, here.port)
-            await test(one)
-            await one.peer.close()
-
-    run(play)
+@asynccontextmanager
+async def scene(path: Path, **options: Any) -> AsyncIterator[Scene]:
+    async with domain(path, **{**ALL_ALGORITHMS, **options}) as here:
+        one = Scene(here, await here.member())
+        await one.peer.connect(ALICE, here.port)
+        yield one
+        await one.peer.close()
 
 
 def opened(packet: UserMessage, ring: KeyRing) -> tuple[SessionKey, bytes]:
@@ -119,10 +118,10 @@ def opened(packet: UserMessage, ring: KeyRing) -> tuple[SessionKey, bytes]:
 
 @pytest.mark.spec("MQQB-3.1.7.1.4-b", "DMPR-3.1.1.12-k", "DMPR-3.1.1.12-an")
 @pytest.mark.parametrize("level", [SIG10, SIG20, SIG30])
-def test_a_message_carries_the_signature_that_was_asked_for(
+async def test_a_message_carries_the_signature_that_was_asked_for(
     tmp_path: Path, level: AuthenticationLevel
 ) -> None:
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         plain = await one.sent(caller=USER)
         assert plain.security is not None
         assert (plain.security.signature, plain.security.sender_cert, plain.multi_queue) == (b"", b"", None)
@@ -144,15 +143,13 @@ def test_a_message_carries_the_signature_that_was_asked_for(
         ]
         assert good == [KINDS[level]]
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.7.1.4-a")
 @pytest.mark.parametrize("level", [SIG10, SIG20, SIG30])
-def test_a_message_for_several_queues_is_signed_for_all_of_them(
+async def test_a_message_for_several_queues_is_signed_for_all_of_them(
     tmp_path: Path, level: AuthenticationLevel
 ) -> None:
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         other = f"PRIVATE={guid_text(PEER)}\\00000002"
         one.alice.post(f"{ELSEWHERE},{other}", authentication_level=level, signer=signer(), caller=USER)
         await eventually(lambda: len(one.peer.messages) == 2)
@@ -166,12 +163,10 @@ def test_a_message_for_several_queues_is_signed_for_all_of_them(
             signature = packet.multi_queue.signature.signature
             assert verify(text, signature, private_key(BITS).public_key(), HashAlgorithm.SHA512)
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQMQ-2.2.20.6-u", "MQMQ-2.2.19.3-x")
-def test_the_queue_manager_signs_for_itself_with_a_published_key(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_the_queue_manager_signs_for_itself_with_a_published_key(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         packet = await one.sent(authentication_level=SIG20)
         security = packet.security
         assert security is not None
@@ -183,12 +178,10 @@ def test_the_queue_manager_signs_for_itself_with_a_published_key(tmp_path: Path)
         text = signature_input(packet, SignatureType.MSMQ_2_0)
         assert verify(text, security.signature, key, HashAlgorithm.SHA512)
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQMQ-2.4-l")
-def test_what_cannot_be_signed_or_is_not_has_its_status(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_what_cannot_be_signed_or_is_not_has_its_status(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         with pytest.raises(CertificateNotProvidedError) as no_certificate:
             one.alice.post(ELSEWHERE, authentication_level=SIG20, caller=USER)
         assert no_certificate.value.code == 0xC00E006D
@@ -202,8 +195,6 @@ def test_what_cannot_be_signed_or_is_not_has_its_status(tmp_path: Path) -> None:
                 ELSEWHERE, authentication_level=AuthenticationLevel.XML_SIG, signer=signer(), caller=USER
             )
         assert not one.peer.messages
-
-    scene(tmp_path, test)
 
 
 # --- encryption ---------------------------------------------------------------------------------------------
@@ -235,8 +226,8 @@ KEY_BYTES = {RC2: 16, RC4: 16, AES128: 16, AES192: 24, AES256: 32}
     "MQQB-5.1-b",
 )
 @pytest.mark.parametrize("signed", [False, True], ids=["unsigned", "signed"])
-def test_bodies_of_every_level_are_encrypted_on_the_wire(tmp_path: Path, signed: bool) -> None:
-    async def test(one: Scene) -> None:
+async def test_bodies_of_every_level_are_encrypted_on_the_wire(tmp_path: Path, signed: bool) -> None:
+    async with scene(tmp_path) as one:
         ring = one.publish()
         how: dict[str, Any] = {"authentication_level": SIG20, "signer": signer()} if signed else {}
         clear = await one.sent(caller=USER, **how)
@@ -258,12 +249,16 @@ def test_bodies_of_every_level_are_encrypted_on_the_wire(tmp_path: Path, signed:
             assert body == BODY
             assert len(key.key) == (5 if level is BASE_LEVEL else KEY_BYTES[algorithm])
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.1.3-g", "MQQB-3.1.7.1.5-e", "MQQB-3.1.7.1.5-f", "MQQB-3.1.7.1.5-j")
-def test_the_operator_chooses_the_algorithms(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_the_operator_chooses_the_algorithms(tmp_path: Path) -> None:
+    chosen = {
+        "preferred_base_algorithm": "rc2",
+        "preferred_enhanced_algorithm": "rc2",
+        "preferred_advanced_algorithm": "aes128",
+        "send_enhanced_rc2_using_40_bit_keys": True,
+    }
+    async with scene(tmp_path, **chosen) as one:
         ring = one.publish()
         for level, algorithm in ((BASE_LEVEL, RC2), (ENHANCED_LEVEL, RC2), (ADVANCED_LEVEL, AES128)):
             packet = await one.sent(privacy_level=level)
@@ -273,15 +268,6 @@ def test_the_operator_chooses_the_algorithms(tmp_path: Path) -> None:
             if level is ENHANCED_LEVEL:
                 assert (len(key.key), key.key[5:], any(key.key[:5])) == (16, bytes(11), True)
 
-    scene(
-        tmp_path,
-        test,
-        preferred_base_algorithm="rc2",
-        preferred_enhanced_algorithm="rc2",
-        preferred_advanced_algorithm="aes128",
-        send_enhanced_rc2_using_40_bit_keys=True,
-    )
-
 
 @pytest.mark.spec(
     "MQQB-3.1.1.3-d",
@@ -290,8 +276,8 @@ def test_the_operator_chooses_the_algorithms(tmp_path: Path) -> None:
     "MQQB-3.1.7.1.5-b",
     "MQQB-3.1.7.1.5-i",
 )
-def test_keys_are_read_once_and_a_session_key_serves_many_messages(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_keys_are_read_once_and_a_session_key_serves_many_messages(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         one.publish()
         assert one.here.shared.key_reads() == 0
         await one.sent()
@@ -309,8 +295,6 @@ def test_keys_are_read_once_and_a_session_key_serves_many_messages(tmp_path: Pat
         assert [tuple(expression) for expression in wanted[1]] == [
             ("identifier", type(wanted[1][0].relation).EQUALS, PEER)
         ]
-
-    scene(tmp_path, test)
 
 
 def _not_to_encrypt(one: Scene, how: str) -> dict[str, Any]:
@@ -338,10 +322,10 @@ def _not_to_encrypt(one: Scene, how: str) -> dict[str, Any]:
         ("directory away", PublicKeyNotFoundError.code),
     ],
 )
-def test_what_cannot_be_encrypted_is_not_sent(
+async def test_what_cannot_be_encrypted_is_not_sent(
     tmp_path: Path, how: str, code: int, transactional: bool
 ) -> None:
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         attributes = _not_to_encrypt(one, how)
         alice, core = one.alice, one.alice.core
         admin = alice.queue("admin")
@@ -370,12 +354,10 @@ def test_what_cannot_be_encrypted_is_not_sent(
         (nack,) = alice.packets(admin)
         assert (nack.properties.message_class, nack.body) == (0x8008, b"")
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.7.1.5-a", "MQQB-5.1-a")
-def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         one.publish()
         direct = "DIRECT=TCP:127.0.0.4\\private$\\orders"
         with pytest.raises(UnsupportedFormatnameOperationError, match="direct name"):
@@ -395,19 +377,15 @@ def test_nothing_is_encrypted_for_a_direct_name(tmp_path: Path) -> None:
         assert failure.error == UnsupportedFormatnameOperationError.code
         assert not one.peer.messages
 
-    scene(tmp_path, test)
 
-
-def test_weak_levels_are_refused_at_once_by_default(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_weak_levels_are_refused_at_once_by_default(tmp_path: Path) -> None:
+    async with scene(tmp_path, accepted_ciphers=("aes256",)) as one:
         one.publish()
         for level in (BASE_LEVEL, ENHANCED_LEVEL):
             with pytest.raises(EncryptionProviderNotSupportedError, match="RC4"):
                 one.alice.post(ELSEWHERE, privacy_level=level)
         packet = await one.sent(privacy_level=ADVANCED_LEVEL)
         assert packet.properties.encryption_algorithm == AES256
-
-    scene(tmp_path, test, accepted_ciphers=("aes256",))
 
 
 # --- two daemons --------------------------------------------------------------------------------------------
@@ -424,176 +402,153 @@ async def _together(here: Domain) -> tuple[DomainNode, DomainNode, Queue]:
 @pytest.mark.spec("DMPR-5.1-a")
 @pytest.mark.parametrize("level", PrivacyLevel, ids=lambda level: level.name)
 @pytest.mark.parametrize("authentication", [NONE, SIG10, SIG20, SIG30], ids=lambda level: level.name)
-def test_messages_are_read_at_the_other_end_as_they_were_written(
+async def test_messages_are_read_at_the_other_end_as_they_were_written(
     tmp_path: Path, level: PrivacyLevel, authentication: AuthenticationLevel
 ) -> None:
-    async def test() -> None:
-        async with domain(tmp_path, **ALL_ALGORITHMS) as here:
-            alice, bob, orders = await _together(here)
-            alice.post(
-                bob.private_name(orders),
-                BODY,
-                signer=signer(),
-                caller=USER,
-                privacy_level=level,
-                authentication_level=authentication,
-                label="to bob",
-                extension=b"extension",
-            )
-            await eventually(lambda: len(orders.positions))
-            (stored,) = bob.stored(orders)
-            message = received(stored)
-            assert (message.body, message.label, message.extension) == (BODY, "to bob", b"extension")
-            assert message.authentication_level is authentication
-            assert message.privacy_level == level
-            assert (stored.local.private, message.sender_identifier) == (level is not PrivacyLevel.NONE, SID)
-            if authentication is not NONE:
-                assert message.hash_algorithm == HashAlgorithm.SHA512
-            if level is ADVANCED_LEVEL:
-                assert message.encryption_algorithm == AES256
-
-    run(test)
+    async with domain(tmp_path, **ALL_ALGORITHMS) as here:
+        alice, bob, orders = await _together(here)
+        alice.post(
+            bob.private_name(orders),
+            BODY,
+            signer=signer(),
+            caller=USER,
+            privacy_level=level,
+            authentication_level=authentication,
+            label="to bob",
+            extension=b"extension",
+        )
+        await eventually(lambda: len(orders.positions))
+        (stored,) = bob.stored(orders)
+        message = received(stored)
+        assert (message.body, message.label, message.extension) == (BODY, "to bob", b"extension")
+        assert message.authentication_level is authentication
+        assert message.privacy_level == level
+        assert (stored.local.private, message.sender_identifier) == (level is not PrivacyLevel.NONE, SID)
+        if authentication is not NONE:
+            assert message.hash_algorithm == HashAlgorithm.SHA512
+        if level is ADVANCED_LEVEL:
+            assert message.encryption_algorithm == AES256
 
 
-def test_a_restart_keeps_keys_and_what_was_found_out(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice, bob, _ = await _together(here)
-            keys = bob.public_keys
-            how: dict[str, Any] = {
-                "signer": signer(),
-                "caller": USER,
-                "privacy_level": ADVANCED_LEVEL,
-                "authentication_level": SIG20,
-                "in_transaction": True,
-            }
-            ordered = bob.queue("ordered", transactional=True)
-            name = bob.private_name(ordered)
-            alice.post(name, b"one", **how)
-            await eventually(lambda: len(ordered.positions))
-            before = [received(stored) for stored in bob.stored(ordered)]
-            await bob.crash()
-            alice.post(
-                name, b"two", **how
-            )  # waits in the clear, and is encrypted when there is a session again
-            await bob.start()
-            introduce(bob, ALICE)
-            ordered = bob.find("ordered")
-            await eventually(lambda: len(ordered.positions) == 2)
-            after = [received(stored) for stored in bob.stored(ordered)]
-            assert after[0] == before[0]
-            assert [message.body for message in after] == [b"one", b"two"]
-            assert {message.authentication_level for message in after} == {SIG20}
-            assert all(stored.local.private for stored in bob.stored(ordered))
-            assert bob.public_keys == keys
-            await alice.restart()
-            introduce(bob, ALICE)
-            alice.post(name, b"three", **how)
-            await eventually(lambda: len(ordered.positions) == 3)
-
-    run(test)
+async def test_a_restart_keeps_keys_and_what_was_found_out(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        alice, bob, _ = await _together(here)
+        keys = bob.public_keys
+        how: dict[str, Any] = {
+            "signer": signer(),
+            "caller": USER,
+            "privacy_level": ADVANCED_LEVEL,
+            "authentication_level": SIG20,
+            "in_transaction": True,
+        }
+        ordered = bob.queue("ordered", transactional=True)
+        name = bob.private_name(ordered)
+        alice.post(name, b"one", **how)
+        await eventually(lambda: len(ordered.positions))
+        before = [received(stored) for stored in bob.stored(ordered)]
+        await bob.daemon.commit.drain()  # or it would come again, in another place
+        await bob.crash()
+        alice.post(name, b"two", **how)  # waits in the clear, and is encrypted when there is a session again
+        await bob.start()
+        introduce(bob, ALICE)
+        ordered = bob.find("ordered")
+        await eventually(lambda: len(ordered.positions) == 2)
+        after = [received(stored) for stored in bob.stored(ordered)]
+        assert after[0] == before[0]
+        assert [message.body for message in after] == [b"one", b"two"]
+        assert {message.authentication_level for message in after} == {SIG20}
+        assert all(stored.local.private for stored in bob.stored(ordered))
+        assert bob.public_keys == keys
+        await alice.restart()
+        introduce(bob, ALICE)
+        alice.post(name, b"three", **how)
+        await eventually(lambda: len(ordered.positions) == 3)
 
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-m")
-def test_a_queue_manager_believes_another(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice, bob, orders = await _together(here)
-            orders.authentication = True
-            alice.post(bob.private_name(orders), b"from alice herself", authentication_level=SIG20)
-            await eventually(lambda: len(orders.positions))
-            (stored,) = bob.stored(orders)
-            message = received(stored)
-            assert message.sender_identifier_type is SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER
-            assert (message.sender_identifier, message.authentication_level) == (alice.guid, SIG20)
-
-    run(test)
+async def test_a_queue_manager_believes_another(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        alice, bob, orders = await _together(here)
+        orders.authentication = True
+        alice.post(bob.private_name(orders), b"from alice herself", authentication_level=SIG20)
+        await eventually(lambda: len(orders.positions))
+        (stored,) = bob.stored(orders)
+        message = received(stored)
+        assert message.sender_identifier_type is SenderIdentifierType.QUEUE_MANAGER_IDENTIFIER
+        assert (message.sender_identifier, message.authentication_level) == (alice.guid, SIG20)
 
 
 # --- one daemon ---------------------------------------------------------------------------------------------
 
 
-def test_local_messages_obey_the_same_rules(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice = await here.member()
-            orders = alice.queue("orders")
-            orders.authentication = True
-            name = alice.private_name(orders)
-            alice.post(name, b"1", authentication_level=SIG20, signer=signer(), caller=USER)
-            with pytest.raises(MessageNotAuthenticatedError):
-                alice.post(name, b"2", caller=USER)
-            stranger = Signer(certificate(2048), private_key(2048))
-            with pytest.raises(MessageNotAuthenticatedError):
-                alice.post(name, b"3", authentication_level=SIG20, signer=stranger, caller=USER)
-            orders.authentication = False
-            orders.privacy_level = QueuePrivacyLevel.BODY
-            with pytest.raises(Exception, match="NACK_BAD_ENCRYPTION"):
-                alice.post(name, b"4", caller=USER)
-            alice.post(name, b"5", privacy_level=ADVANCED_LEVEL, caller=USER)
-            assert alice.bodies(orders) == [b"1", b"5"]
-            first, fifth = map(received, alice.stored(orders))
-            assert (first.authentication_level, first.privacy_level) == (SIG20, PrivacyLevel.NONE)
-            assert (fifth.authentication_level, fifth.privacy_level) == (NONE, ADVANCED_LEVEL)
-
-    run(test)
+async def test_local_messages_obey_the_same_rules(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        alice = await here.member()
+        orders = alice.queue("orders")
+        orders.authentication = True
+        name = alice.private_name(orders)
+        alice.post(name, b"1", authentication_level=SIG20, signer=signer(), caller=USER)
+        with pytest.raises(MessageNotAuthenticatedError):
+            alice.post(name, b"2", caller=USER)
+        stranger = Signer(certificate(2048), private_key(2048))
+        with pytest.raises(MessageNotAuthenticatedError):
+            alice.post(name, b"3", authentication_level=SIG20, signer=stranger, caller=USER)
+        orders.authentication = False
+        orders.privacy_level = QueuePrivacyLevel.BODY
+        with pytest.raises(Exception, match="NACK_BAD_ENCRYPTION"):
+            alice.post(name, b"4", caller=USER)
+        alice.post(name, b"5", privacy_level=ADVANCED_LEVEL, caller=USER)
+        assert alice.bodies(orders) == [b"1", b"5"]
+        first, fifth = map(received, alice.stored(orders))
+        assert (first.authentication_level, first.privacy_level) == (SIG20, PrivacyLevel.NONE)
+        assert (fifth.authentication_level, fifth.privacy_level) == (NONE, ADVANCED_LEVEL)
 
 
 @pytest.mark.spec("MQQB-3.1.7.1.5-d", "MQQB-3.1.7.1.5.2-a")
-def test_the_published_keys(tmp_path: Path) -> None:
+async def test_the_published_keys(tmp_path: Path) -> None:
     """Three of them, and each becomes the very key it was made from."""
-
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice = await here.member(ALICE)
-            published = DSPublicKeys.decode(alice.public_keys).keys
-            assert len(published) == 3
-            ring = alice.manager.keys.exchange
-            for entry in published:
-                made = import_public_key(entry.key)
-                own = ring[entry.provider_name].public_key()
-                assert made.public_numbers() == own.public_numbers()
-
-    run(test)
+    async with domain(tmp_path) as here:
+        alice = await here.member(ALICE)
+        published = DSPublicKeys.decode(alice.public_keys).keys
+        assert len(published) == 3
+        ring = alice.manager.keys.exchange
+        for entry in published:
+            made = import_public_key(entry.key)
+            own = ring[entry.provider_name].public_key()
+            assert made.public_numbers() == own.public_numbers()
 
 
-def test_a_host_makes_its_keys_once_and_publishes_them(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            for node in (await here.member(ALICE), await here.outsider(BOB)):
-                made = node.public_keys
-                guid = node.guid
-                assert set(node.manager.keys.exchange) == set(node.manager.keys.sign) == set(KEY_BITS)
-                await node.crash()
-                await node.start()
-                assert (node.public_keys, node.guid) == (made, guid)
-                assert node.core.record.public_encryption_key_list == made
-            alice = here.nodes[0]
-            assert isinstance(alice, DomainNode)
-            assert alice.manager.credentials.encryption_keys(alice.guid) == alice.public_keys
-            assert alice.manager.credentials.signing_keys(alice.guid)
-
-    run(test)
+async def test_a_host_makes_its_keys_once_and_publishes_them(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        for node in (await here.member(ALICE), await here.outsider(BOB)):
+            made = node.public_keys
+            guid = node.guid
+            assert set(node.manager.keys.exchange) == set(node.manager.keys.sign) == set(KEY_BITS)
+            await node.crash()
+            await node.start()
+            assert (node.public_keys, node.guid) == (made, guid)
+            assert node.core.record.public_encryption_key_list == made
+        alice = here.nodes[0]
+        assert isinstance(alice, DomainNode)
+        assert alice.manager.credentials.encryption_keys(alice.guid) == alice.public_keys
+        assert alice.manager.credentials.signing_keys(alice.guid)
 
 
-def test_an_application_may_sign_by_itself(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice = await here.member()
-            orders = alice.queue("orders")
-            name = alice.private_name(orders)
-            (first,) = alice.post(name, b"body", authentication_level=SIG20, signer=signer(), caller=USER)
-            signed = received(first)
-            assert serialize(signed).security is not None
-            alice.post(
-                name,
-                b"body",
-                authentication_level=SIG20,
-                caller=USER,
-                signature=signed.signature,
-                sender_certificate=signed.sender_certificate,
-                hash_algorithm=signed.hash_algorithm,
-            )
-            assert [stored.local.authentication_level for stored in alice.stored(orders)] == [SIG20, SIG20]
-
-    run(test)
+async def test_an_application_may_sign_by_itself(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        alice = await here.member()
+        orders = alice.queue("orders")
+        name = alice.private_name(orders)
+        (first,) = alice.post(name, b"body", authentication_level=SIG20, signer=signer(), caller=USER)
+        signed = received(first)
+        assert serialize(signed).security is not None
+        alice.post(
+            name,
+            b"body",
+            authentication_level=SIG20,
+            caller=USER,
+            signature=signed.signature,
+            sender_certificate=signed.sender_certificate,
+            hash_algorithm=signed.hash_algorithm,
+        )
+        assert [stored.local.authentication_level for stored in alice.stored(orders)] == [SIG20, SIG20]

@@ -38,7 +38,7 @@ from tests.peers.mqqb import Initiator
 from tests.peers.packets import write_message
 from tests.remote_read.support import Peer
 from tests.server.members import run as run_patiently
-from tests.server.support import ALICE, BOB, QUICK, Node, eventually, free_port, run
+from tests.server.support import ALICE, BOB, PATIENCE_S, QUICK, Node, eventually, free_port
 
 EVERYBODY = parse_sddl("D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)").encode()
 ALONE = "127.0.21.3"
@@ -70,27 +70,24 @@ async def node(directory: Path, address: str = ALICE, **rpc: object) -> AsyncIte
 
 
 @pytest.mark.spec("DMPR-3.1-a", "MQRR-3.1.1.1-a")
-def test_sent_by_one_protocol_and_read_by_the_other(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(tmp_path) as alice:
-            queue = alice.queue(security=EVERYBODY)
-            outcome = await direct.send(NAME, b"hello", label="greeting", port=alice.config.port)
-            assert outcome is direct.Outcome.DELIVERED
-            async with direct.reading(NAME, port=alice.config.rpc.port) as remote:
-                found = await remote.peek(timeout_s=10)
-                assert (found.body, found.label) == (b"hello", "greeting")
-                (entry,) = queue.positions
-                assert found.lookup_id == entry.lookup_id
-                assert (await remote.receive()).body == b"hello"
-                assert not len(queue.positions)
-            daemon = alice.daemon
-            assert daemon.remote_read is not None
-            assert daemon.remote_read.service.host.manager is daemon.manager
-            async with direct.sending(ALICE, alice.config.port) as sender:
-                told = sender._session.remote_guid  # what the other protocol says of itself
-            assert told == daemon.remote_read.service.host.manager.core.record.identifier
-
-    run(test)
+async def test_sent_by_one_protocol_and_read_by_the_other(tmp_path: Path) -> None:
+    async with node(tmp_path) as alice:
+        queue = alice.queue(security=EVERYBODY)
+        outcome = await direct.send(NAME, b"hello", label="greeting", port=alice.config.port)
+        assert outcome is direct.Outcome.DELIVERED
+        async with direct.reading(NAME, port=alice.config.rpc.port) as remote:
+            found = await remote.peek(timeout_s=PATIENCE_S)
+            assert (found.body, found.label) == (b"hello", "greeting")
+            (entry,) = queue.positions
+            assert found.lookup_id == entry.lookup_id
+            assert (await remote.receive()).body == b"hello"
+            assert not len(queue.positions)
+        daemon = alice.daemon
+        assert daemon.remote_read is not None
+        assert daemon.remote_read.service.host.manager is daemon.manager
+        async with direct.sending(ALICE, alice.config.port) as sender:
+            told = sender._session.remote_guid  # what the other protocol says of itself
+        assert told == daemon.remote_read.service.host.manager.core.record.identifier
 
 
 @pytest.mark.spec(
@@ -103,187 +100,160 @@ def test_sent_by_one_protocol_and_read_by_the_other(tmp_path: Path) -> None:
         ("::1", "::1", "1000 0600 00000000 00000000000000000000000000000001"),
     ],
 )
-def test_a_reader_is_told_which_host_every_message_came_from(
+async def test_a_reader_is_told_which_host_every_message_came_from(
     tmp_path: Path, listening: str, sender: str, whole: str
 ) -> None:
     """Express and recoverable messages, to direct names and to others, before and after a restart."""
     address = bytes.fromhex(whole)
 
-    async def test() -> None:
-        async with node(tmp_path, listening) as alice:
-            queue = alice.queue(security=EVERYBODY)
-            own, number = alice.core.record.identifier, queue.private_queue_number
-            forms = [(("direct", NAME.partition("=")[2]), bytes(16)), (("destination", number), own)]
+    async with node(tmp_path, listening) as alice:
+        queue = alice.queue(security=EVERYBODY)
+        own, number = alice.core.record.identifier, queue.private_queue_number
+        forms = [(("direct", NAME.partition("=")[2]), bytes(16)), (("destination", number), own)]
 
-            def send() -> None:
-                with closing(Initiator(listening, alice.config.port, b"S" * 16, sender)) as session:
-                    for place, (name, guid) in enumerate(forms * 2, 1):
-                        said = {
-                            "source": b"S" * 16,
-                            "sent_time": 1,
-                            "number": place,
-                            "recoverable": place > 2,
-                        }
-                        session.send(write_message(said | {"destination": name, "address": guid}))
-                    session.settle()
+        def send() -> None:
+            with closing(Initiator(listening, alice.config.port, b"S" * 16, sender)) as session:
+                for place, (name, guid) in enumerate(forms * 2, 1):
+                    said = {
+                        "source": b"S" * 16,
+                        "sent_time": 1,
+                        "number": place,
+                        "recoverable": place > 2,
+                    }
+                    session.send(write_message(said | {"destination": name, "address": guid}))
+                session.settle()
 
-            await asyncio.to_thread(send)
-            alice.send("DIRECT=OS:ALICE\\private$\\orders", recoverable=True)
+        await asyncio.to_thread(send)
+        alice.send("DIRECT=OS:ALICE\\private$\\orders", recoverable=True)
 
-            async def told() -> list[tuple[bytes, bytes]]:
-                client = await RpcClient.connect(listening, alice.config.rpc.port, REMOTE_READ)
-                async with Peer(client) as peer:
-                    handle, found = await peer.open("DIRECT=OS:ALICE\\private$\\orders"), []
-                    for entry in alice.find().positions:
-                        reply = await peer.start(
-                            handle, Action.LOOKUP_PEEK_CURRENT, lookup_id=entry.lookup_id
-                        )
-                        packet = join_sections(reply.sections)
-                        found.append((packet[32:48], packet[-24:]))
-                    return found
+        async def told() -> list[tuple[bytes, bytes]]:
+            client = await RpcClient.connect(listening, alice.config.rpc.port, REMOTE_READ)
+            async with Peer(client) as peer:
+                handle, found = await peer.open("DIRECT=OS:ALICE\\private$\\orders"), []
+                for entry in alice.find().positions:
+                    reply = await peer.start(handle, Action.LOOKUP_PEEK_CURRENT, lookup_id=entry.lookup_id)
+                    packet = join_sections(reply.sections)
+                    found.append((packet[32:48], packet[-24:]))
+                return found
 
-            known = [(address[:16], address), (own, address)]
-            assert await told() == [*known, *known, (bytes(16), bytes(24))]
-            await alice.restart()
-            assert await told() == [*known, (bytes(16), bytes(24))]
-
-    run(test)
+        known = [(address[:16], address), (own, address)]
+        assert await told() == [*known, *known, (bytes(16), bytes(24))]
+        await alice.restart()
+        assert await told() == [*known, (bytes(16), bytes(24))]
 
 
-def test_a_restart_keeps_what_was_not_acknowledged(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(tmp_path) as alice:
-            alice.queue(security=EVERYBODY)
-            for number in range(4):
-                alice.send(NAME, str(number).encode(), recoverable=True)
-            host = await RemoteHost.connect(ALICE, alice.config.rpc.port)
-            queue = await host.open(NAME)
-            assert (await queue.receive()).body == b"0"
-            pending = await queue.begin_receive()
-            assert pending.message.body == b"1"
-            await alice.crash()
-            host.client.abort()
-            await alice.start()
-            assert alice.bodies(alice.find()) == [b"1", b"2", b"3"]
-            async with direct.reading(NAME, port=alice.config.rpc.port) as again:
-                assert (await again.receive()).body == b"1"
-            await alice.restart()
-            assert alice.bodies(alice.find()) == [b"2", b"3"]
-
-    run(test)
+async def test_a_restart_keeps_what_was_not_acknowledged(tmp_path: Path) -> None:
+    async with node(tmp_path) as alice:
+        alice.queue(security=EVERYBODY)
+        for number in range(4):
+            alice.send(NAME, str(number).encode(), recoverable=True)
+        host = await RemoteHost.connect(ALICE, alice.config.rpc.port)
+        queue = await host.open(NAME)
+        assert (await queue.receive()).body == b"0"
+        pending = await queue.begin_receive()
+        assert pending.message.body == b"1"
+        await alice.crash()
+        host.client.abort()
+        await alice.start()
+        assert alice.bodies(alice.find()) == [b"1", b"2", b"3"]
+        async with direct.reading(NAME, port=alice.config.rpc.port) as again:
+            assert (await again.receive()).body == b"1"
+        await alice.restart()
+        assert alice.bodies(alice.find()) == [b"2", b"3"]
 
 
 @pytest.mark.spec("DMPR-3.1.4.2-a")
-def test_a_stop_closes_every_door(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(tmp_path) as alice:
-            alice.queue(security=EVERYBODY)
-            alice.send(NAME, b"kept", recoverable=True)
-            async with direct.sending(ALICE, alice.config.port) as sender:
-                host = await RemoteHost.connect(ALICE, alice.config.rpc.port)
-                queue = await host.open(NAME)
-                assert (await queue.begin_receive()).message.body == b"kept"
-                waiting = asyncio.create_task(queue.receive(timeout_s=None))
-                await eventually(lambda: alice.find().waiting)
-                await alice.stop()
-                with pytest.raises(RemoteMachineNotAvailableError):
-                    await waiting
-                await eventually(lambda: sender._transport is None)
-                await host.close()
+async def test_a_stop_closes_every_door(tmp_path: Path) -> None:
+    async with node(tmp_path) as alice:
+        alice.queue(security=EVERYBODY)
+        alice.send(NAME, b"kept", recoverable=True)
+        async with direct.sending(ALICE, alice.config.port) as sender:
+            host = await RemoteHost.connect(ALICE, alice.config.rpc.port)
+            queue = await host.open(NAME)
+            assert (await queue.begin_receive()).message.body == b"kept"
+            waiting = asyncio.create_task(queue.receive(timeout_s=None))
+            await eventually(lambda: alice.find().waiting)
+            await alice.stop()
             with pytest.raises(RemoteMachineNotAvailableError):
-                await RemoteHost.connect(ALICE, alice.config.rpc.port)
-            with pytest.raises(RemoteMachineNotAvailableError):
-                async with direct.sending(ALICE, alice.config.port):
-                    pass
-            await alice.start()
-            assert alice.bodies(alice.find()) == [b"kept"]
-
-    run(test)
-
-
-def test_accounts_and_levels(tmp_path: Path) -> None:
-    async def test() -> None:
-        accounts = AccountFile(tmp_path / "users")
-        accounts.add("alice", "Secret-1")
-        async with node(tmp_path, accounts=str(tmp_path / "users"), minimum_level="privacy") as alice:
-            alice.queue(security=EVERYBODY)
-            alice.send(NAME, b"secret")
-            port = alice.config.rpc.port
-            who = Credentials("alice", "Secret-1", AuthType.NTLM)
-            async with direct.reading(NAME, port=port, credentials=who) as queue:
-                assert (await queue.receive()).body == b"secret"
-            for weak in (
-                None,
-                replace(who, level=AuthLevel.INTEGRITY),
-                Credentials("alice", "no", AuthType.NTLM),
-            ):
-                with pytest.raises(AccessDeniedError):
-                    async with direct.reading(NAME, port=port, credentials=weak):
-                        pass
-
-    run(test)
+                await waiting
+            await eventually(lambda: sender._transport is None)
+            await host.close()
+        with pytest.raises(RemoteMachineNotAvailableError):
+            await RemoteHost.connect(ALICE, alice.config.rpc.port)
+        with pytest.raises(RemoteMachineNotAvailableError):
+            async with direct.sending(ALICE, alice.config.port):
+                pass
+        await alice.start()
+        assert alice.bodies(alice.find()) == [b"kept"]
 
 
-def test_accounts_in_the_directory_of_the_queue_manager_need_no_configuration(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(tmp_path, minimum_level="privacy") as alice:
-            alice.queue(security=EVERYBODY)
-            alice.send(NAME, b"secret")
-            who = Credentials("alice", "Secret-1", AuthType.NTLM)
+async def test_accounts_and_levels(tmp_path: Path) -> None:
+    accounts = AccountFile(tmp_path / "users")
+    accounts.add("alice", "Secret-1")
+    async with node(tmp_path, accounts=str(tmp_path / "users"), minimum_level="privacy") as alice:
+        alice.queue(security=EVERYBODY)
+        alice.send(NAME, b"secret")
+        port = alice.config.rpc.port
+        who = Credentials("alice", "Secret-1", AuthType.NTLM)
+        async with direct.reading(NAME, port=port, credentials=who) as queue:
+            assert (await queue.receive()).body == b"secret"
+        for weak in (
+            None,
+            replace(who, level=AuthLevel.INTEGRITY),
+            Credentials("alice", "no", AuthType.NTLM),
+        ):
             with pytest.raises(AccessDeniedError):
-                async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who):
+                async with direct.reading(NAME, port=port, credentials=weak):
                     pass
-            AccountFile(tmp_path / "data" / "accounts").add("alice", "Secret-1")
-            async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who) as queue:
-                assert (await queue.receive()).body == b"secret"
-
-    run(test)
 
 
-def test_the_usual_port_is_not_insisted_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_accounts_in_the_directory_of_the_queue_manager_need_no_configuration(tmp_path: Path) -> None:
+    async with node(tmp_path, minimum_level="privacy") as alice:
+        alice.queue(security=EVERYBODY)
+        alice.send(NAME, b"secret")
+        who = Credentials("alice", "Secret-1", AuthType.NTLM)
+        with pytest.raises(AccessDeniedError):
+            async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who):
+                pass
+        AccountFile(tmp_path / "data" / "accounts").add("alice", "Secret-1")
+        async with direct.reading(NAME, port=alice.config.rpc.port, credentials=who) as queue:
+            assert (await queue.receive()).body == b"secret"
+
+
+async def test_the_usual_port_is_not_insisted_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Another one that is free will do; and a host on which none is does the rest of its work."""
-
-    async def test() -> None:
-        taken = [socket.create_server((ALONE, FIRST_PORT))]
-        try:
-            async with node(tmp_path / "1", ALONE, port=FIRST_PORT) as alice:
-                assert alice.daemon.remote_read is not None
-                assert alice.daemon.remote_read.service.port in list(candidates())[1:]
-            for port in list(candidates())[1:]:
-                taken.append(socket.create_server((ALONE, port)))
-            async with node(tmp_path / "2", ALONE, port=FIRST_PORT) as alice:
-                assert alice.daemon.remote_read is None
-                assert "nobody can read remotely" in caplog.text
-        finally:
-            for each in taken:
-                each.close()
-
-    run(test)
-
-
-def test_without_a_port_there_is_no_remote_read(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with node(tmp_path, port=0) as alice:
+    taken = [socket.create_server((ALONE, FIRST_PORT))]
+    try:
+        async with node(tmp_path / "1", ALONE, port=FIRST_PORT) as alice:
+            assert alice.daemon.remote_read is not None
+            assert alice.daemon.remote_read.service.port in list(candidates())[1:]
+        for port in list(candidates())[1:]:
+            taken.append(socket.create_server((ALONE, port)))
+        async with node(tmp_path / "2", ALONE, port=FIRST_PORT) as alice:
             assert alice.daemon.remote_read is None
+            assert "nobody can read remotely" in caplog.text
+    finally:
+        for each in taken:
+            each.close()
 
-    run(test)
+
+async def test_without_a_port_there_is_no_remote_read(tmp_path: Path) -> None:
+    async with node(tmp_path, port=0) as alice:
+        assert alice.daemon.remote_read is None
 
 
-def test_a_port_that_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
-    async def test() -> None:
-        config = Config(
-            data=tmp_path,
-            name="BOB",
-            listen=("192.0.2.1",),
-            port=0,
-            ping_port=0,
-            rpc=RpcSettings(port=free_port()),
-        )
-        with pytest.raises(OSError, match="address"):
-            await Node(config).start()
-        assert BOB
-
-    run(test)
+async def test_a_port_that_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
+    config = Config(
+        data=tmp_path,
+        name="BOB",
+        listen=("192.0.2.1",),
+        port=0,
+        ping_port=0,
+        rpc=RpcSettings(port=free_port()),
+    )
+    with pytest.raises(OSError, match="address"):
+        await Node(config).start()
+    assert BOB
 
 
 @pytest.mark.parametrize(

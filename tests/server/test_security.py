@@ -26,7 +26,7 @@ from tests.security.correspondent import BITS, PEER, SID, Correspondent, lenient
 from tests.security.samples import certificate, private_key
 from tests.server.domain import domain
 from tests.server.scene import PRIVACY_LEVEL, Scene, damaged_key, patched, scene
-from tests.server.support import eventually, run
+from tests.server.support import eventually
 
 NONE, SIG10, SIG20, SIG30 = (
     AuthenticationLevel.NONE,
@@ -51,10 +51,10 @@ BAD_SIGNATURE, BAD_ENCRYPTION = MessageClass.NACK_BAD_SIGNATURE, MessageClass.NA
     "MQQB-3.1.5.8.3-j",
 )
 @pytest.mark.parametrize("level", [SIG10, SIG20, SIG30])
-def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
+async def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
     tmp_path: Path, level: AuthenticationLevel
 ) -> None:
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         for body in (b"first", b"second"):
             packet = one.message(body=body, level=level)
             assert packet.security is not None
@@ -71,13 +71,13 @@ def test_a_good_signature_is_believed_and_its_sender_looked_up_once(
         assert (kept.security_id, kept.user_cert.certificate) == (SID, certificate(BITS))
         assert kept.cached_time_ms <= one.alice.core.environment.now() * 1_000
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("DMPR-6-d")
 @pytest.mark.parametrize("algorithm", HashAlgorithm, ids=lambda algorithm: algorithm.name)
-def test_every_hash_is_verified_where_the_policy_names_it(tmp_path: Path, algorithm: HashAlgorithm) -> None:
-    async def test(one: Scene) -> None:
+async def test_every_hash_is_verified_where_the_policy_names_it(
+    tmp_path: Path, algorithm: HashAlgorithm
+) -> None:
+    async with scene(tmp_path) as one:
         one.correspondent = Correspondent(
             policy=lenient(
                 preferred={
@@ -90,18 +90,14 @@ def test_every_hash_is_verified_where_the_policy_names_it(tmp_path: Path, algori
         assert stored.local.authentication_level == SIG20
         assert bytes(stored.packet.body) == b"secret"
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.parametrize("algorithm", sorted(set(HashAlgorithm) - {HashAlgorithm.SHA512}))
-def test_by_default_only_sha512_is_believed(tmp_path: Path, algorithm: HashAlgorithm) -> None:
-    async def test(one: Scene) -> None:
+async def test_by_default_only_sha512_is_believed(tmp_path: Path, algorithm: HashAlgorithm) -> None:
+    async with scene(tmp_path, accepted_hashes=("sha512",)) as one:
         await one.send(one.message(level=SIG20, hash_algorithm=algorithm))
         assert one.told() == [BAD_SIGNATURE]
         await one.send(one.message(level=SIG20))
         assert len(one.orders.positions) == 1
-
-    scene(tmp_path, test, accepted_hashes=("sha512",))
 
 
 def _tampered(packet: UserMessage) -> UserMessage:
@@ -137,8 +133,8 @@ WRONG += ["unknown user"]
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-e", "MQQB-3.1.5.8.3-f", "MQQB-3.1.5.8.3-l")
 @pytest.mark.parametrize("how", WRONG)
-def test_whatever_is_wrong_with_a_signature_is_a_bad_signature(tmp_path: Path, how: str) -> None:
-    async def test(one: Scene) -> None:
+async def test_whatever_is_wrong_with_a_signature_is_a_bad_signature(tmp_path: Path, how: str) -> None:
+    async with scene(tmp_path) as one:
         await one.send(_wrong_signatures(one, how))
         assert one.told() == [0x8006]
         one.peer.send(_wrong_signatures(one, how, transactional=True))
@@ -147,42 +143,34 @@ def test_whatever_is_wrong_with_a_signature_is_a_bad_signature(tmp_path: Path, h
         assert len(one.orders.positions) == len(one.ordered.positions) == 0
         assert one.alice.manager.credentials.refused == {BAD_SIGNATURE: 2}
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-l")
-def test_a_directory_that_cannot_be_asked_proves_nobody(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_directory_that_cannot_be_asked_proves_nobody(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         one.here.shared.connected = False
         await one.send(one.message(level=SIG20))
         assert one.told() == [0x8006]
 
-    scene(tmp_path, test)
 
-
-def test_refusals_are_not_told_to_strangers_by_default(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_refusals_are_not_told_to_strangers_by_default(tmp_path: Path) -> None:
+    async with scene(tmp_path, send_insecure_nacks=False) as one:
         one.peer.send(_tampered(one.message(level=SIG20)))
         await one.send(one.message(level=SIG20, body=b"good"))
         assert one.told() == []
         assert one.alice.bodies(one.orders) == [b"good"]
 
-    scene(tmp_path, test, send_insecure_nacks=False)
 
-
-def test_a_message_sent_twice_is_taken_once(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_message_sent_twice_is_taken_once(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         packet = one.message(level=SIG20, privacy=PrivacyLevel.ADVANCED)
         await one.send(packet)
         one.peer.send(packet)
         await one.send(one.message(level=SIG20, body=b"another"))
         assert one.alice.bodies(one.orders) == [b"secret", b"another"]
 
-    scene(tmp_path, test)
 
-
-def test_a_signature_without_a_sender_is_good_and_proves_nobody(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_signature_without_a_sender_is_good_and_proves_nobody(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         await one.send(one.message(level=SIG20, sender=b""))
         (stored,) = one.alice.stored(one.orders)
         assert stored.local.authentication_level == SIG20
@@ -191,15 +179,11 @@ def test_a_signature_without_a_sender_is_good_and_proves_nobody(tmp_path: Path) 
         await one.send(one.message(level=SIG20, sender=b""))
         assert one.told() == [MessageClass.NACK_ACCESS_DENIED]
 
-    scene(tmp_path, test)
 
-
-def test_an_unknown_provider_is_told_as_such(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_an_unknown_provider_is_told_as_such(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         await one.send(one.message(level=SIG20, authentication_provider_name="Home-made Provider"))
         assert one.told() == [MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER]
-
-    scene(tmp_path, test)
 
 
 def _refused_for_good(one: Scene, message_class: int) -> None:
@@ -232,8 +216,8 @@ def _refused_for_good(one: Scene, message_class: int) -> None:
     [0x8009, 0x8000, 0x8004, 0x8007, 0x800B, 0x8006, 0x8003, 0xC000, 0xC001, 0xC002],
     ids=hex,
 )
-def test_each_way_to_fail_has_its_final_acknowledgment(tmp_path: Path, message_class: int) -> None:
-    async def test(one: Scene) -> None:
+async def test_each_way_to_fail_has_its_final_acknowledgment(tmp_path: Path, message_class: int) -> None:
+    async with scene(tmp_path) as one:
         _refused_for_good(one, message_class)
         if message_class in (0xC000, 0xC001):
             await eventually(lambda: len(one.ordered.positions))
@@ -241,8 +225,6 @@ def test_each_way_to_fail_has_its_final_acknowledgment(tmp_path: Path, message_c
             (queues.delete if message_class == 0xC000 else queues.purge)(one.ordered)
         await eventually(lambda: one.peer.final_acks)
         assert one.peer.final_acks == [message_class]
-
-    scene(tmp_path, test)
 
 
 def only(queue: Queue, *sids: Sid, mask: int = QueueAccessMask.WRITE_MESSAGE) -> None:
@@ -254,8 +236,8 @@ def only(queue: Queue, *sids: Sid, mask: int = QueueAccessMask.WRITE_MESSAGE) ->
 # --- what queues ask for, and who may send ------------------------------------------------------------------
 
 
-def test_queues_insist_on_signatures_and_encryption(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_queues_insist_on_signatures_and_encryption(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         one.orders.authentication = True
         await one.send(one.message())
         await one.send(one.message(level=SIG20))
@@ -267,21 +249,17 @@ def test_queues_insist_on_signatures_and_encryption(tmp_path: Path) -> None:
         assert one.told() == [BAD_SIGNATURE, BAD_ENCRYPTION, BAD_ENCRYPTION]
         assert len(one.orders.positions) == 2
 
-    scene(tmp_path, test)
 
-
-def test_a_claim_of_encryption_is_not_encryption(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_claim_of_encryption_is_not_encryption(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         one.orders.privacy_level = QueuePrivacyLevel.BODY
         await one.send(patched(one.message(), PRIVACY_LEVEL, PrivacyLevel.ADVANCED))
         assert one.told() == [BAD_ENCRYPTION]
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.parametrize("believing", [False, True])
-def test_a_sender_counts_when_a_signature_proves_them(tmp_path: Path, believing: bool) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_sender_counts_when_a_signature_proves_them(tmp_path: Path, believing: bool) -> None:
+    async with scene(tmp_path, believe_unsigned_senders=believing) as one:
         only(one.orders, Sid.decode(SID))
         await one.send(one.message(level=SIG20))
         assert one.told() == []
@@ -291,12 +269,10 @@ def test_a_sender_counts_when_a_signature_proves_them(tmp_path: Path, believing:
         await one.send(one.message(level=SIG20, sender=sid_of(7)))
         assert one.told()[-1] == MessageClass.NACK_ACCESS_DENIED, "proven to be somebody else"
 
-    scene(tmp_path, test, believe_unsigned_senders=believing)
-
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-m", "MQQB-3.1.5.8.3-z")
-def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         key = private_key(1024)
         ring = KeyRing(sign={ENHANCED_RSA_AES: key})
         record = QueueManagerRecord(PEER, "PEER", public_signing_key_list=ring.public_signing_key_list())
@@ -318,14 +294,11 @@ def test_a_queue_manager_signs_with_a_key_it_has_published(tmp_path: Path) -> No
         await one.send(one.message(**mine))
         assert one.told()[-1] == MessageClass.NACK_ACCESS_DENIED, "queue managers are Everyone"
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-aa", "MQQB-3.1.5.8.3-ab")
-def test_a_sender_who_is_denied_is_refused(tmp_path: Path) -> None:
+async def test_a_sender_who_is_denied_is_refused(tmp_path: Path) -> None:
     """Everybody may send, but not this one; and who may do anything but send may not either."""
-
-    async def test(one: Scene) -> None:
+    async with scene(tmp_path) as one:
         denied, allowed = Sid.decode(SID), sid_of(7)
         one.here.shared.put(user(allowed))
         write, everything = QueueAccessMask.WRITE_MESSAGE, ~int(QueueAccessMask.WRITE_MESSAGE) & 0xF003F
@@ -345,34 +318,29 @@ def test_a_sender_who_is_denied_is_refused(tmp_path: Path) -> None:
         await one.send(one.message(level=SIG20, sender=allowed))
         assert one.told()[-1] == 0x8004
 
-    scene(tmp_path, test)
-
 
 @pytest.mark.spec("MQQB-3.1.1.3-j", "MQQB-3.1.1.3-k", "MQQB-3.1.3.1-f", "MQQB-3.1.3.1-g", "MQQB-3.1.3.1-h")
-def test_the_values_after_a_start(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with domain(tmp_path) as here:
-            alice = await here.member()
-            policy, timers = alice.manager.credentials.policy, alice.config.timers
-            assert not policy.send_enhanced_rc2_using_40_bit_keys
-            assert not policy.reject_enhanced_rc2_using_40_bit_keys
-            assert policy.symmetric_key_short_lifetime_ms == timers.symmetric_key_short_lifetime_ms == 600_000
-            assert timers.symmetric_key_long_lifetime_ms == 43_200_000
-            examiner, sealer = alice.manager.credentials.examiner, alice.manager.credentials.sealer
-            caches = (examiner.symmetric_keys, sealer.symmetric_keys, sealer.public_keys)
-            assert [cache.lifetime_ms for cache in caches] == [600_000] * 3
-            assert policy.preferred == {
-                PrivacyLevel.ADVANCED: 0x6610,
-                PrivacyLevel.ENHANCED: 0x6801,
-                PrivacyLevel.BASE: 0x6801,
-            }
-
-    run(test)
+async def test_the_values_after_a_start(tmp_path: Path) -> None:
+    async with domain(tmp_path) as here:
+        alice = await here.member()
+        policy, timers = alice.manager.credentials.policy, alice.config.timers
+        assert not policy.send_enhanced_rc2_using_40_bit_keys
+        assert not policy.reject_enhanced_rc2_using_40_bit_keys
+        assert policy.symmetric_key_short_lifetime_ms == timers.symmetric_key_short_lifetime_ms == 600_000
+        assert timers.symmetric_key_long_lifetime_ms == 43_200_000
+        examiner, sealer = alice.manager.credentials.examiner, alice.manager.credentials.sealer
+        caches = (examiner.symmetric_keys, sealer.symmetric_keys, sealer.public_keys)
+        assert [cache.lifetime_ms for cache in caches] == [600_000] * 3
+        assert policy.preferred == {
+            PrivacyLevel.ADVANCED: 0x6610,
+            PrivacyLevel.ENHANCED: 0x6801,
+            PrivacyLevel.BASE: 0x6801,
+        }
 
 
 @pytest.mark.spec("MQQB-3.1.5.8.3-a")
-def test_what_is_not_for_this_host_is_not_examined(tmp_path: Path) -> None:
-    async def test(one: Scene) -> None:
+async def test_what_is_not_for_this_host_is_not_examined(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
         elsewhere = f"PRIVATE={guid_text(bytes(range(16)))}\\00000001"
         packet = one.correspondent.message(
             elsewhere, level=SIG20, privacy=PrivacyLevel.ADVANCED, public_keys=one.alice.public_keys
@@ -388,5 +356,3 @@ def test_what_is_not_for_this_host_is_not_examined(tmp_path: Path) -> None:
         only(one.orders, ADMINISTRATORS)
         await one.send(one.message(sender=b""))
         assert one.told() == [MessageClass.NACK_ACCESS_DENIED], "a sender without a name is anonymous"
-
-    scene(tmp_path, test)

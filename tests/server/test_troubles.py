@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from msmq.server.daemon import Daemon
 from msmq.server.troubles import words_of
 from msmq.store import StoreOptions
 from tests.api.support import config
-from tests.server.support import BOB, free_port, run
+from tests.server.support import BOB, PATIENCE_S, free_port
 from tests.server.test_daemon_processes import Process
 
 ORDERS = ".\\private$\\orders"
-PATIENCE_S = 30
 
 
 def flip_a_bit(data: Path, body: bytes) -> None:
@@ -37,39 +35,35 @@ FOUND_WHEN_READ = "a message of BOB\\private$\\orders was damaged on the disk an
 @pytest.mark.parametrize(
     ("killed", "words"), [(True, FOUND_AT_THE_START), (False, FOUND_WHEN_READ)], ids=["killed", "stopped"]
 )
-def test_a_flipped_bit(tmp_path: Path, killed: bool, words: str) -> None:
+async def test_a_flipped_bit(tmp_path: Path, killed: bool, words: str) -> None:
     """One that was killed reads all of its log at the start; one that was stopped finds the damage later."""
-
-    async def test() -> None:
-        bob = Process(tmp_path, "BOB", BOB, free_port(), api=f"unix:{tmp_path / 'api'}")
-        await bob.start()
-        async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
-            await mq.create_queue(ORDERS)
-            for number in range(5):
-                await mq.queue(ORDERS).send(b"message number %d" % number, delivery=msmq.Delivery.RECOVERABLE)
-            assert (await mq.manager()).losses == ()
-        await (bob.kill() if killed else bob.stop())
-        flip_a_bit(bob.data, b"message number 3")
-        await bob.start()
-        async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
-            found = [(await mq.queue(ORDERS).receive(timeout=PATIENCE_S)).body for _ in range(4)]
-            assert found == [b"message number %d" % number for number in (0, 1, 2, 4)]
-            (first,) = (await mq.manager()).losses
-            assert words in first
-            assert "LostRecord" not in first
-        await bob.stop()
-        log = (tmp_path / "BOB.log").read_text()
-        assert log.count(words) == 1
-        await bob.start()
-        async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
-            assert (await mq.manager()).losses == (first,), "as it was told when it happened"
-        await bob.stop()
-
-    asyncio.run(asyncio.wait_for(test(), 120))
+    bob = Process(tmp_path, "BOB", BOB, free_port(), api=f"unix:{tmp_path / 'api'}")
+    await bob.start()
+    async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
+        await mq.create_queue(ORDERS)
+        for number in range(5):
+            await mq.queue(ORDERS).send(b"message number %d" % number, delivery=msmq.Delivery.RECOVERABLE)
+        assert (await mq.manager()).losses == ()
+    await (bob.kill() if killed else bob.stop())
+    flip_a_bit(bob.data, b"message number 3")
+    await bob.start()
+    async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
+        found = [(await mq.queue(ORDERS).receive(timeout=PATIENCE_S)).body for _ in range(4)]
+        assert found == [b"message number %d" % number for number in (0, 1, 2, 4)]
+        (first,) = (await mq.manager()).losses
+        assert words in first
+        assert "LostRecord" not in first
+    await bob.stop()
+    log = (tmp_path / "BOB.log").read_text()
+    assert log.count(words) == 1
+    await bob.start()
+    async with msmq.connect(bob.api, timeout=PATIENCE_S) as mq:
+        assert (await mq.manager()).losses == (first,), "as it was told when it happened"
+    await bob.stop()
 
 
-def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
+async def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "msmq.server.troubles"):
         settings, options = config(tmp_path), StoreOptions(1 << 16, 1 << 16, 4 << 16)
         daemon = Daemon(settings, store_options=options)
         await daemon.start()
@@ -88,18 +82,14 @@ def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         await daemon.start()
         assert [line.partition(" (")[0] for line in daemon.troubles()] == [told.partition(" (")[0]]
         await daemon.stop()
-
-    with caplog.at_level(logging.ERROR, "msmq.server.troubles"):
-        run(test)
     (line,) = {record.getMessage() for record in caplog.records}
     assert "no room on the disk" in line
     assert "limit_bytes" in line
 
 
-def test_many_troubles_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_many_troubles_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Neither the log nor what is kept grows without end."""
-
-    async def test() -> None:
+    with caplog.at_level(logging.ERROR, "msmq.server.troubles"):
         daemon = Daemon(config(tmp_path, listen=()))
         await daemon.start()
         daemon.manager.core.lost_records += [
@@ -112,9 +102,6 @@ def test_many_troubles_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixt
         await daemon.start()
         assert daemon.troubles() == told
         await daemon.stop()
-
-    with caplog.at_level(logging.ERROR, "msmq.server.troubles"):
-        run(test)
     assert len(caplog.records) == 21
     assert "and 230 more" in caplog.text
 

@@ -1,15 +1,22 @@
-"""``msmq pipeline archive`` with places to halt, for tests that kill it: arguments are those of the command."""
+"""``msmq pipeline`` with places to halt, for tests that kill it: arguments are those of the command, or of several that
+``--then`` divides."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from collections.abc import Callable
+from itertools import groupby
 
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.cli import app
 from msmq.spark import archive
 from tests.spark.halting import HaltingSource, pause
-from tests.spark.support import QUICK
+
+SETTINGS = "MSMQ_TEST_SPARK"
+"""In the environment: settings of Spark, as JSON."""
 
 
 class ArchivedSource(HaltingSource):
@@ -21,9 +28,15 @@ class ArchivedSource(HaltingSource):
 
 
 class HaltingArchive(archive.Archive):
-    def _delete(self, *names: str) -> None:
-        super()._delete(*names)
-        if names[0] == archive.MESSAGES:
+    _compacts = False
+
+    def fill(self, first: int, last: int, write: Callable[[str], None]) -> str:
+        self._compacts = last > first
+        return super().fill(first, last, write)
+
+    def _delete(self, name: str) -> None:
+        super()._delete(name)
+        if self._compacts:
             pause("half-deleted")
 
 
@@ -36,17 +49,13 @@ def main(arguments: list[str]) -> None:
 
     archive._write_parquet = halting
     archive.Archive = HaltingArchive  # type: ignore[misc]
-    spark = (
-        SparkSession.builder.master("local[2]")  # which the command finds and takes
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", QUICK)
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    spark.dataSource.register(ArchivedSource)
-    app(["pipeline", "archive", *arguments])
+    builder = SparkSession.builder.master("local[2]")  # which the command finds and takes
+    for name, value in json.loads(os.environ.get(SETTINGS, "{}")).items():
+        builder = builder.config(name, value)
+    builder.getOrCreate().dataSource.register(ArchivedSource)
+    for then, command in groupby(arguments, lambda argument: argument == "--then"):
+        if not then and (status := app(["pipeline", *command], standalone_mode=False)):
+            sys.exit(status)
 
 
 if __name__ == "__main__":

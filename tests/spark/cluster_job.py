@@ -11,18 +11,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.spark.halting import VARIABLE, HaltingSource
-from tests.spark.support import LEDGER, ORDERS, QUICK, ROOT
+from tests.spark.quick import quick
+from tests.spark.support import LEDGER, ORDERS, ROOT
 
 ROWS = 200
 
 
 def session(master: str, directory: Path) -> SparkSession:
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{QUICK} -Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
-        "spark.executor.extraJavaOptions": QUICK,
+        "spark.driver.extraJavaOptions": f"{quick()} -Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
+        "spark.executor.extraJavaOptions": quick(),
         "spark.executor.cores": "1",
         "spark.executor.memory": "512m",
         "spark.executorEnv.PYTHONPATH": str(ROOT),

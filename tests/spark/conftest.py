@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.support import QUICK, Server
+from tests.spark.support import Server, environment
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     warehouse = tmp_path_factory.mktemp("warehouse")
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("msmq tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.extraJavaOptions", QUICK)
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
+    with mock.patch.dict(os.environ, environment()):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

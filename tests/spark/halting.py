@@ -2,7 +2,8 @@
 so, until the test lets it go on or kills it.
 
 It is the real source and sink; nothing is done differently, only later. The folder that test and query share is named
-by a variable of the environment, which every process of Spark inherits.
+by a variable of the environment, which every process of Spark inherits. In it a query that is one of several has a
+folder of its own, named like its checkpoint.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from pyspark.sql.datasource import InputPartition, WriterCommitMessage
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from msmq.client.queue import QueueIdentity, Removal
-from msmq.spark.claims import Claims
-from msmq.spark.doors import Door
-from msmq.spark.offsets import Offset
+from msmq.spark.claims import Claims, Servers
+from msmq.spark.kept import KeptClaims
+from msmq.spark.offsets import FleetOffset
 from msmq.spark.options import SourceOptions
 from msmq.spark.sink import MsmqStreamWriter, MsmqWriter
 from msmq.spark.source import MsmqDataSource, MsmqReader, MsmqStreamReader
@@ -70,18 +71,22 @@ class Halts:
             time.sleep(0.05)
 
 
-def pause(place: str) -> None:
-    Halts(Path(os.environ[VARIABLE])).pause(place)
+def pause(place: str, checkpoint: str | None = None) -> None:
+    folder = Path(os.environ[VARIABLE])
+    own = folder / Path(checkpoint).name if checkpoint is not None else folder
+    Halts(own if own.is_dir() else folder).pause(place)
 
 
 # --- the source -------------------------------------------------------------------------------------------------------
 
 
-def _halting(rows: Iterator[pa.RecordBatch], place: str) -> Iterator[pa.RecordBatch]:
+def _halting(
+    rows: Iterator[pa.RecordBatch], place: str, checkpoint: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """Rows, and a halt when the first are on their way."""
     for batch in rows:
         yield batch
-        pause(place)
+        pause(place, checkpoint)
 
 
 class HaltingReader(MsmqReader):
@@ -91,55 +96,62 @@ class HaltingReader(MsmqReader):
 
 class HaltingStreamReader(MsmqStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        pause("planned")
+        pause("planned", self._options.checkpoint)
         made = super().partitions(start, end)
-        pause("claimed")
+        pause("claimed", self._options.checkpoint)
         return made
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _halting(super().read(partition), "reading")
+        return _halting(super().read(partition), "reading", self._options.checkpoint)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        assert start is not None
         if isinstance(self._claims, HaltingClaims) and self._claims.due():
-            pause("committed")
+            pause("committed", self._options.checkpoint)
         found = super().latestOffset(start, limit)
-        if Offset.parse(start).queues:
-            pause("settled")
+        if any(part.queues for part in FleetOffset.parse(start).parts.values()):
+            pause("settled", self._options.checkpoint)
         return found
 
     @property
-    def _claims(self) -> Claims | None:
+    def _claims(self) -> Claims | KeptClaims | None:
+        made = super()._claims
         checkpoint = self._options.checkpoint
-        return None if checkpoint is None or not self._options.consume else HaltingClaims(checkpoint)
+        return HaltingClaims(checkpoint) if isinstance(made, Claims) and checkpoint is not None else made
 
 
 class HaltingClaims(Claims):
+    def __init__(self, checkpoint: str) -> None:
+        super().__init__(checkpoint)
+        self._of = checkpoint
+
     def due(self) -> bool:
         """Whether there is something to remove."""
-        return any(self._name(end) in self._names(self._folder) for end in self._committed())
+        return any(self._name(end) in self._names() for end in self._log.committed())
 
-    def _settle(self, door: Door, end: Offset) -> int:
-        return super()._settle(HalfRemoving(door), end)
+    def settle_end(self, servers: Servers, end: FleetOffset) -> int:
+        return super().settle_end(HalfRemoving(servers, self._of), end)
 
     def _delete(self, path: str) -> None:
-        pause("removed")
+        pause("removed", self._of)
         super()._delete(path)
 
 
 class HalfRemoving:
-    """A door, except that messages are removed in two halves."""
+    """Servers, except that messages are removed in two halves."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, servers: Servers, checkpoint: str) -> None:
+        self._servers, self._checkpoint = servers, checkpoint
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._door, name)
-
-    def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
+    def remove(
+        self, server: str, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None
+    ) -> Removal:
         ids = array("Q", lookup_ids)
-        first = self._door.remove(queue, ids[: len(ids) // 2], identity)
-        pause("removing")
-        second = self._door.remove(queue, ids[len(ids) // 2 :], identity)
+        first = self._servers.remove(server, queue, ids[: len(ids) // 2], identity)
+        pause("removing", self._checkpoint)
+        second = self._servers.remove(server, queue, ids[len(ids) // 2 :], identity)
         return Removal(
             first.removed + second.removed,
             first.not_found + second.not_found,
@@ -161,14 +173,16 @@ class HaltingWriter(MsmqWriter):
 
 
 class HaltingStreamWriter(MsmqStreamWriter):
+    checkpoint: str | None = None
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        pause("slow")
-        done = super().write(_halting(iterator, "writing"))
-        pause("half-sent")
+        pause("slow", self.checkpoint)
+        done = super().write(_halting(iterator, "writing", self.checkpoint))
+        pause("half-sent", self.checkpoint)
         return done
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        pause("sent")
+        pause("sent", self.checkpoint)
         super().commit(messages, batchId)
 
 
@@ -189,4 +203,6 @@ class HaltingSource(MsmqDataSource):
         return HaltingWriter(self.options, schema.fieldNames(), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> MsmqStreamWriter:  # noqa: N802
-        return HaltingStreamWriter(self.options, schema.fieldNames())
+        made = HaltingStreamWriter(self.options, schema.fieldNames())
+        made.checkpoint = self.options.get("checkpointLocation")
+        return made

@@ -12,14 +12,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import msmq
+from tests.spark import ready
+from tests.spark.quick import PLAIN, configuration
 
 ROOT = Path(__file__).parents[2]
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that begins to work sooner, and would be slower in the long run."""
 ORDERS = ".\\private$\\orders"
 LEDGER = ".\\private$\\ledger"
 
@@ -27,24 +28,35 @@ LEDGER = ".\\private$\\ledger"
 class Server:
     """``msmq serve``."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        name: str = "HOST",
+        listen: str = "127.0.0.1",
+        port: int = 0,
+        python: str = sys.executable,
+    ) -> None:
         self.directory = directory
+        self.name = name
+        self._place = ["--listen", listen, "--port", str(port)]
         self._arguments = arguments
+        self._python = python
         self.address = f"unix:{directory / 'api'}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [
-            sys.executable,
+            self._python,
             "-m",
             "msmq",
             "serve",
             "--data",
             str(self.directory / "data"),
             "--name",
-            "HOST",
+            self.name,
         ]
-        command += ["--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--api", self.address]
+        command += [*self._place, "--ping-port", "0", "--api", self.address]
         command += self._arguments
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdout is not None
@@ -57,6 +69,11 @@ class Server:
             assert self._process.stdout is not None
             self._process.stdout.close()
             self._process = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     # --- what is in it ----------------------------------------------------------------------------------------------
 
@@ -111,7 +128,7 @@ class Stream:
 
     def run(self) -> None:
         """Once, until all is read that is there now."""
-        assert self.start(availableNow=True).awaitTermination(120)
+        finished(lambda: self.start(availableNow=True))
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         self.batches[number] = [row.body for row in frame.select("body").collect()]
@@ -119,6 +136,21 @@ class Stream:
     @property
     def bodies(self) -> list[str]:
         return [body for number in sorted(self.batches) for body in self.batches[number]]
+
+
+def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Run a query to its end. Spark gives a worker of Python ten seconds to begin, which a busy computer may not have:
+    then the query is started again, as people would."""
+    for _ in range(10):
+        query = start()
+        try:
+            assert query.awaitTermination(600)
+        except PySparkException as error:
+            if "failed to connect back" not in str(error):
+                raise
+        else:
+            return query
+    raise AssertionError("this computer is too busy for Spark")
 
 
 def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
@@ -132,11 +164,12 @@ def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
 def environment(**more: str) -> dict[str, str]:
     """What a Spark that a test starts finds in its environment."""
     python = {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": ready.python(),
+        "PYSPARK_DRIVER_PYTHON": ready.python(),
         "PYTHONPATH": str(ROOT),
     }
-    return {**os.environ, **python, "SPARK_LOCAL_IP": "127.0.0.1", **more}
+    spark = {"SPARK_CONF_DIR": configuration(), "SPARK_LAUNCHER_OPTS": PLAIN, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**os.environ, **python, **spark, **more}
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from contextlib import AbstractContextManager
@@ -12,11 +13,12 @@ from typing import IO
 
 import pyarrow.dataset as dataset
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from msmq.spark.archive import Archive, ArchiveError, archive, compact, read_archive
 from tests.spark.halting import VARIABLE, Halts
-from tests.spark.support import ORDERS, Server, eventually, program
+from tests.spark.support import ORDERS, Server, eventually, finished, program
 
 
 def bodies(spark: SparkSession, path: Path) -> list[str]:
@@ -33,7 +35,7 @@ def test_a_queue_is_archived_once_and_compacted(spark: SparkSession, server: Ser
         sent = [f"{run} {number}" for number in range(6)]
         server.send(sent)
         expected += sent
-        assert archive(spark, str(place), options).awaitTermination(600)
+        finished(lambda: archive(spark, str(place), options))
     assert bodies(spark, place) == expected
     assert server.bodies() == []
     folders = Archive(str(place)).folders()
@@ -49,11 +51,11 @@ def test_a_repeated_batch_is_written_anew(spark: SparkSession, server: Server, t
     server.send(["a", "b"])
     place = tmp_path / "archive"
     options = {"server": server.address, "queue": ORDERS}
-    assert archive(spark, str(place), options).awaitTermination(600)
+    finished(lambda: archive(spark, str(place), options))
     for committed in (place / "_checkpoint" / "commits").iterdir():
         committed.unlink()  # as if it had been killed before
     server.send(["c"])
-    assert archive(spark, str(place), options).awaitTermination(600)
+    finished(lambda: archive(spark, str(place), options))
     assert bodies(spark, place) == ["a", "b", "c"]
 
 
@@ -70,24 +72,87 @@ def test_half_a_batch_does_not_count(tmp_path: Path) -> None:
     assert Archive(str(tmp_path)).folders() == ["batch=000"]
 
 
-@pytest.mark.parametrize("moved", [False, True], ids=["before the move", "after the move"])
-def test_a_compaction_that_was_killed_is_ended(tmp_path: Path, moved: bool) -> None:
+def test_a_compaction_that_was_killed_is_ended(tmp_path: Path) -> None:
+    """While its folder is not whole the others count; then it counts, whatever is left of them."""
     place = Archive(str(tmp_path))
     place.prepare()
-    for name in ("batch=000", "batch=001", "batch=002"):
+    for name in ("batch=000", "batch=001", "batch=001.1", "batch=002"):
         folder(tmp_path, name)
-    note = {"target": "batch=000-001", "replaces": ["batch=000", "batch=001"]}
-    (tmp_path / "_compaction.json").write_text(json.dumps(note), encoding="utf-8")
-    if moved:
-        folder(tmp_path, "batch=000-001")
-        assert place.folders() == ["batch=000-001", "batch=002"]
-    else:
-        (tmp_path / "_compacting").mkdir()
-        (tmp_path / "_compacting" / "_SUCCESS").touch()
-        assert place.folders() == ["batch=000", "batch=001", "batch=002"]
-    place.prepare()
+    folder(tmp_path, "batch=000-001", done=False)
+    assert place.folders() == ["batch=000", "batch=001.1", "batch=002"]
+    (tmp_path / "messages" / "batch=000-001" / "_SUCCESS").touch()
     assert place.folders() == ["batch=000-001", "batch=002"]
+    place.prepare()
     assert sorted(path.name for path in (tmp_path / "messages").iterdir()) == ["batch=000-001", "batch=002"]
+
+
+def test_a_batch_is_written_beside_the_one_it_replaces(tmp_path: Path) -> None:
+    """What is there counts until the new one is whole, and is deleted only then."""
+    place = Archive(str(tmp_path))
+    place.prepare()
+    seen: list[list[str]] = []
+
+    def write(target: str) -> None:
+        seen.append(place.folders())
+        Path(target.removeprefix("file://")).mkdir(parents=True)
+
+    names = [place.fill(7, 7, write) for _ in range(3)]
+    assert names == ["batch=000000000007", "batch=000000000007.1", "batch=000000000007.2"]
+    assert seen == [[], names[:1], names[1:2]]
+    assert place.folders() == names[2:]
+    assert place.fill(5, 8, write) == "batch=000000000005-000000000008"
+    assert [path.name for path in (tmp_path / "messages").iterdir()] == ["batch=000000000005-000000000008"]
+    with pytest.raises(ArchiveError, match="the batch 7 is among those of batch=000000000005-000000000008"):
+        place.fill(7, 7, write)
+
+
+def test_an_archive_without_its_checkpoint_takes_no_message(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """Batches would be counted from 0 again, and take the place of those that are there."""
+    Archive(str(tmp_path)).prepare()
+    folder(tmp_path, "batch=000000000000")
+    with pytest.raises(ArchiveError, match="its folder _checkpoint is gone"):
+        archive(spark, str(tmp_path), {"server": server.address, "queue": ORDERS, "mode": "consume"})
+
+
+def test_a_checkpoint_that_is_older_than_the_archive_overwrites_nothing(
+    spark: SparkSession, server: Server, tmp_path: Path
+) -> None:
+    """It gives the number of a batch again to other messages; those of that batch are nowhere else any more."""
+    server.create(ORDERS)
+    place = tmp_path / "archive"
+    options = {"server": server.address, "queue": ORDERS, "mode": "consume"}
+    for body in ("a", "b"):
+        server.send([body])
+        finished(lambda: archive(spark, str(place), options))
+        if body == "a":
+            shutil.copytree(place / "_checkpoint", tmp_path / "older")
+    shutil.rmtree(place / "_checkpoint")
+    shutil.copytree(tmp_path / "older", place / "_checkpoint")
+    server.send(["c"])
+    with pytest.raises(PySparkException, match="is older than that"):
+        finished(lambda: archive(spark, str(place), options))
+    assert bodies(spark, place) == ["a", "b"]
+    assert server.bodies() == ["c"]
+
+
+def test_a_delta_table_without_its_checkpoint_takes_no_message(tmp_path: Path) -> None:
+    """Delta passes over batches whose numbers it has had: their messages would be removed and written nowhere."""
+    place = Archive(str(tmp_path))
+    place.prepare("delta")
+    place.check_checkpoint()
+    for number in (3, 3, 4):
+        place.begin_batch(number)
+    with pytest.raises(ArchiveError, match="its folder _checkpoint is gone"):
+        place.check_checkpoint()
+    with pytest.raises(ArchiveError, match="gives the number 3 to other messages now"):
+        place.begin_batch(3)
+    (tmp_path / "_checkpoint" / "offsets").mkdir(parents=True)
+    (tmp_path / "_checkpoint" / "offsets" / "4").write_text("another end", encoding="utf-8")
+    with pytest.raises(ArchiveError, match="gives the number 4 to other messages now"):
+        place.begin_batch(4)
+    place.check_checkpoint()
 
 
 def test_columns_that_were_added_later(spark: SparkSession, tmp_path: Path) -> None:
@@ -108,15 +173,15 @@ def test_a_column_keeps_its_type(spark: SparkSession, server: Server, tmp_path: 
     server.send(["a"])
     place = str(tmp_path / "archive")
     options = {"server": server.address, "queue": ORDERS, "mode": "consume"}
-    assert archive(spark, place, options).awaitTermination(600)
+    finished(lambda: archive(spark, place, options))
     server.send(["b"])
     with pytest.raises(
         ArchiveError, match="has the column body as binary; with these options it would be string"
     ):
         archive(spark, place, {**options, "body": "activex"})
     assert server.bodies() == ["b"]
-    assert archive(spark, place, {**options, "includeHeaders": "true"}).awaitTermination(600)
-    assert archive(spark, place, options).awaitTermination(600)
+    finished(lambda: archive(spark, place, {**options, "includeHeaders": "true"}))
+    finished(lambda: archive(spark, place, options))
     assert bodies(spark, tmp_path / "archive") == ["a", "b"]
     said = json.loads((tmp_path / "archive" / "_archive.json").read_text(encoding="utf-8"))
     assert (said["schema_version"], said["columns"]["body"]) == (1, "binary")
@@ -172,7 +237,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
 
 # --- killed -----------------------------------------------------------------------------------------------------------
 
-STARTING_S = 300
+STARTING_S = 600
 CONTINUOUSLY = ("--every", "1 second")
 KILLS = (
     ("reading", CONTINUOUSLY),  # a task has given some messages, and its file is begun
@@ -204,13 +269,19 @@ class Killed:
         limits = ("--option", "maxMessagesPerTrigger=15", "--option", "timeout=120")
         folder = str(self.place)
         variables = {VARIABLE: str(self.halts.folder)}
-        return program("tests.spark.archiver", folder, *given, *limits, output=output, **variables)
+        return program("tests.spark.archiver", "archive", folder, *given, *limits, output=output, **variables)
 
     def kill_when(self, phase: str, more: tuple[str, ...]) -> None:
         self.halts.at(phase)
-        with self.command(more) as run:
-            eventually(lambda: run.poll() is not None or self.halts.reached(phase), STARTING_S)
-            assert run.poll() is None, f"it ended before it was {phase}"
+        ended = True
+        # Spark gives a worker of Python ten seconds to begin, which a busy computer may not have.
+        while ended:
+            said = self.place.with_name("said")
+            with said.open("wb") as log, self.command(more, log) as run:
+                eventually(lambda r=run: r.poll() is not None or self.halts.reached(phase), STARTING_S)  # type: ignore[misc]
+                ended = run.poll() is not None
+            text = said.read_text(encoding="utf-8")
+            assert not ended or "failed to connect back" in text, f"it ended before it was {phase}: {text}"
         waiting = self.halts.reached(phase)
         eventually(lambda: not Path(f"/proc/{waiting}").exists())
         self.halts.go_on(phase)

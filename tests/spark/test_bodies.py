@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from msmq.spark.bodies import BODY_READERS
 
@@ -42,3 +43,17 @@ def test_no_body_costs_a_row(how: str, body_type: int, body: bytes) -> None:
     assert read is not None
     found = read(body_type, body)
     assert found is None or isinstance(found, str)
+
+
+def test_values_are_variants_by_spark_s_own_function(spark: SparkSession) -> None:
+    """Whatever the formatters wrote: fields of it without a schema, and null where there is none."""
+    read = BODY_READERS["value"]
+    assert read is not None
+    bodies = [b'{"customer": {"name": "Ada"}}', b"<?xml version='1.0'?><int>5</int>", b"\xff\x00"]
+    rows = spark.createDataFrame([(read(0, body),) for body in bodies], "body STRING")
+    values = rows.selectExpr("try_parse_json(body) AS value")
+    assert values.dtypes == [("value", "variant")]
+    found = values.selectExpr(
+        "try_variant_get(value, '$.customer.name', 'string')", "value IS NULL"
+    ).collect()
+    assert [tuple(row) for row in found] == [("Ada", False), (None, False), (None, True)]

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ import pytest
 
 from tests.spark.cluster_job import ROWS
 from tests.spark.halting import VARIABLE, Halts
-from tests.spark.support import LEDGER, ORDERS, QUICK, Server, environment, eventually, program
+from tests.spark.quick import quick
+from tests.spark.support import LEDGER, ORDERS, Server, environment, eventually, program
 
 HOME = Path(pyspark.__file__).parent
 LOGGING = """\
@@ -35,7 +37,7 @@ appender.console.layout.pattern = %p %c{1}: %m%n%ex
 TOKEN = "a-t0ken-that-nobody-may-see"
 OWNER = "S-1-5-21-1-2-3-1002"
 EVERYTHING = sorted(f"order {number}" for number in range(ROWS))
-STARTING_S = 200
+STARTING_S = 600
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def node(log: Path, kind: str, host: str, *arguments: str) -> Iterator[None]:
     """A master or a worker of Spark."""
     command = ["bash", str(HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
     command += ["--host", host, "--port", "0", "--webui-port", "0", *arguments]
-    settings = {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": QUICK}
+    settings = {"SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": quick()}
     variables = environment(SPARK_HOME=str(HOME), **settings)
     with log.open("wb") as output:
         run = subprocess.Popen(command, env=variables, stdout=output, stderr=output, start_new_session=True)
@@ -127,6 +129,7 @@ def test_executors_are_killed_and_tasks_run_twice(cluster: str, guarded: Server,
     for place in places:
         halts.at(place)
     variables = {VARIABLE: str(halts.folder), "MSMQ_TEST_TOKEN": TOKEN}
+    variables["PYSPARK_PYTHON"] = sys.executable  # whose processes are below the executor that is killed
     with (
         (tmp_path / "driver.log").open("wb") as log,
         program(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,13 +12,12 @@ from pyspark.sql import SparkSession
 
 from msmq.capture.cutter import Whole
 from msmq.capture.inputs import Found
-from msmq.spark import alike
 from msmq.spark import decode as decoding
 from msmq.spark.decode import MOST_SHARES, Task, columns_of, decode, plan, read
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
 from msmq.wire.packets import SessionAck
-from tests.spark.test_alike import packets
+from tests.spark.test_packets import packets
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "session.pcap"
 
@@ -105,7 +103,7 @@ def test_both_directions_are_of_one_share() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(("plain", "answered", "acknowledgment", "broken")), max_size=60))
-def test_packets_read_together_are_the_rows_of_packets_read_one_by_one(kinds: list[str]) -> None:
+def test_packets_of_all_kinds_stay_in_their_places(kinds: list[str]) -> None:
     (plain,), (answered,) = packets(1), packets(1, response_queue_format_name="DIRECT=OS:a\\private$\\b")
     broken = bytearray(plain)
     broken[UserMessage.decode(plain).properties_offset + 52] ^= 0xFF  # the size of the extension
@@ -115,24 +113,20 @@ def test_packets_read_together_are_the_rows_of_packets_read_one_by_one(kinds: li
         "acknowledgment": SessionAck.of(SessionHeader()).encode(),
         "broken": bytes(broken),
     }
-    found: list[pa.RecordBatch] = []
-    for few in (1, 3, 1_000):
-        rows = decoding._Rows(Task("file"), columns_of())
-        for kind in kinds:
-            rows.add(Found(Whole(0, data[kind])))
-        rows.unreadable("the end")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(alike, "FEW", few)
-            found.append(rows.batch())
-        found[-1].validate(full=True)
-    assert found[0].equals(found[2])
-    assert found[1].equals(found[2])
+    rows = decoding._Rows(Task("file"), columns_of())
+    for kind in kinds:
+        rows.add(Found(Whole(0, data[kind])))
+    rows.unreadable("the end")
+    found = rows.batch()
+    found.validate(full=True)
+    answers = {"plain": "DIRECT=OS:host\\private$\\answers", "answered": "DIRECT=OS:a\\private$\\b"}
+    assert found["response_queue"].to_pylist() == [*map(answers.get, kinds), None]
     names = {"acknowledgment": "SessionAck", "broken": "Malformed"}
-    assert found[0]["packet"].to_pylist() == [
+    assert found["packet"].to_pylist() == [
         *(names.get(kind, "UserMessage") for kind in kinds),
         "Malformed",
     ]
-    assert [error is not None for error in found[0]["error"].to_pylist()] == [
+    assert [error is not None for error in found["error"].to_pylist()] == [
         *(kind == "broken" for kind in kinds),
         True,
     ]

@@ -8,7 +8,7 @@ from array import array
 import pytest
 
 from msmq.client.problems import ServerNotAvailableError
-from msmq.spark.doors import open_door
+from msmq.spark.doors import ConsumedError, open_door
 from msmq.spark.options import Access
 from tests.spark.support import ORDERS, Server
 
@@ -39,11 +39,48 @@ def test_which_queues_a_pattern_means(server: Server) -> None:
     server.create(ORDERS)
     server.create(".\\private$\\spark-of-its-own")
     with open_door(Access(server.address)) as door:
-        assert door.queues(r".*orders") == ["HOST\\private$\\orders"]
-        assert door.queues(r".*orders;journal") == ["HOST\\private$\\orders;JOURNAL"]
-        assert door.queues(r".*") == ["HOST\\private$\\orders"], "dead letters are not meant by everything"
+        assert door.queues(r".*orders") == [ORDERS]
+        assert door.queues(r".*orders;journal") == [f"{ORDERS};JOURNAL"]
+        assert door.queues(r".*") == [ORDERS], "dead letters are not meant by everything"
         assert door.queues(r".*letter\$") == [".\\deadletter$", ".\\xactdeadletter$"]
         assert door.queues(r"nothing") == []
+        assert door.queues(r"HOST\\private\$\\orders") == door.queues(r"\.\\private\$\\orders") == [ORDERS]
+
+
+def test_a_queue_has_one_spelling(server: Server) -> None:
+    server.create(ORDERS)
+    with open_door(Access(server.address)) as door, server.connect() as mq:
+        for name in (
+            ORDERS,
+            ".\\PRIVATE$\\Orders",
+            "host\\private$\\orders",
+            mq.queue_info(ORDERS).format_name,
+        ):
+            assert door.spelt(name) == ORDERS
+        assert door.spelt("Host\\private$\\none") == ".\\private$\\none", "there is none yet"
+        assert door.spelt("HOST\\private$\\orders;journal").lower() == f"{ORDERS};journal"
+        assert door.spelt("HOST\\deadletter$") == door.spelt(".\\deadletter$") == ".\\deadletter$"
+
+
+def test_only_one_consumes_a_queue(server: Server) -> None:
+    """The second is told who the first is; when that one is gone, or its queue manager was restarted, it may."""
+    server.create(ORDERS)
+    server.create(".\\private$\\other")
+    with (
+        open_door(Access(server.address)) as first,
+        open_door(Access(server.address, timeout_s=0.3)) as second,
+    ):
+        first.hold(ORDERS, "the first")
+        second.hold(".\\private$\\other", "the second")
+        with pytest.raises(ConsumedError, match=r"orders of HOST is consumed already, by the first\."):
+            second.hold(ORDERS, "the second")
+        server.kill()
+        server.start()
+        first.hold(ORDERS, "the first")
+        with pytest.raises(ConsumedError):
+            second.hold(ORDERS, "the second")
+        first.__exit__(None, None, None)
+        second.hold(ORDERS, "the second")
 
 
 def test_nobody_is_there(server: Server) -> None:

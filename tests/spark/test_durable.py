@@ -7,15 +7,14 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-import pyarrow.fs as files
 import pytest
 
 from msmq.client.queue import Removal
 from msmq.spark import durable
 from msmq.spark.claims import Claims
 from msmq.spark.durable import make_durable
-from msmq.spark.offsets import Offset
 from msmq.store import system
+from tests.spark.test_claims import at, part
 
 
 @pytest.fixture
@@ -41,36 +40,31 @@ def test_a_folder_with_all_that_is_in_it(tmp_path: Path, flushed: list[str]) -> 
     inner.mkdir(parents=True)
     (inner / "x.parquet").touch()
     (tmp_path / "batch" / "_SUCCESS").touch()
-    make_durable(files.LocalFileSystem(), str(tmp_path / "batch"))
+    make_durable(tmp_path / "batch")
     expected = [inner / "x.parquet", inner, tmp_path / "batch" / "_SUCCESS", tmp_path / "batch", tmp_path]
     assert flushed == [str(path) for path in expected]
 
 
 def test_a_file_and_what_is_not_there(tmp_path: Path, flushed: list[str]) -> None:
-    make_durable(files.LocalFileSystem(), str(tmp_path / "none"))
+    make_durable(tmp_path / "none")
     assert flushed == []
     (tmp_path / "7").touch()
-    make_durable(files.LocalFileSystem(), str(tmp_path / "7"))
+    make_durable(tmp_path / "7")
     assert flushed == [str(tmp_path / "7"), str(tmp_path)]
 
 
-def test_other_file_systems_answer_for_themselves(tmp_path: Path, flushed: list[str]) -> None:
-    make_durable(files.SubTreeFileSystem(str(tmp_path), files.LocalFileSystem()), str(tmp_path))
-    assert flushed == []
-
-
 def test_a_commit_is_on_the_disk_before_its_messages_are_removed(tmp_path: Path, flushed: list[str]) -> None:
-    end = Offset().reading({"q": [5]})
+    end = at({"q": {0: 5}})
     for folder, text in (("offsets", f"v1\n{{}}\n{end.json()}"), ("commits", "v1\n{}")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "0").write_text(text, encoding="utf-8")
 
     class Queue:
-        def remove(self, queue: str, lookup_ids: array[int], identity: object) -> Removal:
+        def remove(self, server: str, queue: str, lookup_ids: array[int], identity: object) -> Removal:
             assert {str(tmp_path / "offsets" / "0"), str(tmp_path / "commits" / "0")} <= set(flushed)
             return Removal(len(lookup_ids), 0, 0)
 
     claims = Claims(str(tmp_path))
-    claims.make(end, {"q": array("Q", [5])})
+    claims.make(None, end, [part("q", 5)])
     door: Any = Queue()
     assert claims.settle(door) == 1

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.spark.claims import settle
-from tests.spark.support import LEDGER, ORDERS, Server, Stream, eventually
+from tests.spark.support import LEDGER, ORDERS, Server, Stream, eventually, finished
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ class Union:
         for other in others:
             first = first.unionByName(other)
         write = first.writeStream.foreachBatch(self._keep).option("checkpointLocation", self._checkpoint)
-        assert write.trigger(availableNow=True).start().awaitTermination(300)
+        finished(write.trigger(availableNow=True).start)
 
     def _keep(self, frame: DataFrame, number: int) -> None:
         self.rows += [(row.queue_manager, row.body) for row in frame.collect()]

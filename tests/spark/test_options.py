@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msmq.spark.offsets import Offset
+from msmq.spark.offsets import FleetOffset, Offset
 from msmq.spark.options import Access, OptionError, SourceOptions
 
 QUEUE = {"queue": ".\\private$\\orders"}
@@ -16,7 +16,7 @@ def test_what_is_usual() -> None:
     options = SourceOptions.of(QUEUE)
     assert options.queues == (".\\private$\\orders",)
     assert (options.starting, options.ending) == ("earliest", "latest")
-    assert (options.consume, options.fail_on_data_loss, options.include_headers) == (False, False, False)
+    assert (options.consume, options.fail_on_data_loss, options.extras) == (False, False, ())
     assert (options.body, options.partitions, options.max_messages, options.max_bytes) == (
         "bytes",
         None,
@@ -36,7 +36,7 @@ def test_several_queues() -> None:
 
 
 def test_offsets() -> None:
-    given = Offset({QUEUE["queue"]: {3: 7}})
+    given = FleetOffset.parse(Offset({QUEUE["queue"]: {3: 7}}).json())
     options = SourceOptions.of({**QUEUE, "startingOffsets": given.json(), "endingOffsets": "LATEST"})
     assert (options.starting, options.ending) == (given, "latest")
 
@@ -54,6 +54,7 @@ def test_offsets() -> None:
         ({**QUEUE, "partitions": "0"}, "at least 1"),
         ({**QUEUE, "maxMessagesPerTrigger": "many"}, "number"),
         ({**QUEUE, "startingOffsets": "{}"}, "no offset"),
+        ({**QUEUE, "endingOffsets": "latest", "endingTimestamp": "5"}, "endingOffsets or by endingTimestamp"),
         ({**QUEUE, "endingOffsets": "earliest"}, "nothing lies before"),
         ({**QUEUE, "tokenFile": "/there/is/none"}, "tokenFile"),
         ({**QUEUE, "endingOffsets": Offset({"b": {3: 7}}).json()}, "queues that are not read: b"),
@@ -83,3 +84,8 @@ def test_a_token_is_in_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert access.token == "s3cret"
         assert "s3cret" not in f"{access!r} {access}"
     assert "s3cret" not in repr(SourceOptions.of({**QUEUE, "token": "s3cret"}))
+
+
+def test_a_table_of_the_catalog_is_told_why_not() -> None:
+    with pytest.raises(OptionError, match="CREATE TEMPORARY VIEW"):
+        SourceOptions.of({**QUEUE, "provider": "msmq", "owner": "me"})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from msmq.spark.page import MOST_CHARTS, MOST_ROWS, MOST_STEPS, _nice, _short, _volume, page
+from msmq.spark.page import MOST_CHARTS, MOST_OPEN, MOST_ROWS, MOST_STEPS, _nice, _short, _volume, page
 from msmq.spark.report import Report
 from tests.spark.browser import Read, dom
 
@@ -26,12 +26,12 @@ def figures(queue: str, messages: int, *, failures: int = 0, latency: int | None
 
 
 def hour(queue: str, hours: int, messages: int, **others: Any) -> dict[str, Any]:
-    return figures(queue, messages, **others) | {"hour": NOON + timedelta(hours=hours)}
+    return figures(queue, messages, **others) | {"time": NOON + timedelta(hours=hours)}
 
 
 def why(queue: str, hours: int, messages: int) -> dict[str, Any]:
     return {
-        "queue": queue, "hour": NOON + timedelta(hours=hours), "class": 0x8002, "messages": messages,
+        "queue": queue, "time": NOON + timedelta(hours=hours), "class": 0x8002, "messages": messages,
         "reason": "too late",
     }  # fmt: skip
 
@@ -74,12 +74,12 @@ def test_the_tables_have_the_figures(seen: Read) -> None:
     ]
     assert seen.tables["traffic"][3][-1] == "-", "no latency is known"
     assert seen.tables["failures"][1:] == [["orders", "too late", "9"], [DEAD, "too late", "2"]]
-    assert seen.tables["failures-by-hour"][1:3] == [
+    assert seen.tables["failures-by-time"][1:3] == [
         ["orders", "2026-03-01 12:00", "too late", "4"],
         ["orders", "2026-03-01 13:00", "too late", "5"],
     ]
     assert seen.tables["dead-reasons"][1:] == [[DEAD, "too late", "2"]]
-    assert seen.tables["dead-reasons-by-hour"][1:] == [[DEAD, "2026-03-01 13:00", "too late", "2"]]
+    assert seen.tables["dead-reasons-by-time"][1:] == [[DEAD, "2026-03-01 13:00", "too late", "2"]]
     assert seen.texts[:5] == ["1,237", "1.2 MB", "2", "7", "2"]
 
 
@@ -120,6 +120,26 @@ def test_many_queues() -> None:
     text = page(Report([hour(n, 0, 1) for n in names], [figures(n, 1) for n in names], [], [], [], MADE))
     assert text.count("<h3>") == MOST_CHARTS
     assert "3 quieter queues" in text
+    shown, folded, hidden = text.partition(f"<summary>{MOST_CHARTS - MOST_OPEN} more queues</summary>")
+    assert folded
+    assert (shown.count("<h3>"), hidden.count("<h3>")) == (MOST_OPEN, MOST_CHARTS - MOST_OPEN)
+
+
+def test_what_went_wrong_comes_first() -> None:
+    text = page(FOUND)
+    heads = ("Failures", "Why messages are dead letters", "Most frequent dead letters", "Traffic and latency")
+    places = [text.index(f"<h2>{head}</h2>") for head in heads]
+    assert places == sorted(places)
+    busy = page(Report([], [figures("busy", 9), figures("failing", 2, failures=1)], [], [], [], MADE))
+    assert busy.index("failing") < busy.index("busy")
+
+
+def test_a_page_says_what_it_is_of() -> None:
+    text = page(FOUND, archive="/data/<orders>", where="priority > 3 AND label <> ''")
+    assert "Messages of <b>/data/&lt;orders&gt;</b>." in text
+    assert "Only where <code>priority &gt; 3 AND label &lt;&gt; &#x27;&#x27;</code>." in text
+    assert "2026-03-01 12:00 to 2026-03-01 22:00." in text
+    assert "Only where" not in page(FOUND, archive="x", where="true")
 
 
 def test_a_page_has_an_end() -> None:
@@ -130,7 +150,7 @@ def test_a_page_has_an_end() -> None:
 
 
 def test_messages_without_times() -> None:
-    text = page(Report([figures("q", 1) | {"hour": None}], [figures("q", 1)], [], [], [], MADE))
+    text = page(Report([figures("q", 1) | {"time": None}], [figures("q", 1)], [], [], [], MADE))
     assert "No times are known." in text
 
 
@@ -150,3 +170,17 @@ def test_short_numbers() -> None:
         "2.0 TB",
         "3,000.0 TB",
     ]
+
+
+def test_an_afternoon_is_drawn_by_the_minute() -> None:
+    def minute(number: int) -> dict[str, Any]:
+        return figures("orders", 10) | {"time": NOON + timedelta(minutes=number)}
+
+    queues = [figures("orders", 900)]
+    text = page(Report([minute(number) for number in range(90)], queues, [], [], [], MADE, 60))
+    assert "Messages per minute" in text
+    assert "2026-03-01 12:00 to 2026-03-01 13:30." in text
+    assert text.count('class="bar"') == 90
+    text = page(Report([minute(number) for number in range(300)], queues, [], [], [], MADE, 60))
+    assert "Messages per 5 minutes" in text
+    assert text.count('class="bar"') == 60

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from msmq.client.queue import Survey
+from msmq.client.queue import QueueIdentity, Survey
 from msmq.spark.offsets import Offset
 from msmq.spark.options import SourceOptions
-from msmq.spark.planner import Planner
+from msmq.spark.planner import MessagesPartition, Planner, divide
 from tests.spark.test_claims import FakeDoor
 
 
@@ -41,7 +41,14 @@ class SizedDoor(FakeDoor):
         self._size = size
 
     def survey(
-        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+        self,
+        queue: str,
+        spans: Sequence[tuple[int, int]],
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        *,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
         found = [i for i in sorted(self.left[queue]) if any(after < i <= upto for after, upto in spans)]
         room = max(most_bytes // self._size, 1) if most_bytes else len(found)
@@ -72,3 +79,23 @@ def test_a_batch_has_a_limit_in_bytes_and_uses_it(limits: dict[str, str], a: int
 def test_without_a_limit_everything_is_planned() -> None:
     door = SizedDoor(4 * MEGABYTE, a=range(1, 151))
     assert Planner(SourceOptions.of({"queue": "a"}), door).latest(Offset()).lanes("a") == {0: 150}
+
+
+def divided(*parts: tuple[int, int], **options: str) -> list[int]:
+    """How many messages tasks have, of queues with so many messages of a size each."""
+    given = [MessagesPartition("", "q", None, array("Q", range(n)), size=n * size) for n, size in parts]
+    made = divide(SourceOptions.of({"queue": "q", **options}), given)
+    assert sum(len(part.lookup_ids) for part in made) == sum(count for count, _ in parts)
+    return [len(part.lookup_ids) for part in made]
+
+
+def test_messages_are_divided_by_what_they_are_worth() -> None:
+    """Not by the processors of this computer: the cluster has others."""
+    assert divided((10_000, 100)) == [10_000]
+    assert divided((40_000, 100)) == [16_384, 16_384, 7_232]
+    assert divided((10, 4 * MEGABYTE), (3, 1)) == [4, 4, 2, 3]
+    assert divided((2, 100 * MEGABYTE)) == [1, 1]
+    assert divided((0, 1)) == []
+    assert divided((10, 1), minPartitions="3") == [4, 4, 2]
+    assert divided((40_000, 1), minPartitions="2") == [16_384, 16_384, 7_232]
+    assert divided((40_000, 1), partitions="2") == [20_000, 20_000]

@@ -23,7 +23,7 @@ def paste(program: str, server: Server, directory: Path) -> str:
         env=environment(MSMQ_SERVER=server.address),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

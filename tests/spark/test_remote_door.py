@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from msmq.errors import MsmqError
 from msmq.spark.doors import open_door
 from msmq.spark.options import Access, OptionError
+from msmq.spark.packets import Packets
 from tests.server.support import free_port
 from tests.spark.support import ORDERS, Server
 
@@ -45,7 +46,7 @@ def test_survey_read_and_remove(remote: tuple[Server, str]) -> None:
         batches = list(door.read(ORDERS, ids[9], ids[299]))
         assert array("Q", (each for batch in batches for each in batch.lookup_ids)) == ids[10:300]
         by_channel, remotely = next(channel.read(ORDERS, 0, ids[5])), next(door.read(ORDERS, 0, ids[5]))
-        bodies = [[message.packet.body for message in found.each()] for found in (by_channel, remotely)]
+        bodies = [Packets(found.packets).bodies.to_pylist() for found in (by_channel, remotely)]
         assert bodies[0] == bodies[1]
         removal = door.remove(ORDERS, [*ids[:5], 12345])
         assert (removal.removed, list(removal.not_found)) == (5, [12345])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -79,3 +80,18 @@ def test_a_replay_that_is_killed_doubles_nothing(spark: SparkSession, server: Se
     assert 0 < len(server.bodies(LEDGER)) < len(everything)
     assert command(server, folder).wait(600) == 0
     assert server.bodies(LEDGER) == everything
+
+
+def test_messages_of_two_servers_are_told_apart() -> None:
+    """Two queue managers give the same number to messages that came in the same second."""
+    rows: list[dict[str, Any]] = [
+        {"arrived_time": 5, "queue": ORDERS, "lookup_id": 7, "queue_manager": name} for name in ("a", "b")
+    ]
+    first, second = map(replaying._place, rows)
+    assert first != second
+    assert [replaying._is_at(rows[0], last) for last in (first, second, first[:3], None)] == [
+        True,
+        False,
+        True,
+        False,
+    ]

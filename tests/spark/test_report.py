@@ -39,7 +39,7 @@ def made(spark: SparkSession, messages: list[dict[str, Any]] = MESSAGES) -> Repo
 
 def test_the_figures_are_those_of_the_data(spark: SparkSession) -> None:
     found = made(spark)
-    traffic = {(row["queue"], row["hour"].hour): row for row in found.traffic}
+    traffic = {(row["queue"], row["time"].hour): row for row in found.traffic}
     noon, one = traffic[("orders", 12)], traffic[("orders", 13)]
     assert (noon["messages"], noon["failures"], noon["bytes"]) == (10, 0, 5_500)
     assert (noon["median_size"], noon["largest"], noon["latency_p50"]) == (500, 1_000, 5)
@@ -48,9 +48,9 @@ def test_the_figures_are_those_of_the_data(spark: SparkSession) -> None:
     orders = next(row for row in found.queues if row["queue"] == "orders")
     assert (orders["messages"], orders["bytes"], orders["largest"]) == (11, 5_505, 1_000)
     assert (orders["latency_p50"], orders["latency_p95"], orders["latency_p99"]) == (5, 10, 10)
-    assert (orders["first_hour"].hour, orders["last_hour"].hour) == (12, 13)
+    assert (orders["first_time"].hour, orders["last_time"].hour) == (12, 13)
     assert next(row for row in found.queues if row["queue"] == "replies")["latency_p50"] is None
-    failures = {(row["queue"], row["hour"].hour, row["reason"]): row["messages"] for row in found.failures}
+    failures = {(row["queue"], row["time"].hour, row["reason"]): row["messages"] for row in found.failures}
     assert failures == {
         ("admin", 12, "the destination queue does not exist"): 1,
         (DEAD, 12, "the message did not reach its queue in time"): 2,
@@ -58,7 +58,7 @@ def test_the_figures_are_those_of_the_data(spark: SparkSession) -> None:
     (dead,) = found.dead_letters
     assert (dead["messages"], dead["destination_queue"]) == (2, "DIRECT=OS:gone\\q")
     (why,) = found.dead_reasons
-    assert (why["queue"], why["hour"].hour, why["messages"], why["class"]) == (DEAD, 12, 2, 0x8002)
+    assert (why["queue"], why["time"].hour, why["messages"], why["class"]) == (DEAD, 12, 2, 0x8002)
 
 
 def test_the_most_frequent_reasons_of_each_hour(spark: SparkSession) -> None:
@@ -71,7 +71,7 @@ def test_the_most_frequent_reasons_of_each_hour(spark: SparkSession) -> None:
     ]
     found = made(spark, messages).dead_reasons
     for hours in range(2):
-        said = [(row["class"], row["messages"]) for row in found if row["hour"].hour == 12 + hours]
+        said = [(row["class"], row["messages"]) for row in found if row["time"].hour == 12 + hours]
         assert said == [(0x8000 + kind, kind + 1 + hours) for kind in (6, 5, 4, 3, 2)]
         assert len(said) == TOP_REASONS
 
@@ -86,3 +86,19 @@ def test_dead_letter_queues_by_any_name(spark: SparkSession) -> None:
     found = made(spark, [message(name, 1, **{"class": 0x8000}) for name in names])
     assert {row["queue"] for row in found.dead_reasons} == set(filter(is_dead_letter_queue, names))
     assert set(filter(is_dead_letter_queue, names)) == set(names[:-1])
+
+
+def test_figures_of_an_afternoon_are_told_by_the_minute(spark: SparkSession) -> None:
+    rows = [
+        message("orders", 10, hours=0),
+        message("orders", 10, latency_s=61),
+        message("orders", 10, hours=5),
+    ]
+    found = made(spark, rows)
+    assert found.step_s == 60
+    assert [(f"{row['time']:%H:%M}", row["messages"]) for row in found.traffic] == [
+        ("12:05", 1),
+        ("12:06", 1),
+        ("17:05", 1),
+    ]
+    assert made(spark, [*rows, message("orders", 1, hours=7)]).step_s == 3_600

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from msmq.client.queue import QueueIdentity
 from msmq.manager.messages.message import DeliveryGuarantee, Message
 from msmq.manager.messages.serialize import serialize
-from msmq.spark.schema import COLUMNS, HEADERS, NAMES, ReadMessage, Table
+from msmq.spark.schema import COLUMNS, HEADERS, NAMES, Messages, Table
 from msmq.wire.headers import INFINITE
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
-from msmq.wire.message import UserMessage
 from tests.manager.message_strategies import messages
 
 HOST = bytes.fromhex("d1587355509195954997b6e611ea26c6")
@@ -45,21 +44,27 @@ def full() -> Message:
     )
 
 
-def row(table: Table, read: ReadMessage) -> dict[str, object]:
-    (found,) = table.batch([read]).to_pylist()
+def one(
+    message: Message,
+    queue: str = "q",
+    lookup_id: int = 1,
+    arrived: int | None = None,
+    authentication_level: int = 0,
+    identity: QueueIdentity | None = None,
+    server: str | None = None,
+) -> Messages:
+    packet = serialize(message).data
+    return Messages(queue, [lookup_id], [arrived], [packet], [authentication_level], [0], identity, server)
+
+
+def row(table: Table, read: Messages) -> dict[str, object]:
+    (found,) = table.rows(read).to_pylist()
     assert isinstance(found, dict)
     return found
 
 
 def test_a_row() -> None:
-    read = ReadMessage(
-        "orders",
-        3 << 56 | 8,
-        serialize(full()),
-        NOON + 1,
-        authentication_level=5,
-        identity=QueueIdentity("a", "b"),
-    )
+    read = one(full(), "orders", 3 << 56 | 8, NOON + 1, 5, QueueIdentity("a", "b"), "HOST")
     assert row(Table(), read) == {
         "queue": "orders",
         "lookup_id": 3 << 56 | 8,
@@ -89,11 +94,12 @@ def test_a_row() -> None:
         "time_to_be_received": None,
         "queue_manager": "a",
         "queue_guid": "b",
+        "server": "HOST",
     }
 
 
 def test_what_a_message_does_not_have_is_null() -> None:
-    found = row(Table(include_headers=True), ReadMessage("q", 1, serialize(Message())))
+    found = row(Table(extras=["includeHeaders"]), one(Message()))
     nulls = {name for name, value in found.items() if value is None}
     assert {"correlation_id", "sender_id", "response_queue", "admin_queue", "transaction_id"} <= nulls
     assert {"arrived_time", "time_to_be_received", "headers", "sent_time"} <= nulls
@@ -103,8 +109,7 @@ def test_what_a_message_does_not_have_is_null() -> None:
 @settings(max_examples=50)
 @given(messages())
 def test_any_message_is_a_row(message: Message) -> None:
-    packet = UserMessage.decode(serialize(message).data)
-    found = row(Table("activex", include_headers=True), ReadMessage("q", 1, packet, 5))
+    found = row(Table("activex", extras=["includeHeaders"]), one(message, arrived=5))
     assert found["label"] == message.label
     assert found["priority"] == message.priority
 
@@ -115,7 +120,7 @@ def test_any_message_is_a_row(message: Message) -> None:
 )
 def test_bodies(body: str, expected: object) -> None:
     table = Table(body)
-    assert row(table, ReadMessage("q", 1, serialize(full())))["body"] == expected
+    assert row(table, one(full()))["body"] == expected
     assert table.arrow.field("body").type == (pa.binary() if body == "bytes" else pa.string())
     assert ("`body` BINARY" in table.ddl) == (body == "bytes")
 
@@ -124,7 +129,7 @@ def test_the_table_is_documented() -> None:
     assert len(set(NAMES)) == len(COLUMNS)
     assert all(column.meaning.endswith(".") for column in (*COLUMNS, HEADERS))
     assert Table().ddl.count("`") == 2 * len(COLUMNS)
-    assert Table(include_headers=True).arrow.names[-1] == "headers"
+    assert Table(extras=["includeHeaders"]).arrow.names[-1] == "headers"
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "spark.md").read_text(encoding="utf-8")
     missing = [column.name for column in COLUMNS if f"| `{column.name}` | {column.spark} |" not in page]
     assert not missing, f"docs/how-to/spark.md has no such rows: {missing}"
@@ -133,4 +138,21 @@ def test_the_table_is_documented() -> None:
 def test_only_some_columns() -> None:
     table = Table("text", only=("body", "label"))
     assert table.ddl == "`body` STRING, `label` STRING"
-    assert list(row(table, ReadMessage("q", 1, serialize(full())))) == ["body", "label"]
+    assert list(row(table, one(full()))) == ["body", "label"]
+
+
+@pytest.mark.parametrize(
+    ("body", "body_type", "text", "value"),
+    [
+        ("bstr".encode("utf-16-le"), 8, "bstr", '"bstr"'),
+        (b"<?xml version='1.0'?><int>5</int>", 0, "<?xml version='1.0'?><int>5</int>", "5"),
+        (b'{"a": 1}', 0, '{"a": 1}', '{"a": 1}'),
+        (b"\xff\x00\x80", 0, None, None),
+    ],
+)
+def test_a_body_beside_itself_as_text_and_as_value(
+    body: bytes, body_type: int, text: str | None, value: str | None
+) -> None:
+    found = row(Table(extras=["includeText", "includeValue"]), one(Message(body=body, body_type=body_type)))
+    assert found["body"] == body
+    assert (found["text"], found["value"]) == (text, value)

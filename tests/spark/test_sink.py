@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import msmq
 from msmq.client.message import Message
-from msmq.spark.rows import Letter, RowError
-from msmq.spark.sink import RepeatedBatchError, send_once
+from msmq.spark.rows import Letter, Letters, RowError
+from msmq.spark.sink import Digest, Held, RepeatedBatchError, send_once
 from tests.spark.support import LEDGER, ORDERS, Server
 
 
@@ -86,7 +87,7 @@ def letters(*bodies: bytes, queue: str = LEDGER) -> list[Letter]:
     return [Letter(queue, Message(body), row) for row, body in enumerate(bodies)]
 
 
-async def parcels(*given: list[Letter]) -> AsyncIterator[list[Letter]]:
+async def parcels(*given: list[Letter]) -> AsyncIterator[Held]:
     for parcel in given:
         yield parcel
 
@@ -111,6 +112,46 @@ def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Serv
             assert found == [b"a", b"b", b"c", b"d"]
 
     asyncio.run(test())
+
+
+def test_rows_count_alike_one_by_one_and_in_parcels() -> None:
+    """How Arrow cuts them may differ from one attempt to the next."""
+    columns = {
+        "body": [b"a", b"b" * 2_000, None, b"a"],
+        "label": ["x", None, "y", "x"],
+        "priority": [5] * 4,
+        "app_specific": [1, 2, None, 1],
+        "correlation_id": [None, bytes(range(20)), None, None],
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    made = Letters({"queue": LEDGER, "label": "usual", "timeToBeReceived": "60"}, tuple(columns))
+    found = made.parcels(batch)
+    assert found is not None
+    whole, single, other = Digest(), Digest(), Digest()
+    whole.add(found)
+    single.add(list(made.of(batch))[::-1])
+    assert whole.value() == single.value()
+    assert whole.rows == 4
+    other.add(list(made.of(batch.slice(0, 3))) + list(made.of(batch.slice(1, 1))))
+    assert (other.rows, other.value() == whole.value()) == (4, False)
+
+
+def test_a_token_of_an_earlier_release_tells_how_many(server: Server) -> None:
+    """It added up otherwise, so that only the number of rows can be compared."""
+    server.create(LEDGER, transactional=True)
+    token = ".\\private$\\token"
+    server.create(token, transactional=True)
+    with server.connect() as mq, mq.transaction() as transaction:
+        mq.queue(token).send(b'{"batch": 0, "sent": {"rows": 2, "sum": "5"}}', transaction=transaction)
+
+    async def test() -> None:
+        async with msmq.connect(server.address) as mq:
+            assert await send_once(mq, token, 0, parcels(letters(b"a", b"b")))
+            with pytest.raises(RepeatedBatchError, match="2 rows"):
+                await send_once(mq, token, 0, parcels(letters(b"a")))
+
+    asyncio.run(test())
+    assert server.bodies(LEDGER) == []
 
 
 def test_two_tasks_with_the_same_partition_send_once(server: Server) -> None:

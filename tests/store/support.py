@@ -36,6 +36,16 @@ def put(store: Store, number: int, size: int = 500) -> int:
     return store.append(PUT, head(number), payload(number, size))
 
 
+def committed(store: Store) -> int:
+    """Commit, and give how many bytes that wrote."""
+    batch = store.take()
+    if batch is None:
+        return 0
+    store.write(batch)
+    store.completed(batch)
+    return batch.size
+
+
 def numbers(entries: list[Entry]) -> list[int]:
     return [int.from_bytes(head, "little") for _, _, head, _, _ in entries]
 

@@ -33,6 +33,26 @@ def test_files(tmp_path: Path) -> None:
     assert disk.where == str(tmp_path / "made" / "here")
 
 
+def test_a_disk_is_as_quick_as_its_usual_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that took long does not count: the process may have been waiting for something else."""
+    clock, taken_s = [0.0], [0.0]
+
+    def sync(descriptor: int) -> None:
+        clock[0] += taken_s[0]
+
+    monkeypatch.setattr("msmq.store.disk.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("msmq.store.system.sync_data", sync)
+    disk = RealDisk(tmp_path)
+    file = disk.open("a", create=True)
+    assert disk.is_quick, "until it is known"
+    for seconds, times, quick in ((0.02, 4, True), (0.02, 1, False), (0.0003, 9, True), (0.02, 5, False)):
+        taken_s[0] = seconds
+        for _ in range(times):
+            file.fdatasync()
+        assert disk.is_quick is quick
+    file.close()
+
+
 def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RealDisk(tmp_path).open("a")

@@ -9,7 +9,7 @@ import pytest
 from msmq.store import Entry, Store, StoreFailedError
 from msmq.store.layout import TRAILER_SIZE, place, segment_name
 from msmq.testing import PowerLoss, SimulatedDisk
-from tests.store.support import SMALL, head, new_store, numbers, open_store, payload, put
+from tests.store.support import SMALL, committed, head, new_store, numbers, open_store, payload, put
 
 
 def filled(disk: SimulatedDisk, count: int = 30) -> Store:
@@ -80,8 +80,7 @@ def test_a_torn_tail_is_dropped_and_said(seed: int) -> None:
     disk = SimulatedDisk()
     store = new_store(disk)
     put(store, 1)
-    end = store.pending_bytes
-    store.commit()
+    end = committed(store)
     cut_off(disk, store, [2, 3])
     disk.crash(Random(seed))
     store, entries = open_store(disk)

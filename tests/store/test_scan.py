@@ -18,7 +18,7 @@ from msmq.store.layout import (
 )
 from msmq.store.scan import UNKNOWN, Scan, scan
 from msmq.testing import SimulatedDisk
-from tests.store.support import STORE_ID, head, new_store, payload, put
+from tests.store.support import STORE_ID, committed, head, new_store, payload, put
 
 NAME = "00000001.log"
 
@@ -32,8 +32,7 @@ def segment(*batches: list[int], size: int = 300) -> tuple[bytes, dict[int, int]
         starts.append(end)
         for number in batch:
             offsets[number] = place(put(store, number, size))[1]
-        end += store.pending_bytes
-        store.commit()
+        end += committed(store)
     return disk.durable_content(NAME), offsets, [*starts, end]
 
 

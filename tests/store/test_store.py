@@ -24,7 +24,7 @@ from msmq.store import (
 )
 from msmq.store.layout import OFFSET_BITS, segment_name
 from msmq.testing import SimulatedDisk
-from tests.store.support import SMALL, STORE_ID, head, new_store, numbers, open_store, payload, put
+from tests.store.support import SMALL, STORE_ID, committed, head, new_store, numbers, open_store, payload, put
 
 
 def test_records_have_addresses_that_rise() -> None:
@@ -82,14 +82,14 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
         fronts = b"".join(one + other[:in_front] for one, other in zip(heads, payloads, strict=True))
         assert together.append_all(1, fronts, [each[in_front:] for each in payloads]) == expected
         assert together.appended == one_by_one.appended
-        assert (together.pending, together.pending_bytes) == (one_by_one.pending, one_by_one.pending_bytes)
+        assert together.pending == one_by_one.pending
         assert [together.read(address) for address in expected] == payloads
         assert not together.is_durable(expected[0], expected[0])
         assert not together.is_durable(expected[-1], expected[-1])
         for store in (one_by_one, together):
             store.append(2, head(number), b"in between", live=False)
-            if number % 4:
-                store.commit()
+        if number % 4:
+            assert committed(together) == committed(one_by_one) > 0
     for store in (one_by_one, together):
         store.commit()
     assert len(disks[0].names()) > 3
@@ -107,12 +107,13 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
 
 def test_durable_follows_appended() -> None:
     store = new_store()
-    assert (store.appended, store.durable, store.pending, store.pending_bytes) == (0, 0, 0, 0)
+    assert (store.appended, store.durable, store.pending, committed(store)) == (0, 0, 0, 0)
     put(store, 1, 4)
     put(store, 2, 5)
-    assert (store.appended, store.durable, store.pending, store.pending_bytes) == (2, 0, 2, 48 + 56 + 64)
+    assert (store.appended, store.durable, store.pending) == (2, 0, 2)
     batch = store.take()
     assert batch
+    assert batch.size == 48 + 56 + 64
     put(store, 3)
     assert (store.appended, store.durable, store.pending) == (3, 0, 1)
     store.write(batch)
@@ -120,7 +121,7 @@ def test_durable_follows_appended() -> None:
     store.completed(batch)
     assert (store.appended, store.durable) == (3, 2)
     store.commit()
-    assert (store.appended, store.durable, store.pending_bytes) == (3, 3, 0)
+    assert (store.appended, store.durable, store.pending) == (3, 3, 0)
     writes = store.durable
     store.commit()
     assert store.durable == writes
@@ -173,13 +174,37 @@ def test_one_batch_at_a_time() -> None:
     assert first
     put(store, 2)
     with pytest.raises(AssertionError):
-        store.take()
+        store.commit()
     with pytest.raises(AssertionError):
         store.close()
     store.write(first)
     store.completed(first)
     with pytest.raises(AssertionError):
         store.completed(first)
+
+
+def test_batches_that_are_under_way_together_are_completed_in_order() -> None:
+    """And all of them can be read, though none is durable."""
+    store = new_store()
+    batches, addresses = [], []
+    for number in range(60):
+        addresses.append(put(store, number, 300))
+        batch = store.take()
+        assert batch
+        store.put(batch)
+        batches.append(batch)
+    assert len(store._space.segments) > 1
+    assert not store.durable
+    assert store.read_many([(address, 300) for address in addresses]) == [
+        store.read(address) for address in addresses
+    ]
+    with pytest.raises(AssertionError):
+        store.completed(batches[1])
+    for number, batch in enumerate(batches, start=1):
+        store.seal(batch)
+        store.completed(batch)
+        assert store.durable == number
+    store.close()
 
 
 def test_what_is_reserved_comes_into_one_batch() -> None:

@@ -55,7 +55,7 @@ def test_a_number_that_comes_again_is_noticed() -> None:
 
 def test_a_message_the_manager_does_not_have_is_noticed() -> None:
     simulation = filled()
-    lookup_id, item = next(iter(simulation.current.messages.items()))
-    simulation.current.apply([Put(lookup_id + 1, item)])
+    item = next(iter(simulation.current.messages.values()))
+    simulation.current.apply([Put(max(simulation.current.messages) + 1, item)])
     with pytest.raises(AssertionError):
         simulation.check()

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from msmq.manager.mailbox.retries import Retries
 from msmq.testing.manager_sim import ManagerSimulation
 
 
@@ -31,6 +32,55 @@ def test_messages_are_held_and_settled(end: str) -> None:
         if before > set(simulation.held):
             return
     pytest.fail("nothing was settled")
+
+
+def rejecting(seed: int, rounds: int = 12) -> tuple[ManagerSimulation, set[str]]:
+    """Readers that reject again and again; what became of their messages."""
+    simulation, seen = busy(seed), set[str]()
+    for _ in range(rounds):
+        for name in ("connect", "prefetch", "reject", "commit"):
+            held = dict(simulation.held)
+            simulation.perform(name)
+            if name == "reject":
+                moved = [
+                    one
+                    for one in held.keys() - simulation.held.keys()
+                    if ";" in simulation._message(one).place
+                ]
+                poisonous = {each.retry.poison_subqueue for each in simulation.readers}
+                seen |= {"poison"} if moved and poisonous - {""} else set()
+                seen |= {"pause"} if simulation.paused else set()
+        if simulation.paused:
+            simulation.perform("wait")
+            seen |= {"over"} if not simulation.paused else set()
+    return simulation, seen
+
+
+def test_readers_have_policies_for_what_they_reject() -> None:
+    """Pauses begin and end, and poison goes to its subqueue, in some of the runs."""
+    seen: set[str] = set()
+    for seed in range(30):
+        seen |= rejecting(seed)[1]
+        if len(seen) == 3:
+            break
+    assert seen == {"poison", "pause", "over"}
+
+
+@pytest.mark.parametrize("mistake", ["too late", "no pause", "pauses without end"])
+def test_policies_that_are_not_kept_are_noticed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = Retries._pause
+    if mistake == "too late":
+        monkeypatch.setattr(Retries, "_take_away", lambda own, queue, poison, policy: set())
+    elif mistake == "no pause":
+        monkeypatch.setattr(
+            Retries, "_pause", lambda own, queue, ids, delay_ms: own._mailbox.release(queue, ids)
+        )
+    else:
+        monkeypatch.setattr(
+            Retries, "_pause", lambda own, queue, ids, delay_ms: pause(own, queue, ids, 10**9)
+        )
+    with pytest.raises(AssertionError):
+        list(map(rejecting, range(30)))
 
 
 def test_looking_changes_nothing() -> None:

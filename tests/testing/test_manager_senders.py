@@ -6,6 +6,7 @@ from random import Random
 
 from msmq.testing.manager_sim import ManagerSimulation
 from msmq.testing.traffic import Delivery, Door
+from msmq.wire.headers import QueueReference
 
 
 def with_queues(seed: int = 1) -> ManagerSimulation:
@@ -27,6 +28,25 @@ def test_sending_brings_acknowledgments_copies_and_dead_letters() -> None:
     assert "host\\system$;journal" in places, "a copy for its sender"
     assert "host\\system$;deadxact" in places, "one that was late at once"
     assert any(place.startswith("direct=tcp:") for place in places), "an acknowledgment on its way"
+
+
+def test_packets_of_other_hosts_name_queues_in_every_way() -> None:
+    """Also by the number of a queue on the host that a direct name says, which no application can write."""
+    simulation = with_queues()
+    stranger, by_number = simulation._stranger.surroundings.source, QueueReference.PRIVATE_ON_DESTINATION
+    admin, response = set[int](), set[int]()
+    for _ in range(300):
+        simulation.perform("arrive")
+        for queue in simulation._all_queues().values():
+            for entry in queue.positions:
+                user = simulation.manager.mailbox.load(queue, entry.lookup_id).packet.user
+                if user.source_queue_manager == stranger:
+                    admin.add(user.admin_reference)
+                    response.add(user.response_reference)
+        simulation.perform("receive_many")
+        if {by_number, QueueReference.DIRECT} <= admin & response:
+            break
+    assert {by_number, QueueReference.DIRECT} <= admin & response
 
 
 def test_no_two_messages_expire_in_one_second() -> None:

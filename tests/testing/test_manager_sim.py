@@ -60,6 +60,7 @@ def prepared(seed: int) -> ManagerSimulation:
     return simulation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -114,6 +115,7 @@ class Manager(RuleBasedStateMachine):
             self.simulation.check()
 
 
+@pytest.mark.slow
 def test_hypothesis_finds_nothing() -> None:
     run_state_machine_as_test(
         Manager,
@@ -158,7 +160,8 @@ def test_a_message_that_comes_back_is_noticed() -> None:
 def test_a_message_in_the_wrong_place_is_noticed() -> None:
     simulation, lookup_id = with_a_message()
     item = simulation.current.messages[lookup_id]
-    simulation.current.apply([Gone(lookup_id), Put(lookup_id + 1, item)])
+    free = max(simulation.current.messages) + 1
+    simulation.current.apply([Gone(lookup_id), Put(free, item)])
     with pytest.raises(AssertionError):
         simulation.check()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.testing.network_book import Kind, Sending, Sent
-from msmq.testing.network_host import MAIL, NOON, ORDERS, body_of, number_in
+from msmq.testing.network_book import Kind, Sending, Sent, body_of, number_in
+from msmq.testing.network_host import MAIL, NOON, ORDERS
 from msmq.testing.network_sim import NetworkSimulation
 from msmq.wire.message import UserMessage
 from tests.wire.builders import build

@@ -81,7 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.simulation.check()
 
 
-TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine = pytest.mark.slow(StoreMachine.TestCase)
 TestStoreMachine.settings = settings(
     max_examples=120, stateful_step_count=80, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

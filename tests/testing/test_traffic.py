@@ -210,6 +210,11 @@ def test_packets_have_names_of_every_form() -> None:
     directs = [packet for packet in packets if packet.user.destination_reference == 7]
     hosts = [name[0] for packet in directs if isinstance(name := packet.user.admin_queue, tuple)]
     assert NULL_GUID in hosts, "a private queue of a host nobody names"
+    for references in (
+        {each.user.admin_reference for each in directs},
+        {each.user.response_reference for each in directs},
+    ):
+        assert 3 in references, "the number of a queue on a host whose GUID the packet does not say"
 
 
 def test_numbers_rise_and_transactions_have_edges() -> None:

@@ -260,6 +260,29 @@ def test_a_store_that_answers_late_is_acknowledged_soon_after() -> None:
     assert side.deadline_ms == START_MS + 3_500
 
 
+def test_express_messages_are_acknowledged_in_half_the_time_that_their_sender_waits() -> None:
+    side = receipts()
+    side.count(0, START_MS)
+    side.count(0, START_MS + 9_000)
+    assert side.deadline_ms == START_MS + 10_000
+
+
+def test_a_recoverable_message_never_makes_an_acknowledgment_later() -> None:
+    side = receipts()
+    side.count(0, START_MS)
+    side.count(1, START_MS + 9_800)
+    assert side.deadline_ms == START_MS + 10_000
+
+
+def test_what_a_word_of_flags_leaves_over_is_told_soon() -> None:
+    side = receipts(window=1_000)
+    side.count(1, START_MS, 33)
+    side.stored(1, 33, START_MS)
+    assert header(side).recoverable_msg_ack_flags == 0xFFFFFFFF
+    assert side.deadline_ms == START_MS + 500
+    assert header(side).recoverable_msg_ack_flags == 1
+
+
 @pytest.mark.spec("MQQB-3.1.5.8.7-a", "MQQB-3.1.5.8.7-b", "MQQB-3.1.5.8.7-c")
 def test_a_full_word_of_flags_leaves_at_once() -> None:
     """The 33rd message does not have to wait for a timer, nor for half a window of this size."""
@@ -336,8 +359,7 @@ def test_what_one_side_stores_the_other_forgets(kinds: list[str], before: int, p
     """From any point of a long session: nothing is settled early, twice or never."""
     box, side = outbox(1_000), receipts(1_000)
     box.sent = box.acked = side.received = before
-    box.recoverable_sent = side.recoverable_received = side._base = before
-    side._base += 1
+    box.recoverable_sent = side.recoverable_received = side.last_acked_recoverable = before
     numbers: dict[int, int] = {}
     for token, kind in enumerate(kinds):
         box.record(token, kind == "r", START_MS)

@@ -307,6 +307,24 @@ def test_a_forgotten_stream_is_a_new_one() -> None:
     assert receiver.arrive(5, 2, previous=1) is Verdict.OUT_OF_ORDER
 
 
+def test_refusals_are_written_before_they_are_answered_and_once() -> None:
+    receiver = Receiver()
+    receiver.arrive(5, 1)
+    assert receiver.take_rejected(ORDERS) is None
+    receiver.arrive(5, 1)
+    receiver.arrive(5, 3)
+    assert receiver.take_rejected(ORDERS) == Progress(5, 1, 2, TIME_S)
+    assert receiver.take_rejected(ORDERS) is None
+    receiver.arrive(5, 1)
+    receiver.arrive(5, 2)
+    assert receiver.take_rejected(ORDERS) is None, "the message that was taken brought its own state"
+    assert receiver.advance(ORDERS, header(5, 3, 2), "link", START_MS, TIME_S, rejected=2).reject_count == 2
+    receiver.arrive(7, 4, stream=BILLS)
+    receiver.handle_timer(START_MS + 500)
+    assert receiver.take_rejected(BILLS) is None, "nothing is remembered of a stream without a beginning"
+    assert receiver.streams() == [ORDERS]
+
+
 def test_the_first_to_arrive_is_the_first_to_be_told() -> None:
     receiver = Receiver({BILLS: Progress(9, 1)})
     receiver.arrive(9, 1, stream=BILLS, now_ms=START_MS + 100)

@@ -456,6 +456,15 @@ def test_removing_the_last_unacknowledged_message_stops_the_timer() -> None:
     assert place == Place(FIRST_ID + 1, 1, 0)
 
 
+def test_a_message_that_goes_after_its_order_ack_leaves_the_timer_to_the_others() -> None:
+    stream = sender()
+    sent(stream, "a", "b")
+    stream.order_ack(FIRST_ID, 1, START_MS)
+    stream.remove(1)
+    assert stream.deadline_ms is not None
+    assert stream.handle_timer(stream.deadline_ms) == ["b"]
+
+
 def test_the_message_at_a_place() -> None:
     ids = sequences()
     stream = sender(ids)

@@ -12,7 +12,7 @@ from tests.transfer.support import OURS, START_MS, THEIRS
 
 
 def request(cookies: PingCookies | None = None) -> PingRequest:
-    return PingRequest(cookies or PingCookies(), OURS, START_MS)
+    return PingRequest(cookies or PingCookies(), OURS, START_MS, server_class=True)
 
 
 def response(cookie: int = 1, *, refuse: bool = False) -> bytes:
@@ -48,7 +48,7 @@ def test_the_three_results() -> None:
 def test_after_a_second_without_an_answer_it_is_over() -> None:
     cookies = PingCookies()
     first = request(cookies)
-    second = PingRequest(cookies, OURS, START_MS + 600)
+    second = PingRequest(cookies, OURS, START_MS + 600, server_class=True)
     first.handle_timer(START_MS + 999)
     assert first.status is None
     first.handle_timer(START_MS + 1_000)

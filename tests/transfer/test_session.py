@@ -9,6 +9,7 @@ import pytest
 from msmq.transfer.events import Closed, MessagesReceived, RetryDue
 from msmq.transfer.session import Session
 from msmq.transfer.states import CloseReason, State
+from msmq.transfer.timers import TimerSettings
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
 from tests.transfer import support
@@ -73,6 +74,7 @@ def test_an_acknowledgment_is_about_its_own_session() -> None:
         assert header.ack_sequence_number == count
 
 
+@pytest.mark.slow
 @pytest.mark.spec("MQQB-3.1.1.3.1-l", "MQMQ-2.2.20.4-l")
 @pytest.mark.parametrize("recoverable", [False, True], ids=["express", "recoverable"])
 def test_seventy_thousand_messages(recoverable: bool) -> None:
@@ -487,3 +489,17 @@ def test_the_store_may_answer_after_the_connection_has_changed() -> None:
     assert session.receipts.recoverable_flags == 0b11
     session.close(START_MS)
     session.stored(again.first_recoverable, again.recoverables, START_MS)  # too late, and harmless
+
+
+def test_who_writes_too_slowly_is_shown_out() -> None:
+    """Bytes that make no packet within the interval of clean-up keep no session open."""
+    session = support.open_acceptor()
+    now_ms = START_MS
+    for byte in support.packet(1):
+        now_ms += 30_000
+        session.handle_timer(now_ms)
+        if session.is_closed:
+            break
+        session.receive_data(bytes([byte]), now_ms)
+    assert session.is_closed
+    assert now_ms - START_MS <= 2 * TimerSettings().session_cleanup_ms

@@ -186,6 +186,11 @@ def test_the_answered_parameters_open_the_session() -> None:
 def test_the_peers_window_is_kept(window: int) -> None:
     assert support.open_initiator(peer_window=window).received_window_size == window
     assert support.open_acceptor(peer_window=window).received_window_size == window
+    assert support.acceptor().received_window_size == 0, "as long as nobody has said"
+    session = support.open_initiator(peer_window=window)
+    session.disconnected(START_MS)
+    session.connected(START_MS)
+    assert session.received_window_size == 0, "the next connection begins anew"
 
 
 @pytest.mark.spec("MQQB-2.2.2.1-e")
@@ -282,6 +287,7 @@ def test_a_fresh_session() -> None:
     assert not session.active
     assert not session.outbox.heard
     assert not session.direct
+    assert not session.direct_format
     asked = support.initiator()
     asked.receive_data(establish_of(asked).response(THEIRS).encode(), START_MS)
     assert parameters_of(asked).header.window_size == 64

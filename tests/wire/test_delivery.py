@@ -9,11 +9,13 @@ from msmq.wire.delivery import (
     INSECURE_NACKS,
     acknowledgment,
     format_name,
+    largest_answers,
     wants,
 )
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import MessagePropertiesHeader, PrivateQueueFormatName
 from msmq.wire.message import UserMessage
+from msmq.wire.multi_queue import MQFElement, MultiQueueFormatHeader
 from msmq.wire.optional_headers import SecurityHeader
 
 from .builders import DESTINATION, FRAME_7, OTHER, QUEUE, SID, SOURCE, build, user_header
@@ -122,6 +124,32 @@ def test_a_negative_acknowledgment_brings_the_body_back_unless_it_is_encrypted()
     assert signed is not None
     assert secret is not None
     assert (clear.body, signed.body, secret.body) == (b"the body", b"the body", b"")
+
+
+@pytest.mark.parametrize(
+    ("fate", "size", "told"),
+    [
+        (MessageClass.ACK_REACH_QUEUE, 4_000_000, 16),
+        (MessageClass.NACK_Q_EXCEED_QUOTA, 8, 16),
+        (MessageClass.NACK_Q_EXCEED_QUOTA, 1_000_000, 8),
+        (MessageClass.NACK_Q_EXCEED_QUOTA, 4_000_000, 2),
+    ],
+)
+def test_of_a_long_list_of_admin_queues_some_are_told_once(fate: MessageClass, size: int, told: int) -> None:
+    """Else one packet would be many times its size here."""
+    elements: list[MQFElement] = [f"OS:host\\private$\\q{number // 2}" for number in range(100)]
+    lists = MultiQueueFormatHeader.of(["OS:host\\q"], elements)
+    asked = build(
+        user=user_header(admin=ADMIN),
+        properties=MessagePropertiesHeader(flags=PA | NA),
+        body=bytes(size),
+        multi_queue=lists,
+    )
+    due = acknowledgment(asked, fate)
+    assert due is not None
+    assert due.destinations == tuple(f"DIRECT=OS:host\\private$\\q{number}" for number in range(told))
+    assert due.untold == 50 - told
+    assert told * len(due.body) <= largest_answers(len(asked.data)) <= 0x800000
 
 
 @pytest.mark.spec("MQMQ-2.2.19.2-q")

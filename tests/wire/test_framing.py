@@ -154,6 +154,32 @@ def test_memory_follows_the_bytes_received_and_not_the_size_claimed() -> None:
         tracemalloc.stop()
 
 
+def test_a_packet_in_many_small_pieces_takes_no_more_memory_than_its_bytes() -> None:
+    whole = builders.build(body=bytes(60_000)).data
+    frames = StreamReader()
+    tracemalloc.start()
+    try:
+        for index in range(len(whole) - 1):
+            assert frames.feed(whole[index : index + 1]) == []
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(whole)
+    finally:
+        tracemalloc.stop()
+    assert frames.buffered == len(whole) - 1
+    assert frames.feed(whole[-1:]) == [whole]
+
+
+@pytest.mark.parametrize("size", [4_095, 4_096, 30_000])
+def test_a_packet_in_large_and_small_pieces(size: int) -> None:
+    packets = [builders.build(body=bytes(60_000)).data, ACK, builders.build(body=bytes(50_000)).data]
+    stream, frames, found = b"".join(packets), StreamReader(), list[bytes]()
+    start = 0
+    for length in [1, 10, size, 5, 5, size] * 40:
+        found += frames.feed(stream[start : start + length])
+        start += length
+    assert found == packets
+    assert frames.buffered == 0
+
+
 def test_packets_are_given_as_they_came() -> None:
     """What is given is ``bytes`` of its own: nothing later in the stream can change it."""
     reader = StreamReader()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from msmq.wire.guid import guid_text
 from msmq.wire.headers import UserHeader
-from msmq.wire.identifiers import MessageIdentifier, SequenceInfo, TxSequenceID, XactUow
+from msmq.wire.identifiers import MessageIdentifier, SequenceInfo, TxSequenceID
 from msmq.wire.optional_headers import TransactionHeader
 from msmq.wire.packets import EstablishConnection
 from tests.wire.builders import SOURCE, build, frame, guids, u32s, u64s, user_header
@@ -101,11 +101,3 @@ def test_messages_of_one_queue_manager_share_its_guid() -> None:
     one, two = identifier(1), identifier(2)
     assert one[:16] == two[:16] == SOURCE
     assert (one[16:], two[16:]) == (b"\1\0\0\0", b"\2\0\0\0")
-
-
-@pytest.mark.spec("MQMQ-2.2.18.1.8-a")
-@given(guids)
-def test_a_unit_of_work_is_never_swapped(rgb: bytes) -> None:
-    assert XactUow(rgb).encode() == rgb
-    assert XactUow.decode(rgb).rgb == rgb
-    assert XactUow.SIZE == 16

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 
+import msmq
 from msmq.wire.declare import Wire
 from msmq.wire.headers import BaseHeader, MessagePropertiesHeader, QueueName, UserHeader
 from msmq.wire.layout import (
@@ -15,8 +18,10 @@ from msmq.wire.layout import (
     PROPERTIES,
     TRANSACTION,
     USER,
+    asks_of,
     offsets,
-    properties_struct,
+    packet_struct,
+    properties_start,
     reader,
     user_end,
     user_flags,
@@ -64,7 +69,8 @@ def test_where_the_specification_has_them() -> None:
         52,
     )
     assert (PROPERTIES["message_size"], PROPERTIES["allocation_body_size"]) == (32, 36)
-    assert properties_struct.size == 56
+    assert packet_struct().size == 16 + 48 + 56
+    assert packet_struct(3, 4, 5).size == packet_struct().size + 12
 
 
 @given(builders.messages)
@@ -96,6 +102,13 @@ def test_the_end_behind_names_of_any_length(answers: QueueName, length: int, con
     user = builders.user_header("OS:" + "q" * length, answers, answers, connector_type=connector)
     message = builders.build(user=user, body=b"body")
     assert user_end(message.data) == message.user_end
+
+
+@given(builders.messages)
+def test_where_the_properties_begin(message: UserMessage) -> None:
+    """Behind transactions, signatures and certificates of any size."""
+    assert properties_start(message.data) == message.properties_offset
+    assert asks_of(message.data) == message.properties.flags
 
 
 def test_fields_are_read_in_their_order() -> None:
@@ -137,3 +150,17 @@ def test_the_edges_of_a_transaction(message: UserMessage, first: int, last: int)
     assert transaction == before
     again = with_edges(changed.data, first=bool(before.first_message), last=bool(before.last_message))
     assert again == message.data
+
+
+def test_no_module_has_numbers_of_its_own_for_places_in_a_header() -> None:
+    """They come from the declarations. Numbers of one digit are lengths in front of texts, and a GUID has 16 bytes."""
+    number = re.compile(r"\b(offset|cursor|user_end) \+ \d\d|\b(data|packet)\[:?\d\d")
+    rooms = ("api", "manager", "remote_read", "server", "spark", "store", "testing", "transfer", "wire")
+    found = [
+        f"{file}:{line}: {text.strip()}"
+        for room in rooms
+        for file in sorted((Path(msmq.__file__).parent / room).rglob("*.py"))
+        for line, text in enumerate(file.read_text().splitlines(), 1)
+        if number.search(text) and "+ 16" not in text
+    ]
+    assert found == []

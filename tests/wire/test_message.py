@@ -121,6 +121,28 @@ def test_round_trip(parts: dict[str, Any]) -> None:
     assert again.data == message.data
 
 
+@given(message_parts())
+def test_a_kept_packet_says_the_same(parts: dict[str, Any]) -> None:
+    """Whichever part is asked for first."""
+    known = UserMessage.decode(UserMessage.build(**parts).data)
+    asked = (
+        "asks",
+        "source",
+        "transaction",
+        "security",
+        "properties",
+        "user_end",
+        "size",
+        "base",
+        "user",
+        "body",
+    )
+    for name in asked:
+        assert getattr(UserMessage.kept(known.data), name) == getattr(known, name), name
+    with pytest.raises(AttributeError, match="no such_thing"):
+        _ = UserMessage.kept(known.data).such_thing
+
+
 def test_the_parts_that_are_given_are_completed() -> None:
     """Sizes and presence bits are written into the headers handed in, so they say what was sent."""
     base, user, properties = BaseHeader(), user_header(), MessagePropertiesHeader()
@@ -324,6 +346,7 @@ def test_views(message: UserMessage) -> None:
     assert message.identifier.queue_manager_guid == message.user.source_queue_manager
     assert message.identifier.ordinal == message.user.message_id
     assert message.transactional == (message.transaction is not None)
+    assert message.recoverable == bool(message.user.delivery_mode)
     assert message.priority == (0 if message.transactional else message.base.priority)
 
 

@@ -119,11 +119,11 @@ def test_machine_name():
 def test_machine_name_needs_a_suffix():
     bare = QueueFormat.from_name(parse_format_name("MACHINE=" + TEXT))
     with pytest.raises(IllegalFormatnameError):
-        bare.validate()
+        bare.to_name()
     for suffix in (SuffixType.JOURNAL, SuffixType.DEADLETTER, SuffixType.DEADXACT):
         name = parse_format_name(f"MACHINE={TEXT};{suffix.name}")
         assert name == MachineName(GUID, suffix)
-        QueueFormat.from_name(name).validate()
+        assert QueueFormat.from_name(name).to_name() == name
     refused(f"MACHINE={TEXT};XACTONLY")
 
 

@@ -116,7 +116,6 @@ def test_multiple_element_name(name):
 @given(single_names.filter(lambda name: not (isinstance(name, MachineName) and not name.suffix)))
 def test_queue_format(name):
     form = QueueFormat.from_name(name)
-    form.validate()
     assert form.to_name() == name
     assert QueueFormat.from_members(form.type, form.suffix_and_flags, form.arm) == form
 

@@ -88,6 +88,10 @@ def test_ndr64_widens_pointers_and_counts_and_pads_structures() -> None:
         writer.pointer(partial(writer.wide_string, "a"))
         writer.resolve()
         written.append(writer.getvalue())
+        reader = NdrReader(writer.getvalue(), ndr64)
+        assert reader.u8() == 1
+        reader.end_structure(8)
+        assert reader.offset == (8 if ndr64 else 1)
     counts = ("02000000 00000000 02000000", "0200000000000000 0000000000000000 0200000000000000")
     assert written == [
         bytes.fromhex("01000000 00000200") + bytes.fromhex(counts[0]) + b"a\0\0\0",

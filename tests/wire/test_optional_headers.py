@@ -31,6 +31,11 @@ from tests.wire.builders import (
 # --- SessionHeader ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("MQMQ-2.2.20.4-f")
+def test_a_session_header_that_says_nothing_acknowledges_nothing() -> None:
+    assert SessionHeader(window_size=1).encode() == bytes(12) + b"\1\0\0\0"
+
+
 @pytest.mark.spec("MQMQ-2.2.20.4-a")
 def test_session_layout() -> None:
     header = SessionHeader(

@@ -173,6 +173,7 @@ def test_a_plain_message_is_followed_by_three_headers() -> None:
     assert trailers[160:164] == (28).to_bytes(4, "little")
     packet = MessagePacket.decode(data)
     assert packet.extension == ExtensionHeader(12, 148 + 28, 0x12)
+    assert ExtensionHeader().encode() == bytes.fromhex("0c000000 00000000 00 000000"), "nothing follows"
     assert packet.subqueue == SubqueueHeader()
     assert packet.dead_letter is None
     assert packet.extended_address == ExtendedAddressHeader.of(IPV4)

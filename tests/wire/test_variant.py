@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import random
 import struct
 import tracemalloc
@@ -438,9 +437,6 @@ def test_names_of_types() -> None:
 
 
 # A peer that shares no code with us: impacket's NDR, with the structures declared here.
-impacket_peer = pytest.mark.skipif(
-    importlib.util.find_spec("impacket") is None, reason="impacket is not installed"
-)
 
 
 def _impacket(arm: Callable[[Any], Any]) -> Any:
@@ -473,7 +469,6 @@ def _string_pointer(ndr: Any) -> Any:
     return LPWSTR
 
 
-@impacket_peer
 @pytest.mark.parametrize(
     ("variant", "arm", "value"),
     [

@@ -1,4 +1,4 @@
-"""The channel of applications: gRPC, as ``msmq.proto`` says it, in front of the queue manager.
+"""The channel of applications in front of the queue manager: the calls of ``msmq.proto``, by gRPC or on a line.
 
 :mod:`msmq.api.door` opens it, :mod:`msmq.api.callers` says who calls, :mod:`msmq.api.status` how errors travel. The
 other modules are the calls themselves, a module for each group of them.

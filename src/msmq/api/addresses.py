@@ -11,7 +11,9 @@ from msmq.api import processes
 
 SYSTEM_SOCKET: Final = Path("/run/msmq/api.sock")
 """The socket of a queue manager that root runs."""
-LOOPBACK: Final = "127.0.0.1:1811"
+PORT: Final = 8181
+"""Where the channel is on a computer whose address says no port."""
+LOOPBACK: Final = f"127.0.0.1:{PORT}"
 """Where the channel is on systems without unix sockets. Callers bring a token, or are anonymous."""
 
 
@@ -50,6 +52,6 @@ def server_address(given: str | None = None) -> str:
 
 
 def unix_path(address: str) -> str:
-    """The path in the address of a unix socket, as gRPC reads it; empty for any other address."""
+    """The path in the address of a unix socket, with or without two slashes; empty for any other address."""
     kind, _, path = address.partition(":")
     return path.removeprefix("//") if kind == "unix" else ""

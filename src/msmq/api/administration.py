@@ -5,17 +5,19 @@ from __future__ import annotations
 from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import path_of
 from msmq.api.retry import retry_of
 from msmq.errors import AccessDeniedError, InvalidParameterError, QueueNotFoundError
+from msmq.manager.differences import Choice
 from msmq.manager.mailbox.retries import NO_RETRY
 from msmq.manager.model import UNLIMITED, OutgoingState, QueuePrivacyLevel, QueueType
 from msmq.manager.queues.management import MSMQ_TYPE
 from msmq.manager.queues.management import format_name as format_name_of
+from msmq.manager.queues.properties import QUEUE
 from msmq.manager.queues.queue import OutgoingQueue, Queue
 from msmq.manager.queues.queues import QueueRequest
 from msmq.security.access import QueueManagerOperation, QueueOperation, Token
@@ -28,6 +30,8 @@ from msmq.wire.names import ConnectorName, DirectName, parse_format_name
 from msmq.wire.properties import ObjectType, lookup
 from msmq.wire.variant import Value, Variant
 
+_PRODUCT: Final = f"{MSMQ_TYPE}, version {version('msmq')}"
+"""Looked up once: a computer without a file descriptor to spare still tells who it is."""
 _PROPIDS: Final = {
     "type": 102,
     "journaling": 104,
@@ -97,6 +101,11 @@ class AdministrationCalls:
         )
         retry = retry_of(settings, NO_RETRY).check()
 
+        path = path_of(request.path)
+        if path is not None and self._manager.elsewhere.is_elsewhere(path):
+            elsewhere = self._manager.elsewhere
+            return self._info(await self._desk.host.change(lambda: elsewhere.create(path, wanted, caller)))
+
         def make() -> Queue:
             queue = self._manager.queues.create(wanted, caller)
             if retry != NO_RETRY:
@@ -138,6 +147,10 @@ class AdministrationCalls:
         return True
 
     async def get_queue(self, request: pb.QueueName, caller: Token) -> pb.QueueInfo:
+        public = self._desk.names.published(request.queue)
+        if public is not None:
+            look = self._manager.elsewhere.look
+            return self._info(await self._desk.host.ask(lambda: look(public, caller)))
         queue = self._desk.names.local(request.queue)
         self._manager.guard.check_queue(caller, queue, QueueOperation.GET_PROPERTIES)
         return self._info(queue)
@@ -158,6 +171,11 @@ class AdministrationCalls:
         return pb.QueuePlace(host=host, format_name=name)
 
     async def set_queue(self, request: pb.SetQueueRequest, caller: Token) -> pb.QueueInfo:
+        public = self._desk.names.published(request.queue)
+        if public is not None:
+            wanted = _attributes(request.settings)
+            change_there = self._manager.elsewhere.change
+            return self._info(await self._desk.host.change(lambda: change_there(public, wanted, caller)))
         queue = self._desk.names.local(request.queue)
         propids, values = [], []
         for name, propid in _PROPIDS.items():
@@ -177,6 +195,34 @@ class AdministrationCalls:
         await self._desk.host.change(change)
         await self._desk.durable()
         return self._info(queue)
+
+    async def check_directory(
+        self, request: pb.CheckDirectoryRequest, caller: Token
+    ) -> pb.CheckDirectoryReply:
+        self._manager.guard.check_manager(caller, QueueManagerOperation.GET_PROPERTIES)
+        found = await self._desk.host.ask(self._manager.mending.differences, anew=True)
+        return pb.CheckDirectoryReply(
+            differences=[
+                pb.DirectoryDifference(
+                    kind=each.kind, queue=each.queue, detail=each.detail, choices=list(each.choices)
+                )
+                for each in found
+            ]
+        )
+
+    async def repair_queue(self, request: pb.RepairQueueRequest, caller: Token) -> pb.Done:
+        try:
+            choice = Choice(request.choice)
+        except ValueError:
+            raise InvalidParameterError(f"{request.choice} is none of {', '.join(Choice)}.") from None
+        mend = self._manager.mending.mend
+        chore = await self._desk.host.change(
+            lambda: mend(request.queue, choice, caller, discard=request.discard_messages), anew=True
+        )
+        if chore is not None:
+            await self._desk.finished(chore)
+        await self._desk.durable()
+        return pb.Done()
 
     def _info(self, queue: Queue) -> pb.QueueInfo:
         root, journal = queue.root, queue.journal
@@ -319,7 +365,7 @@ class AdministrationCalls:
         return pb.ManagerInfo(
             computer_name=record.computer_name,
             identifier=guid_text(record.identifier),
-            product=f"{MSMQ_TYPE}, version {version('msmq')}",
+            product=_PRODUCT,
             online=core.connection_active,
             directory_integrated=core.directory_integrated,
             quota_kb=record.queue_manager_quota_kb,
@@ -387,6 +433,25 @@ def _wanted_security(request: pb.SetSecurityRequest) -> tuple[SecurityInformatio
 def _ace(entry: pb.AccessEntry) -> Ace:
     kind = AceType.ACCESS_ALLOWED if entry.allow else AceType.ACCESS_DENIED
     return Ace(kind, entry.rights, Sid.parse(entry.sid))
+
+
+def _attributes(settings: pb.QueueSettings) -> dict[str, Any]:
+    """The settings that are given, as attributes of a queue in the directory; a retry is its own host's matter."""
+    for name in ("retry_delay_ms", "max_deliveries", "poison_subqueue"):
+        if settings.HasField(name):
+            raise InvalidParameterError(f"{name} of a queue is set on its own host.")
+    wanted: dict[str, Any] = {}
+    for name, propid in _PROPIDS.items():
+        if settings.HasField(name):
+            value = getattr(settings, name)
+            if name == "type":
+                value = _guid(value)
+            elif name == "multicast_address":
+                value = _multicast(value)
+            elif name == "privacy_level":
+                value = _privacy_level(settings)
+            wanted[QUEUE[propid].attribute] = value
+    return wanted
 
 
 def _guid(text: str) -> bytes:

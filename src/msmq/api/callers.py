@@ -3,6 +3,8 @@
 * A process on the unix socket is known by its credentials, which the kernel gives (:mod:`msmq.api.relay`). Its user
   is the SID that the configuration maps it to, or ``S-1-22-1-UID``; its groups are ``S-1-22-2-GID``, the way Samba
   writes both. Root and the user that runs the queue manager are administrators.
+* Such a process may speak for somebody else: for the owner of a bearer token that it brings, and, if it is an
+  administrator, for any SID that it names. So the console has the rights of whoever looks at it, and none of its own.
 * Somebody with a bearer token is the SID that the token's SHA-256 is mapped to, by the configuration or by
   ``msmq token``.
 * Somebody with a certificate that TLS has verified is the SID that one of its names is mapped to.
@@ -18,13 +20,16 @@ from typing import Final, Protocol
 
 from msmq.admission.guesses import Guesses
 from msmq.api import processes
-from msmq.errors import AccessDeniedError
+from msmq.errors import AccessDeniedError, DecodeError, EncodeError
 from msmq.security.access import Privilege, Token
 from msmq.security.sid import ADMINISTRATORS, Sid
 
 UNIX_USER: Final = Sid.parse("S-1-22-1")
 UNIX_GROUP: Final = Sid.parse("S-1-22-2")
 _BEARER: Final = "bearer "
+ACT_AS: Final = "msmq-act-as"
+"""The metadata of gRPC in which a process says for whom it speaks: ``Bearer TOKEN``, or, from an administrator, a
+SID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,24 @@ class Rules:
     """Whether callers on TCP may come without a token and without a certificate that is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """What is known about the other end of a connection before it says anything."""
+
+    process: Token | None = None
+    """The user of a process of this computer, as the kernel says."""
+    address: str = ""
+    """Where a connection comes from that has no such process; wrong tokens count by it."""
+    names: tuple[str, ...] = ()
+    """The names in its certificate, which TLS has verified: first those that are meant as names."""
+
+
 class Context(Protocol):
     """What is asked of a gRPC context."""
 
     def peer(self) -> str: ...
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]] | None: ...
-
-    def auth_context(self) -> Mapping[str, Iterable[bytes]]: ...
 
 
 def token_digest(token: str) -> str:
@@ -64,7 +79,7 @@ class Callers:
     def __init__(self, rules: Rules, own_uid: int | None = None, guesses: Guesses | None = None) -> None:
         self._guesses = guesses
         self.own_uid = processes.own_uid() if own_uid is None else own_uid
-        self._connections: dict[str, Token] = {}
+        self._connections: dict[str, Peer] = {}
         self.own_tokens: dict[str, str] = {}
         """Digests of the tokens that the queue manager has made (:mod:`msmq.api.tokens`), to SIDs."""
         self.follow(rules)
@@ -76,27 +91,41 @@ class Callers:
 
     # --- connections of the relay -------------------------------------------------------------------------------
 
-    def register(self, peer: str, token: Token) -> None:
-        """A connection whose other end is known; ``peer`` is how gRPC will call it."""
-        self._connections[peer] = token
+    def register(self, name: str, peer: Peer) -> None:
+        """A connection whose other end is known; ``name`` is how gRPC will call it."""
+        self._connections[name] = peer
 
-    def forget(self, peer: str) -> None:
-        self._connections.pop(peer, None)
+    def forget(self, name: str) -> None:
+        self._connections.pop(name, None)
 
     # --- calls --------------------------------------------------------------------------------------------------
 
     def caller(self, context: Context) -> Token:
-        """Whose rights count for a call."""
-        peer = context.peer()
-        if peer.startswith("unix"):
-            known = self._connections.get(peer)
-            if known is None:  # nobody but the relay has business at the inner socket
-                raise AccessDeniedError("This connection did not come through the door.")
-            return known
-        for key, value in context.invocation_metadata() or ():
-            if key == "authorization" and isinstance(value, str):
-                return self._of_bearer(value, peer.rpartition(":")[0])
-        return self._of_certificate(context.auth_context()) or self._anonymous()
+        """Whose rights count for a call of gRPC."""
+        peer = self._connections.get(context.peer())
+        if peer is None:  # nobody but the relay has business at the inner socket
+            raise AccessDeniedError("This connection did not come through the door.")
+        key = "authorization" if peer.process is None else ACT_AS
+        for name, value in context.invocation_metadata() or ():
+            if name == key and isinstance(value, str):
+                return self.of(peer, value)
+        return self.of(peer, "")
+
+    def of(self, peer: Peer, said: str) -> Token:
+        """Whose rights count for somebody who says for whom it speaks: ``Bearer TOKEN``, a SID, or nothing."""
+        process = peer.process
+        if process is None:
+            if said:
+                return self._of_bearer(said, peer.address)
+            return self._of_certificate(peer.names) or self._anonymous()
+        if not said:
+            return process
+        trusted = ADMINISTRATORS in process.groups
+        if said.lower().startswith(_BEARER):
+            return self._of_bearer(said, "" if trusted else str(process.user))
+        if not trusted:
+            raise AccessDeniedError("Only administrators speak for others.")
+        return self._with_rights(_sid(said), ())
 
     def _anonymous(self) -> Token:
         if not self.rules.allow_anonymous:
@@ -107,7 +136,9 @@ class Callers:
         return Token.anonymous()
 
     def _of_bearer(self, value: str, address: str) -> Token:
-        wait_s = 0.0 if self._guesses is None else self._guesses.wait_s("", address)
+        """The owner of a token. Who comes from nowhere guesses nothing: an administrator who speaks for somebody."""
+        guesses = self._guesses if address else None
+        wait_s = 0.0 if guesses is None else guesses.wait_s("", address)
         if wait_s > 0:
             raise AccessDeniedError(
                 f"Unknown tokens came from here again and again; try again in {wait_s:.0f} s."
@@ -115,17 +146,16 @@ class Callers:
         digest = token_digest(value[len(_BEARER) :].strip()) if value.lower().startswith(_BEARER) else ""
         sid = self._tokens.get(digest) or self.own_tokens.get(digest)
         if sid is None:
-            if self._guesses is not None:
-                self._guesses.failed("", address, "an unknown bearer token")
+            if guesses is not None:
+                guesses.failed("", address, "an unknown bearer token")
             raise AccessDeniedError("The bearer token is not known here; `msmq token create` makes one.")
         return self._with_rights(Sid.parse(sid), ())
 
-    def _of_certificate(self, properties: Mapping[str, Iterable[bytes]]) -> Token | None:
-        for kind in ("x509_subject_alternative_name", "x509_common_name"):
-            for name in properties.get(kind, ()):
-                sid = self.rules.certificates.get(name.decode("utf-8", "replace"))
-                if sid is not None:
-                    return self._with_rights(Sid.parse(sid), ())
+    def _of_certificate(self, names: Iterable[str]) -> Token | None:
+        for name in names:
+            sid = self.rules.certificates.get(name)
+            if sid is not None:
+                return self._with_rights(Sid.parse(sid), ())
         return None
 
     def of_process(self, uid: int, gid: int) -> Token:
@@ -148,3 +178,10 @@ class Callers:
             return token
         privileges = frozenset({Privilege.SECURITY, Privilege.TAKE_OWNERSHIP})
         return Token(user, token.groups | {ADMINISTRATORS}, privileges)
+
+
+def _sid(text: str) -> Sid:
+    try:
+        return Sid.parse(text)
+    except (DecodeError, EncodeError, ValueError):
+        raise AccessDeniedError(f"{text!r} is no SID.") from None

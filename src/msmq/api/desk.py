@@ -6,9 +6,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
+from msmq.api.lineage import Lineage
 from msmq.api.names import Names
 from msmq.errors import MQError, TransactionSequenceError
 from msmq.manager.chores import Chore
@@ -49,10 +52,10 @@ class Host(Protocol):
     @property
     def manager(self) -> QueueManager: ...
 
-    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
-        """Call ``action`` once everything done so far will survive. A ``patient`` caller lets others go first."""
+    def when_durable(self, action: Callable[[], None]) -> None:
+        """Call ``action`` once everything done so far will survive."""
 
-    async def ask(self, call: Callable[[], _T]) -> _T:
+    async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
         """Make a call that may need the directory, however often it takes; it changes nothing before it asks."""
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
@@ -65,8 +68,18 @@ class Host(Protocol):
     def resources(self) -> Resources:
         """What the process uses."""
 
+    def work_done(self) -> pb.Work:
+        """What the process did since it started, in figures."""
+
     def troubles(self) -> list[str]:
         """What the disk damaged or had no room for, in plain words."""
+
+    @property
+    def account_file(self) -> Path | None:
+        """Where the local accounts are, if there can be any."""
+
+    def alarms_are_set(self, some: bool) -> None:
+        """Hear whether there are rules of alarms to watch for: at the start, and when they change."""
 
     @property
     def recovered(self) -> Mapping[str, Any]:
@@ -86,7 +99,8 @@ class Desk:
         self.host = host
         self.manager = host.manager
         self.names = Names(host.manager)
-        self.incarnation = host.manager.core.environment.random_bytes(16)
+        self.lineage = Lineage(host.manager.core, host.recovered)
+        self.incarnation = bytes.fromhex(self.lineage.incarnation)
         self.signers: dict[Sid, Signer] = {}
         """Who has an internal certificate: the queue manager signs with it on their behalf."""
         self._transactions: dict[bytes, _OpenTransaction] = {}

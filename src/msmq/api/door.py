@@ -1,10 +1,10 @@
 """The door: where the channel listens, and how it opens and closes.
 
-One gRPC server serves all addresses. Unix sockets go through a :class:`~msmq.api.relay.Relay`, which says who is
-there. TCP without TLS is for this computer only; beyond it a certificate is needed. Callers on TCP bring a token or a
-certificate of their own.
+Relays (:mod:`msmq.api.relay`) let connections in as the gate says, answer clients of ours, and lead all others to one
+gRPC server. TCP without TLS is for this computer only; beyond it a certificate is needed. Callers on TCP bring a token
+or a certificate of their own.
 
-Rules and certificates may change while the door is open: gRPC asks for the certificates at each handshake.
+Rules and certificates may change while the door is open: each handshake goes by those of its moment.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import shutil
+import socket
 import ssl
 import tempfile
 from dataclasses import dataclass, field
@@ -28,8 +29,10 @@ from msmq.admission.guesses import Guesses
 from msmq.api import rpc
 from msmq.api.callers import Callers, Rules
 from msmq.api.desk import Host
-from msmq.api.relay import Relay
+from msmq.api.frames import LINE
+from msmq.api.relay import Inner, Relay, UnixRelay
 from msmq.api.service import Service
+from msmq.api.tcp_relay import TcpRelay
 from msmq.errors import MsmqError
 
 _GRACE_S: Final = 1.0
@@ -62,10 +65,11 @@ class Door:
         self._gate = gate
         self._host = host
         self._relays: list[Relay] = []
-        self._inner: Path | None = None
+        self._private: Path | None = None
+        """The directory of gRPC's own socket."""
         self._server: grpc.aio.Server | None = None
         self._callers = Callers(plate.rules, guesses=guesses)
-        self._certificates: grpc.ServerCertificateConfiguration | None = None
+        self._context: ssl.SSLContext | None = None
         self.addresses: list[str] = []
         """Where it listens, with the ports it was given."""
 
@@ -77,9 +81,6 @@ class Door:
                 *rpc.CHANNEL_OPTIONS,
                 ("grpc.so_reuseport", 0),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-                # gRPC accepts TCP by itself, so the gate does not see those connections.
-                ("grpc.server_handshake_timeout_ms", int(1_000 * self._gate.crowding.opening_s)),
-                ("grpc.max_allowed_incoming_connections", self._gate.crowding.connections),
             ]
         )
         server.add_generic_rpc_handlers(tuple(service.handlers()))
@@ -88,50 +89,47 @@ class Door:
         names = (*rpc.service_names(), health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server, Default())
         try:
-            for address in self.plate.listen:
-                self._listen(server, address, callers, service)
+            inner = self._bind_inner(server)
+            self._relays = [self._relay(address, inner, service) for address in self.plate.listen]
             await server.start()
-            for relay in self._relays:
-                await relay.start()
+            for address, relay in zip(self.plate.listen, self._relays, strict=True):
+                await _start(address, relay)
+                self.addresses.append(_address(address, relay))
         except BaseException:
             await self.close()
             raise
         for name in ("", *rpc.service_names()):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
-    def _listen(self, server: grpc.aio.Server, address: str, callers: Callers, service: Service) -> None:
+    def _bind_inner(self, server: grpc.aio.Server) -> Inner:
+        """The socket of gRPC itself, which only the relays connect to."""
+        if hasattr(socket, "AF_UNIX"):
+            self._private = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
+        inner = Inner(self._private / "grpc" if self._private is not None else None)
+        inner.port = server.add_insecure_port(inner.address)
+        return inner
+
+    def _relay(self, address: str, inner: Inner, service: Service) -> Relay:
+        callers, answer, gate = self._callers, service.answer, self._gate
         kind, _, rest = address.partition(":")
         if kind == "unix":
-            if self._inner is None:
-                self._inner = Path(tempfile.mkdtemp(prefix="msmq-"))  # nobody else may enter it
-                _bind(server.add_insecure_port, f"unix:{self._inner / 'grpc'}")
-            inner, mode = self._inner / "grpc", self.plate.socket_mode
-            self._relays.append(Relay(Path(rest), inner, callers, service.answer, mode, self._gate))
-            self.addresses.append(address)
-        elif kind == "tls":
-            port = _bind(lambda name: server.add_secure_port(name, self._credentials()), rest)
-            self.addresses.append(f"tls:{rest.rpartition(':')[0]}:{port}")
-        else:
-            host = address.rpartition(":")[0]
-            if not _is_loopback(host):
-                raise DoorError(
-                    f"api: {address} can be reached from outside; write tls:{address} and give a certificate, "
-                    "or listen on 127.0.0.1."
-                )
-            port = _bind(server.add_insecure_port, address)
-            self.addresses.append(f"{host}:{port}")
+            return UnixRelay(Path(rest), inner, callers, answer, self.plate.socket_mode, gate)
+        host, _, port = (rest if kind == "tls" else address).rpartition(":")
+        if kind != "tls" and not _is_loopback(host):
+            raise DoorError(
+                f"api: {address} can be reached from outside; write tls:{address} and give a certificate, "
+                "or listen on 127.0.0.1."
+            )
+        if not port.isdecimal():
+            raise DoorError(f"api: {address} says no port.")
+        if kind == "tls" and self._context is None:
+            self._context = _context(self.plate)
+        context = self._shown if kind == "tls" else None
+        return TcpRelay(host, int(port), inner, callers, answer, gate, context)
 
-    def _credentials(self) -> grpc.ServerCredentials:
-        self._certificates = first = _certificates(self.plate)
-        return grpc.dynamic_ssl_server_credentials(
-            first,
-            self._shown_certificates,
-            require_client_authentication=self.plate.client_authorities is not None,
-        )
-
-    def _shown_certificates(self) -> grpc.ServerCertificateConfiguration:
-        assert self._certificates is not None
-        return self._certificates
+    def _shown(self) -> ssl.SSLContext:
+        assert self._context is not None
+        return self._context
 
     def follow(self, plate: Doorplate) -> None:
         """Go by other rules and certificates from now on; the files are read again.
@@ -139,8 +137,8 @@ class Door:
         Raises:
             DoorError: the certificates cannot be used; nothing has changed.
         """
-        if self._certificates is not None:
-            self._certificates = _certificates(plate)
+        if self._context is not None:
+            self._context = _context(plate)
         self._callers.follow(plate.rules)
         self.plate = plate
 
@@ -152,37 +150,43 @@ class Door:
         """Let calls come to their end for a moment, then end them: transactions are aborted, messages given back."""
         self.stop_accepting()
         server, self._server = self._server, None
-        ends = [relay.close(_GRACE_S) for relay in self._relays]
+        ends = [relay.finish(_GRACE_S) for relay in self._relays]
         if server is not None:
             ends.append(server.stop(_GRACE_S))
         await asyncio.gather(*ends)
-        if self._inner is not None:
-            shutil.rmtree(self._inner, ignore_errors=True)
-            self._inner = None
+        # Only now: what gRPC says at the end goes through these.
+        await asyncio.gather(*(relay.close() for relay in self._relays))
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+            self._private = None
 
 
-def _certificates(plate: Doorplate) -> grpc.ServerCertificateConfiguration:
-    """What the server shows and whom it believes, as the files say now."""
+def _context(plate: Doorplate) -> ssl.SSLContext:
+    """What TLS shows and whom it believes, as the files say now."""
     if plate.certificate is None or plate.private_key is None:
         raise DoorError("api: tls: needs a certificate and a private_key.")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols([LINE, "h2"])
     try:
-        pair = plate.private_key.read_bytes(), plate.certificate.read_bytes()
-        authorities = plate.client_authorities.read_bytes() if plate.client_authorities else None
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(plate.certificate, plate.private_key)
+        context.load_cert_chain(plate.certificate, plate.private_key)
+        if plate.client_authorities is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(plate.client_authorities)
     except (OSError, ssl.SSLError) as error:
         raise DoorError(f"api: {plate.certificate} with {plate.private_key}: {error}.") from error
-    return grpc.ssl_server_certificate_configuration([pair], authorities)
+    return context
 
 
-def _bind(add: object, address: str) -> int:
-    assert callable(add)
+async def _start(address: str, relay: Relay) -> None:
     try:
-        port: int = add(address)
-    except RuntimeError as error:
-        raise DoorError(
-            f"api: {address} cannot be opened: it is in use, or no address of this computer."
-        ) from error
-    return port
+        await relay.start()
+    except OSError as error:
+        raise DoorError(f"api: {address} cannot be opened: {error}.") from error
+
+
+def _address(given: str, relay: Relay) -> str:
+    """Where a relay listens, with the port it was given."""
+    return f"{given.rpartition(':')[0]}:{relay.port}" if isinstance(relay, TcpRelay) else given
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,10 +1,10 @@
 """The short line: all calls of a client on one connection, in frames and without HTTP/2.
 
 gRPC for Python takes longer for its own part of a round trip than the queue manager for all of its, and a process that
-has used it cannot fork. So on the unix socket every call can be made in another way too, with the same messages of
-``msmq.proto``. Both sides begin with the line ``msmq-line/2``, and then send frames: four bytes of length, one byte
-that says what the frame is, eight bytes with the number of the call, all little-endian, and as many bytes as the length
-says.
+has used it cannot fork. So at every address calls can be made in another way too, with the same messages of
+``msmq.proto``; within TLS where gRPC would be. Both sides begin with the line ``msmq-line/2``, and then send frames:
+four bytes of length, one byte that says what the frame is, eight bytes with the number of the call, all little-endian,
+and as many bytes as the length says.
 
 ========  ======================================================================================================
 OPEN      The client begins a call; the payload is the name of the method. Numbers only ever rise.
@@ -14,6 +14,8 @@ CANCEL    The client gives the call up, or the server could not carry it through
 WINDOW    The reader has used up so many bytes (a number of eight bytes), and so many more may be sent.
 PING      Is anybody there? The other side answers with PONG, whatever its calls are busy with.
 PONG      The answer.
+SPEAK     The client says for whom the calls speak that it opens from now on: ``Bearer TOKEN``, or, a process of an
+          administrator at the unix socket, a SID.
 ========  ======================================================================================================
 
 END for call 0 is the server's last word: there is no room for this connection, and the ``Error`` says why.
@@ -32,7 +34,9 @@ from typing import Final
 from msmq.api import rpc
 from msmq.errors import DecodeError
 
-GREETING: Final = b"msmq-line/2\n"
+LINE: Final = "msmq-line/2"
+"""How TLS calls this protocol where it is to be chosen."""
+GREETING: Final = f"{LINE}\n".encode()
 OPEN: Final = 0
 MESSAGE: Final = 1
 END: Final = 2
@@ -40,11 +44,13 @@ CANCEL: Final = 3
 WINDOW: Final = 4
 PING: Final = 5
 PONG: Final = 6
+SPEAK: Final = 7
 WINDOW_BYTES: Final = 1 << 20
 _HEAD: Final = struct.Struct("<IBQ")
 _BYTES: Final = struct.Struct("<Q")
+_LARGEST: Final = {MESSAGE: rpc.MAX_MESSAGE_BYTES, END: rpc.MAX_MESSAGE_BYTES, SPEAK: 1 << 13}
 _SMALL: Final = 64
-"""Only messages may be longer than this."""
+"""How long all other frames may be."""
 _SELF_COST: Final = 64
 METHODS: Final = {method.name: method for method in rpc.methods()}
 """The calls by name."""
@@ -103,7 +109,7 @@ class Frames:
             end = len(data)
         while end - start >= head:
             size, kind, number = _HEAD.unpack_from(data, start)
-            if kind > PONG or size > (rpc.MAX_MESSAGE_BYTES if kind in (MESSAGE, END) else _SMALL):
+            if kind > SPEAK or size > _LARGEST.get(kind, _SMALL):
                 raise DecodeError(f"no frame of the line: kind {kind}, {size} bytes", start)
             start += head
             if start + size > end:

@@ -21,6 +21,7 @@ from msmq.api.frames import (
     OPEN,
     PING,
     PONG,
+    SPEAK,
     WINDOW,
     WINDOW_BYTES,
     Frames,
@@ -114,12 +115,13 @@ class Call:
 
 
 class Line(asyncio.Protocol):
-    """A connection of a client."""
+    """A connection of a client. ``caller`` tells who it is, from what it says about itself; asked for each call, since
+    tokens may be taken back."""
 
     def __init__(
         self,
         transport: asyncio.Transport,
-        caller: Token,
+        caller: Callable[[str], Token],
         answer: Answer,
         greeted: Callable[[], None],
         lost: Callable[[], None],
@@ -127,6 +129,7 @@ class Line(asyncio.Protocol):
         self._transport = transport
         self._was_greeted = greeted
         self._caller = caller
+        self._said = ""
         self._answer = answer
         self._lost = lost
         self._opening: bytes | None = b""
@@ -181,6 +184,8 @@ class Line(asyncio.Protocol):
             self._open(number, payload)
         elif kind == PING:
             self.write(*frame(PONG, 0))
+        elif kind == SPEAK:
+            self._said = payload.decode("utf-8", "replace")
         elif number > self._last:
             raise DecodeError(f"call {number} was not opened")
         elif (found := self._calls.get(number)) is None:
@@ -204,7 +209,7 @@ class Line(asyncio.Protocol):
             self._end(number, told)
             return
         call = Call(self, number, method)
-        task = asyncio.get_running_loop().create_task(self._serve(call, number, method))
+        task = self._loop.create_task(self._serve(call, number, method, self._said))
         self._calls[number] = call, task
         task.add_done_callback(lambda _: self._calls.pop(number))
 
@@ -230,9 +235,9 @@ class Line(asyncio.Protocol):
         if not self._transport.is_closing():
             self._transport.writelines(parts)
 
-    async def _serve(self, call: Call, number: int, method: rpc.Method) -> None:
+    async def _serve(self, call: Call, number: int, method: rpc.Method, said: str) -> None:
         try:
-            await self._answer(method, call, self._caller)
+            await self._answer(method, call, self._caller(said))
         except MsmqError as error:
             self._end(number, to_mq_error(error))
         except Exception:
@@ -245,9 +250,6 @@ class Line(asyncio.Protocol):
         self.write(*frame(END, number, b"" if error is None else to_message(error).SerializeToString()))
 
 
-def farewell(reason: str, *, greet: bool) -> bytes:
-    """The last words to a client for which there is no room."""
-    told = to_message(
-        InsufficientResourcesError(f"The queue manager has no room for this connection: {reason}.")
-    )
-    return (GREETING if greet else b"") + b"".join(frame(END, 0, told.SerializeToString()))
+def farewell(error: MQError, *, greet: bool) -> bytes:
+    """The last words to a client that is not let in."""
+    return (GREETING if greet else b"") + b"".join(frame(END, 0, to_message(error).SerializeToString()))

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from msmq.errors import IllegalQueuePathnameError, QueueNotFoundError
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues.queue import OutgoingQueue, Queue
-from msmq.wire.names import DirectName, MultipleElementName, Protocol, QueuePath, parse_format_name
+from msmq.wire.names import (
+    DirectName,
+    MultipleElementName,
+    Protocol,
+    PublicName,
+    QueuePath,
+    parse_format_name,
+)
 
 _PREFIXES: Final = frozenset({"DIRECT", "PUBLIC", "PRIVATE", "MACHINE", "CONNECTOR", "MULTICAST", "DL"})
 _LABEL: Final = "formatname:"
@@ -32,6 +40,7 @@ def is_format_name(text: str) -> bool:
     return bool(equals) and prefix.strip().upper() in _PREFIXES
 
 
+@lru_cache(maxsize=1024)
 def format_name(text: str, computer: str) -> str:
     """The format name of a queue; ``computer`` is what a dot stands for in a path."""
     name = without_label(text)
@@ -78,6 +87,26 @@ class Names:
 
     def format_name(self, text: str) -> str:
         return format_name(text, self.manager.core.record.computer_name)
+
+    def destination(self, text: str) -> str:
+        """The format name to send to. In a domain a path of another host's public queue is looked up in the directory,
+        as on Windows: by its public name it is routed between sites, and its host's keys are known. The caller can
+        wait for the directory."""
+        path = path_of(text)
+        if path is not None and self.manager.elsewhere.is_elsewhere(path):
+            found = self.manager.naming.published(path)
+            if found is not None:
+                return found[0]
+        return self.format_name(text)
+
+    def published(self, text: str) -> PublicName | QueuePath | None:
+        """The name of a public queue that may be on another host; None for every other name."""
+        path = path_of(text)
+        if path is not None:
+            return path if self.manager.elsewhere.is_elsewhere(path) else None
+        name = parse_format_name(without_label(text))
+        ours = not self.manager.core.directory_integrated or self.manager.naming.find(name) is not None
+        return None if ours or not isinstance(name, PublicName) else name
 
     def local(self, text: str) -> Queue:
         """The queue of this computer that a name means."""

@@ -7,6 +7,8 @@ clients that cannot read one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from msmq.api.generated import msmq_pb2 as pb
@@ -30,7 +32,9 @@ from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 
 HIGHEST_PRIORITY: Final = 7
 _NO_CORRELATION: Final = bytes(20)
-_CORRELATION: Final = 5
+_OWN: Final = ("body", "body_type", "label", "extension", "application_tag", "correlation_id")
+"""What a message has of its own, in the order of the columns."""
+_CORRELATION: Final = _OWN.index("correlation_id")
 """Which column has the correlation identifiers."""
 
 
@@ -128,13 +132,16 @@ class Columns:
         """The index of each message's kind."""
         if count and max(self.kind) >= len(self.kinds):
             raise InvalidParameterError("A message is of a kind that is not there.")
-        usual = [_own(kind) for kind in self.kinds]
         self._columns: list[Sequence[Any]] = [
-            column or [usual[kind][place] for kind in self.kind] for place, column in enumerate(columns)
+            column or self._usual(name) for name, column in zip(_OWN, columns, strict=True)
         ]
-        if given.correlation_ids:
-            self._columns[_CORRELATION] = [each or _NO_CORRELATION for each in given.correlation_ids]
-        self._columns.append([usual[kind][-1] for kind in self.kind])
+        self._columns[_CORRELATION] = [each or _NO_CORRELATION for each in self._columns[_CORRELATION]]
+        self._columns.append(self._usual("message_class"))
+
+    def _usual(self, name: str) -> Sequence[Any]:
+        """A column that was left out: what the kinds say."""
+        said = list(map(attrgetter(name), self.kinds))
+        return [said[kind] for kind in self.kind]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -153,19 +160,6 @@ class Columns:
         message.extension, message.application_tag = extension, tag
         message.correlation_id = b"" if correlation == _NO_CORRELATION else correlation
         return message
-
-
-def _own(given: pb.Message) -> tuple[bytes, int, str, bytes, int, bytes, int]:
-    """What each message of a template has of its own."""
-    return (
-        given.body,
-        given.body_type,
-        given.label,
-        given.extension,
-        given.application_tag,
-        given.correlation_id or _NO_CORRELATION,
-        given.message_class,
-    )
 
 
 # --- receiving ----------------------------------------------------------------------------------------------------
@@ -237,7 +231,13 @@ def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivere
 def _sender(message: Message) -> str:
     if message.sender_identifier_type != SenderIdentifierType.SID or not message.sender_identifier:
         return ""
-    return str(Sid.decode(message.sender_identifier))
+    return _sid_text(message.sender_identifier)
+
+
+@lru_cache(maxsize=1 << 10)
+def _sid_text(identifier: bytes) -> str:
+    """Few people send many messages, and whoever looks at a queue wants to know of each who it was."""
+    return str(Sid.decode(identifier))
 
 
 def _properties(message: Message, stored: StoredMessage) -> pb.Message:

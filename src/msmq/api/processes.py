@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+_KEPT_BYTES: Final = 1 << 19
 NOBODY: Final = -1
 """The number of users where they have none."""
 _LINUX: Final = struct.Struct("3i")
@@ -95,7 +96,15 @@ else:
         return from_bsd(own.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _BSD.size))
 
     def unix_socket() -> socket.socket:
-        return socket.socket(socket.AF_UNIX)
+        made = socket.socket(socket.AF_UNIX)
+        widen(made)
+        return made
+
+
+def widen(own: socket.socket) -> None:
+    """Let the system keep a few batches of messages that are sent on a unix socket, as far as its limits go. As a rule
+    it has room for one, and whoever writes the next one would have to wait for the reader."""
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _KEPT_BYTES)
 
 
 def unique_name(inner: Path, name: str) -> tuple[str, str]:
@@ -108,5 +117,5 @@ def unique_name(inner: Path, name: str) -> tuple[str, str]:
 
 def release_name(name: str) -> None:
     """A name of :func:`unique_name` is not used any more."""
-    if not name.startswith("\0"):
+    if name and not name.startswith("\0"):
         Path(name).unlink(missing_ok=True)

@@ -235,7 +235,7 @@ class Receiver:
     def acknowledge(self, lookup_ids: Sequence[int]) -> None:
         """Held messages go, all of them in one event; if that fails they are still held."""
         reading, descriptor = self._reading, self.descriptor
-        self._settle(lookup_ids, lambda ids: reading.keep(descriptor, ids), patient=len(lookup_ids) > 1)
+        self._settle(lookup_ids, lambda ids: reading.keep(descriptor, ids))
 
     def reject(self, lookup_ids: Sequence[int], subqueue: str) -> None:
         """Held messages stay, in their places or in a subqueue."""
@@ -246,11 +246,8 @@ class Receiver:
         target = self._desk.manager.queues.subqueue(self._queue().root, subqueue)
         self._settle(lookup_ids, lambda ids: reading.hand_over(descriptor, ids, target))
 
-    def _settle(
-        self, lookup_ids: Sequence[int], act: Callable[[list[int]], int], *, patient: bool = False
-    ) -> None:
-        """End reads of messages together. Who acknowledges several has others to go on with, as a rule, and would
-        rather have the next ones than hear of it as soon as possible."""
+    def _settle(self, lookup_ids: Sequence[int], act: Callable[[list[int]], int]) -> None:
+        """End reads of messages together."""
         self._queue()
         held = [lookup_id for lookup_id in lookup_ids if lookup_id in self._held]
         settled, failure = 0, None
@@ -269,7 +266,7 @@ class Receiver:
         if len(held) < len(lookup_ids):
             unknown = [lookup_id for lookup_id in lookup_ids if lookup_id not in set(held)]
         reply = pb.ReceiveReply(settled=pb.Settled(messages=settled, unknown=unknown, error=failure))
-        self._desk.host.when_durable(lambda: self._outbox.put(reply), patient=patient)
+        self._desk.host.when_durable(lambda: self._outbox.put(reply))
 
     def _queue(self) -> Queue:
         queue = self.descriptor.queue

@@ -1,14 +1,16 @@
-"""The unix socket that applications connect to.
+"""The sockets that applications connect to.
 
-gRPC for Python does not tell who is at the other end of a unix socket. So this socket is ours: for each connection we
-ask the kernel for the peer's credentials, connect to gRPC's own socket from an address made up for this one
-connection, and hand bytes to and fro. gRPC tells us that address with every call, and the address tells the caller.
-
-What does not speak HTTP/2 but the short line (:mod:`msmq.api.frames`) is answered right here: the first byte tells.
+gRPC accepts connections by itself, and asks nobody: one address could take all the room there is. Nor does it tell who
+is at the other end of a unix socket. So these sockets are ours. The gate lets a connection in or not, and its first
+byte tells what it speaks. The short line (:mod:`msmq.api.frames`) is answered right here. For HTTP/2 we connect to
+gRPC's own socket from an address made up for this one connection, and hand bytes to and fro. gRPC tells us that address
+with every call, and the address tells the caller.
 
 gRPC's socket lies in a directory that only this user can enter, and a connection from an address that we did not make
 up has no rights at all. The addresses are in the abstract name space, 128 random bits each, and bound as long as the
-connection lives: nobody can take one over.
+connection lives: nobody can take one over. Systems without unix sockets have a port of their own computer instead.
+
+Here is what all these sockets have in common, and the unix socket; those of TCP are in :mod:`msmq.api.tcp_relay`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,11 @@ from pathlib import Path
 from typing import cast
 
 from msmq.admission.gate import Gate
-from msmq.api import processes
-from msmq.api.callers import Callers
+from msmq.api import inherited, processes
+from msmq.api.callers import Callers, Peer
 from msmq.api.frames import GREETING
 from msmq.api.line import Answer, Line, farewell
-from msmq.errors import MsmqError
-from msmq.security.access import Token
+from msmq.errors import InsufficientResourcesError, MsmqError
 
 _log = logging.getLogger(__name__)
 
@@ -103,24 +104,191 @@ class _Half(asyncio.Protocol):
         self._lost()
 
 
-class Relay:
-    """Accepts connections on ``path`` and hands them to gRPC at ``inner``, each with its caller's name on it."""
+class Inner:
+    """gRPC's own socket: in a directory that only this user can enter, or on a port of this computer."""
 
-    def __init__(
-        self, path: Path, inner: Path, callers: Callers, answer: Answer, mode: int, gate: Gate
-    ) -> None:
+    def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Where gRPC is to listen."""
+        return f"unix:{self.path}" if self.path is not None else "127.0.0.1:0"
+
+    async def connect(self) -> tuple[socket.socket, str, str]:
+        """A connection to gRPC: the socket, the name it is bound to, and how gRPC calls it."""
+        loop = asyncio.get_running_loop()
+        name = peer = ""
+        ours = socket.socket() if self.path is None else processes.unix_socket()
+        try:
+            ours.setblocking(False)
+            if self.path is None:
+                await loop.sock_connect(ours, ("127.0.0.1", self.port))
+                peer = f"ipv4:127.0.0.1:{ours.getsockname()[1]}"
+            else:
+                name, peer = processes.unique_name(self.path.parent, f"msmq-{secrets.token_hex(16)}")
+                ours.bind(name)
+                await loop.sock_connect(ours, str(self.path))
+        except BaseException:
+            ours.close()
+            processes.release_name(name)
+            raise
+        return ours, name, peer
+
+    async def join(self, half: _Half, ours: socket.socket) -> None:
+        """Let ``half`` read and write a connection of :meth:`connect`."""
+        loop = asyncio.get_running_loop()
+        if self.path is None:
+            await loop.create_connection(lambda: half, sock=ours)
+        else:
+            await loop.create_unix_connection(lambda: half, sock=ours)
+
+
+class Relay:
+    """Accepts connections, if the gate lets them in; answers lines and hands all others to gRPC at ``inner``."""
+
+    def __init__(self, inner: Inner, callers: Callers, answer: Answer, gate: Gate) -> None:
         self.gate = gate
         self._inner = inner
         self._callers = callers
         self._answer = answer
-        self._mode = mode
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: set[_Outer] = set()
+        self._open: set[Outer] = set()
 
     async def start(self) -> None:
-        """Listen; a socket that a dead process left behind is replaced."""
+        """Listen."""
+        raise NotImplementedError
+
+    def _address(self, transport: asyncio.Transport) -> str:
+        """The address that the gate counts a connection for."""
+        raise NotImplementedError
+
+    def _peer(self, transport: asyncio.Transport) -> Peer:
+        """Who is there, before it has said anything about itself."""
+        raise NotImplementedError
+
+    def came(self, outer: Outer) -> None:
+        """A connection was accepted."""
+        transport = outer.transport
+        assert transport is not None
+        self._open.add(outer)
+        handle: socket.socket = transport.get_extra_info("socket")
+        address = self._address(transport)
+        if not self.gate.enter(outer, address, handle.fileno()):
+            outer.show_out(f"{address} has too many, or all together have")
+
+    def answer(self, outer: Outer, data: bytes) -> None:
+        """A connection is a line, and begins with this."""
+        transport = outer.transport
+        assert transport is not None
+        try:
+            peer = self._peer(transport)
+        except OSError as error:
+            _log.warning("a connection of an application failed: %s", error)
+            transport.abort()
+            return
+        outer.line = Line(
+            transport,
+            lambda said: self._callers.of(peer, said),
+            self._answer,
+            lambda: self.gate.opened(outer),
+            lambda: self.gone(outer),
+        )
+        transport.set_protocol(outer.line)
+        outer.line.data_received(data)
+
+    def take(self, outer: Outer) -> None:
+        """A connection speaks HTTP/2: nothing more of it is read until it has its other half."""
+        assert outer.transport is not None
+        self.gate.opened(outer)
+        outer.transport.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._join(outer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _join(self, outer: _Half) -> None:
+        transport = outer.transport
+        assert transport is not None
+        try:
+            peer = self._peer(transport)
+            ours, name, called = await self._inner.connect()
+        except OSError as error:
+            _log.warning("a connection of an application failed: %s", error)
+            transport.close()
+            return
+        self._callers.register(called, peer)
+        half = _Half(lambda: self._forget(name, called), outer)
+        try:
+            await self._inner.join(half, ours)
+        except BaseException as error:
+            ours.close()
+            self._forget(name, called)
+            transport.close()
+            if not isinstance(error, OSError):
+                raise
+            return
+        if transport.is_closing():
+            assert half.transport is not None
+            half.transport.close()
+            return
+        transport.resume_reading()
+
+    def _forget(self, name: str, called: str) -> None:
+        self._callers.forget(called)
+        processes.release_name(name)
+
+    def gone(self, outer: Outer) -> None:
+        self._open.discard(outer)
+        self.gate.leave(outer)
+
+    def _serving(self) -> set[asyncio.Task[None]]:
+        """Calls of the short line that are under way."""
+        return {task for outer in self._open if outer.line is not None for task in outer.line.tasks}
+
+    def stop_accepting(self) -> None:
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+
+    async def finish(self, grace_s: float) -> None:
+        """Let calls of lines come to their end for a moment, then end them."""
+        self.stop_accepting()
+        if serving := self._serving():
+            await asyncio.wait(serving, timeout=grace_s)
+        serving = self._serving()
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Break all connections."""
+        for task in self._tasks:
+            task.cancel()
+        for outer in list(self._open):
+            if outer.transport is not None:
+                outer.transport.close()
+        await self.finish(0)
+
+
+class UnixRelay(Relay):
+    """The unix socket at ``path``, where the kernel says who comes."""
+
+    def __init__(
+        self, path: Path, inner: Inner, callers: Callers, answer: Answer, mode: int, gate: Gate
+    ) -> None:
+        super().__init__(inner, callers, answer, gate)
+        self.path = path
+        self._mode = mode
+        self._owned = False
+        """Whether the file of the socket is ours."""
+
+    async def start(self) -> None:
+        """Listen, unless the service manager does so already; a socket that a dead process left behind is replaced."""
+        if opened := inherited.unix_sockets(self.path):
+            await self._serve(opened[0])
+            return
         _make_directory(self.path.parent, self._mode)
         listening = processes.unix_socket()
         try:
@@ -137,10 +305,15 @@ class Relay:
         except BaseException:
             listening.close()
             raise
+        self._owned = True
+        await self._serve(listening)
+
+    async def _serve(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(
-            self._accept, sock=listening, backlog=self.gate.crowding.at_once
+        server = await loop.create_unix_server(
+            lambda: Outer(self), sock=listening, backlog=self.gate.crowding.at_once
         )
+        self._servers = [server]
 
     def _remove_dead(self) -> None:
         if is_served(self.path):
@@ -150,115 +323,29 @@ class Relay:
         if self.path.is_socket():
             self.path.unlink(missing_ok=True)
 
-    def _accept(self) -> asyncio.Protocol:
-        return _Outer(self)
-
-    def came(self, outer: _Outer) -> None:
-        """A connection was accepted."""
-        transport = outer.transport
-        assert transport is not None
-        self._open.add(outer)
-        handle: socket.socket = transport.get_extra_info("socket")
-        user, _ = processes.credentials(handle)
-        if not self.gate.enter(outer, f"user {user}", handle.fileno()):
-            outer.show_out("this user has too many, or all together have")
-
-    def take(self, outer: _Outer) -> None:
-        """A connection speaks HTTP/2: nothing more of it is read until it has its other half."""
+    def came(self, outer: Outer) -> None:
         assert outer.transport is not None
-        self.gate.opened(outer)
-        outer.transport.pause_reading()
-        task = asyncio.get_running_loop().create_task(self._join(outer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        processes.widen(outer.transport.get_extra_info("socket"))
+        super().came(outer)
 
-    def answer(self, outer: _Outer, data: bytes) -> None:
-        """A connection is a line, and begins with this."""
-        transport = outer.transport
-        assert transport is not None
-        try:
-            caller = self._caller(transport)
-        except OSError as error:
-            _log.warning("a connection to %s failed: %s", self.path, error)
-            transport.abort()
-            return
-        outer.line = Line(
-            transport, caller, self._answer, lambda: self.gate.opened(outer), lambda: self.gone(outer)
-        )
-        transport.set_protocol(outer.line)
-        outer.line.data_received(data)
+    def _address(self, transport: asyncio.Transport) -> str:
+        user, _ = processes.credentials(transport.get_extra_info("socket"))
+        return f"user {user}"
 
-    def _caller(self, transport: asyncio.Transport) -> Token:
+    def _peer(self, transport: asyncio.Transport) -> Peer:
         """Whose process is at the other end, as the kernel says."""
-        return self._callers.of_process(*processes.credentials(transport.get_extra_info("socket")))
-
-    async def _join(self, outer: _Half) -> None:
-        transport = outer.transport
-        assert transport is not None
-        name, peer = processes.unique_name(self._inner.parent, f"msmq-{secrets.token_hex(16)}")
-        try:
-            self._callers.register(peer, self._caller(transport))
-            inner = await self._connect(name, outer, lambda: self._forget(name, peer))
-        except OSError as error:
-            _log.warning("a connection to %s failed: %s", self.path, error)
-            self._forget(name, peer)
-            transport.close()
-            return
-        if transport.is_closing():
-            assert inner.transport is not None
-            inner.transport.close()
-            return
-        transport.resume_reading()
-
-    def _forget(self, name: str, peer: str) -> None:
-        self._callers.forget(peer)
-        processes.release_name(name)
-
-    async def _connect(self, name: str, outer: _Half, lost: Callable[[], None]) -> _Half:
-        loop = asyncio.get_running_loop()
-        ours = processes.unix_socket()
-        try:
-            ours.setblocking(False)
-            ours.bind(name)
-            await loop.sock_connect(ours, str(self._inner))
-            _, half = await loop.create_unix_connection(lambda: _Half(lost, outer), sock=ours)
-        except BaseException:
-            ours.close()
-            raise
-        return half
-
-    def _serving(self) -> set[asyncio.Task[None]]:
-        """Calls of the short line that are under way."""
-        return {task for outer in self._open if outer.line is not None for task in outer.line.tasks}
-
-    def gone(self, outer: _Outer) -> None:
-        self._open.discard(outer)
-        self.gate.leave(outer)
+        credentials = processes.credentials(transport.get_extra_info("socket"))
+        return Peer(process=self._callers.of_process(*credentials))
 
     def stop_accepting(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            with contextlib.suppress(OSError):
-                self.path.unlink(missing_ok=True)
-
-    async def close(self, grace_s: float) -> None:
-        """Let calls of the short line come to their end for a moment, then break all connections."""
-        self.stop_accepting()
-        if serving := self._serving():
-            await asyncio.wait(serving, timeout=grace_s)
-        for task in self._tasks:
-            task.cancel()
-        serving = self._serving()
-        for outer in list(self._open):
-            if outer.transport is not None:
-                outer.transport.close()
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
+        if self._servers:
+            super().stop_accepting()
+            if self._owned:
+                with contextlib.suppress(OSError):
+                    self.path.unlink(missing_ok=True)
 
 
-class _Outer(_Half):
+class Outer(_Half):
     """The side of the application."""
 
     def __init__(self, relay: Relay) -> None:
@@ -280,7 +367,10 @@ class _Outer(_Half):
         """Hang up, and say why to whoever understands it: a client of ours would go on asking."""
         if self.transport is not None and not self.transport.is_closing():
             if self.other is None:
-                self.transport.write(farewell(reason, greet=self.line is None))
+                told = InsufficientResourcesError(
+                    f"The queue manager has no room for this connection: {reason}."
+                )
+                self.transport.write(farewell(told, greet=self.line is None))
             self.transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

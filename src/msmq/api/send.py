@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-import google.protobuf.message
 import grpc
 
 from msmq.api.desk import Desk, Outbox
@@ -44,7 +43,7 @@ class Sender:
         self._caller = caller
         self._manager = manager = desk.manager
         self._computer = manager.core.record.computer_name
-        name = desk.names.format_name(queue)
+        name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
         self._templates: dict[tuple[bytes, bool], Template | None] = {}
         self._stems: dict[tuple[object, ...], Template | None] = {}
@@ -65,8 +64,8 @@ class Sender:
             self._send_copies(sheet, _messages(request), transaction)
             return sheet.reply(self._manager.core.record.identifier)
         self._queue()
-        if request.columns:
-            self._draft_columns(sheet, _read_columns(request.columns), transaction)
+        if request.HasField("columns"):
+            self._draft_columns(sheet, Columns(request.columns), transaction)
         else:
             for message in request.messages:
                 self._draft(sheet, message, transaction)
@@ -129,25 +128,25 @@ class Sender:
         except MsmqError as error:
             sheet.failed(error)
         else:
-            sheet.drafted(ordinal)
+            sheet.ordinals.append(ordinal)
 
     def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
         """Add messages in columns: each kind is looked at once."""
-        core, transactions = self._manager.core, self._manager.transactions
+        core, number_of = self._manager.core, self._manager.transactions.number_of
         ways = []
         for kind in columns.kinds:
             alone = self._is_alone(kind.delivery, transaction)
             covered = alone or transaction is not None
             ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
-        now_s, drafts = core.now_s, sheet.drafts
-        for index, (number, own) in enumerate(zip(columns.kind, columns.rows, strict=True)):
+        now_s, add, ordinals = core.now_s, sheet.drafts.add, sheet.ordinals
+        numbers = core.next_message_ordinals(len(columns))
+        for index, (number, ordinal, own) in enumerate(zip(columns.kind, numbers, columns.rows, strict=True)):
             template, covered, asks = ways[number]
             if template is None:
                 self._draft(sheet, columns.message(index), transaction)
                 continue
-            ordinal = core.next_message_ordinal()
+            covering = number_of(transaction) if covered else 0
             try:
-                covering = transactions.number_of(transaction) if covered else 0
                 body, body_type, label, extension, tag, correlation, message_class = own
                 packet = template.packet(
                     ordinal, now_s, body, body_type, label, extension, tag, correlation, message_class, asks,
@@ -156,8 +155,8 @@ class Sender:
             except MsmqError as error:
                 sheet.failed(error)
             else:
-                drafts.add(packet, template.kind, asks)
-                sheet.drafted(ordinal)
+                add(packet, template.kind, asks)
+                ordinals.append(ordinal)
 
     def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
         """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
@@ -206,38 +205,33 @@ class _Sheet:
 
     def __init__(self) -> None:
         self.drafts = Drafts([], [], [], {})
-        self._ordinals: list[int] = []
+        self.ordinals: list[int] = []
+        """The numbers of the messages, 0 for those that have failed."""
         self._lookup_ids: list[int] = []
-        self._drafted: list[int] = []
-        """Which messages of the batch the drafts are."""
         self._failures: dict[int, MsmqError] = {}
 
-    def drafted(self, ordinal: int) -> None:
-        self._drafted.append(len(self._ordinals))
-        self.sent(ordinal, 0)
-
     def sent(self, ordinal: int, lookup_id: int) -> None:
-        self._ordinals.append(ordinal)
+        self.ordinals.append(ordinal)
         self._lookup_ids.append(lookup_id)
 
     def failed(self, error: MsmqError) -> None:
-        self._failures[len(self._ordinals)] = error
+        self._failures[len(self.ordinals)] = error
         self.sent(0, 0)
 
     def posted(self, posted: Posted) -> None:
-        if len(self._drafted) == len(self._ordinals):
-            self._lookup_ids = posted.lookup_ids
-        else:
-            for index, lookup_id in zip(self._drafted, posted.lookup_ids, strict=True):
-                self._lookup_ids[index] = lookup_id
+        """What became of the drafts, which are the messages that have not failed before."""
+        drafted = [index for index in range(len(self.ordinals)) if index not in self._failures]
+        self._lookup_ids = [0] * len(self.ordinals)
+        for index, lookup_id in zip(drafted, posted.lookup_ids, strict=True):
+            self._lookup_ids[index] = lookup_id
         for index, error in posted.errors.items():
-            self._failures[self._drafted[index]] = error
-            self._ordinals[self._drafted[index]] = 0
+            self._failures[drafted[index]] = error
+            self.ordinals[drafted[index]] = 0
 
     def reply(self, queue_manager: bytes) -> pb.SendReply:
         return pb.SendReply(
             queue_manager=queue_manager,
-            ordinals=self._ordinals,
+            ordinals=self.ordinals,
             lookup_ids=self._lookup_ids,
             failures=[
                 pb.SendFailure(index=index, error=error_message(to_mq_error(error)))
@@ -246,17 +240,10 @@ class _Sheet:
         )
 
 
-def _read_columns(written: bytes) -> Columns:
-    try:
-        return Columns(pb.Columns.FromString(written))
-    except google.protobuf.message.DecodeError as error:
-        raise InvalidParameterError("Columns could not be read.") from error
-
-
 def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
-    if not request.columns:
+    if not request.HasField("columns"):
         return request.messages
-    columns = _read_columns(request.columns)
+    columns = Columns(request.columns)
     return map(columns.message, range(len(columns)))
 
 
@@ -362,10 +349,5 @@ class SendCalls:
 
 
 def _count(batch: pb.SendBatch) -> int:
-    """How many messages there are in a batch, as far as it can be read."""
-    if not batch.columns:
-        return len(batch.messages)
-    try:
-        return len(pb.Columns.FromString(batch.columns).bodies)
-    except google.protobuf.message.DecodeError:
-        return 1
+    """How many messages there are in a batch."""
+    return len(batch.columns.bodies) if batch.HasField("columns") else len(batch.messages)

@@ -11,12 +11,15 @@ from typing import Any
 import grpc
 
 from msmq.api import rpc
+from msmq.api.accounts import AccountCalls
 from msmq.api.administration import AdministrationCalls
+from msmq.api.alarms import AlarmCalls
 from msmq.api.browse import BrowseCalls
 from msmq.api.callers import Callers
 from msmq.api.certificates import CertificateCalls
 from msmq.api.desk import Desk, Host, Outbox
 from msmq.api.exchange import ExchangeCalls
+from msmq.api.find import FindCalls
 from msmq.api.line import Conversation
 from msmq.api.properties import PropertyCalls
 from msmq.api.receive import ReceiveCalls
@@ -47,12 +50,15 @@ class Service:
             ReceiveCalls(desk),
             BrowseCalls(desk),
             SpanCalls(desk),
+            FindCalls(desk),
             TransactCalls(desk),
             ExchangeCalls(desk),
             AdministrationCalls(desk),
             PropertyCalls(desk),
             CertificateCalls(desk, host.recovered),
             TokenCalls(desk, callers, host.recovered),
+            AccountCalls(desk),
+            AlarmCalls(desk, host.recovered),
             StatisticsCalls(desk),
         )
 

@@ -15,6 +15,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.packets import to_deliveries, to_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
+from msmq.manager.ledger.recovered import NUMBER_MASK
 from msmq.manager.mailbox.positions import Entry, PositionState
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import Token
@@ -22,7 +23,7 @@ from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
 
 _IDS_PER_REPLY: Final = 50_000
-_MESSAGES_PER_REPLY: Final = 256
+_MESSAGES_PER_REPLY: Final = 1_024
 _BYTES_PER_REPLY: Final = 1 << 20
 _MOST_REMOVED: Final = 10_000
 
@@ -51,20 +52,53 @@ class SpanCalls:
 
     async def survey(self, request: pb.SurveyRequest, caller: Token) -> AsyncIterator[pb.SurveyReply]:
         descriptor = self._open(request.queue, caller)
-        assert descriptor.queue is not None
+        queue = descriptor.queue
+        assert queue is not None
         try:
-            found, held, size = _survey(descriptor.queue, request)
-            identity = self._identity(descriptor.queue)
+            last = pb.SurveyReply(identity=self._identity(queue))
+            if request.HasField("known") and request.known.incarnation:
+                last.restored = not self._desk.lineage.holds(request.known.incarnation, request.seen)
+            found: list[int] = []
+            if request.counting:
+                self._count(queue, request.spans, last)
+            else:
+                found, held, last.bytes = _survey(queue, request)
+                last.held.extend(held)
+            if found and (expiring := self._desk.manager.mailbox.expiries.of(queue)):
+                last.expiring.extend(one for one in found if one in expiring)
         finally:
             self._desk.manager.queues.close(descriptor)
         await self._desk.durable()  # nobody may rely on a message that a crash takes back
         for start in range(0, len(found), _IDS_PER_REPLY):
             yield pb.SurveyReply(lookup_ids=found[start : start + _IDS_PER_REPLY])
-        yield pb.SurveyReply(held=held, bytes=size, identity=identity)
+        yield last
+
+    def _count(self, queue: Queue, spans: Sequence[pb.Span], reply: pb.SurveyReply) -> None:
+        """Tell how much stands in some spans, and which messages are the last of them. Of each span the first message
+        is the oldest."""
+        times: list[int] = []
+        for span in spans:
+            places = queue.positions.available(span.after, len(queue.positions), upto=span.upto)
+            if places.ids:
+                reply.messages += len(places.ids)
+                reply.bytes += sum(places.sizes)
+                reply.lookup_ids.append(places.ids[-1])
+                times += self._desk.manager.mailbox.look(queue, span.after, 1, 1, span.upto).arrival_times
+        reply.oldest_time = min(times, default=0)
 
     def _identity(self, queue: Queue) -> pb.QueueIdentity:
-        manager = self._desk.manager.core.record.identifier
-        return pb.QueueIdentity(queue_manager=guid_text(manager), queue=guid_text(queue.root.identifier))
+        return pb.QueueIdentity(
+            queue_manager=guid_text(self._desk.manager.core.record.identifier),
+            queue=guid_text(queue.root.identifier),
+            incarnation=self._desk.lineage.incarnation,
+        )
+
+    def _is_meant(self, wanted: pb.QueueIdentity, queue: Queue, lookup_ids: Sequence[int]) -> bool:
+        """Whether identifiers that somebody knows of a queue are still those of the same messages."""
+        if wanted.queue != guid_text(queue.root.identifier):
+            return False
+        highest = max((one & NUMBER_MASK for one in lookup_ids), default=0)
+        return not wanted.incarnation or self._desk.lineage.holds(wanted.incarnation, highest)
 
     async def read_span(self, request: pb.ReadSpanRequest, caller: Token) -> AsyncIterator[pb.Deliveries]:
         descriptor = self._open(request.queue, caller)
@@ -102,8 +136,9 @@ class SpanCalls:
                 queue = descriptor.queue
                 if queue is None:
                     raise QueueNotAvailableError("The queue was deleted.")
-                if wanted is not None and wanted != self._identity(queue):
-                    return pb.RemoveReply(not_found=request.lookup_ids)  # they were deleted with their queue
+                if wanted is not None and not self._is_meant(wanted, queue, request.lookup_ids):
+                    # They were deleted with their queue, or are not in the copy that was put back.
+                    return pb.RemoveReply(not_found=request.lookup_ids)
                 self._remove(queue, request.lookup_ids[start : start + SLICE], reply)
                 await self._desk.durable()
         finally:

@@ -96,6 +96,7 @@ class StatisticsCalls:
                     messages=len(queue.positions),
                     bytes=queue.total_bytes,
                     journal_messages=len(queue.journal.positions) if queue.journal else 0,
+                    journal_bytes=queue.journal.total_bytes if queue.journal else 0,
                     arrived_total=counting.arrived(queue),
                     removed_total=counting.removed[queue.number],
                     waiting_readers=len(queue.waiting),
@@ -104,4 +105,5 @@ class StatisticsCalls:
             ],
             outgoing=[outgoing_info(queue) for _, queue in sorted(core.outgoing.items())],
             transactions=len(self._desk.manager.transactions.collection),
+            work=self._desk.host.work_done(),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from msmq import errors
@@ -63,11 +62,3 @@ def trailing_metadata(error: MQError) -> tuple[tuple[str, bytes], ...]:
 def from_message(message: pb.Error) -> MQError:
     """The exception that an answer tells of."""
     return error_for(message.code, message.detail or None)
-
-
-def from_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> MQError | None:
-    """The exception that the trailing metadata of a failed call tells of, if it does."""
-    for key, value in metadata or ():
-        if key == METADATA_KEY and isinstance(value, bytes):
-            return from_message(pb.Error.FromString(value))
-    return None

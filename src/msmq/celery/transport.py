@@ -24,9 +24,9 @@ from kombu.exceptions import InconsistencyError
 from kombu.transport import TRANSPORT_ALIASES, virtual
 
 from msmq.api.addresses import server_address
-from msmq.client.connection import Tls
 from msmq.client.message import Delivery
 from msmq.client.sync import SyncConnection, SyncMessage, SyncReceiver, connect_sync
+from msmq.client.target import Tls
 from msmq.errors import IoTimeoutError, MsmqError, QueueExistsError, QueueNotFoundError
 
 _HIGHEST_PRIORITY: Final = 7

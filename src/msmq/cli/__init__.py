@@ -6,6 +6,7 @@ Each command is a module that imports nothing heavy: its work is imported when i
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -14,14 +15,18 @@ from typer.core import TyperGroup
 
 from msmq import __version__
 from msmq.cli import (
+    capture,
     certificate,
     config,
     dead_letter,
     decode,
+    definitions,
     demo,
     directory,
+    ha,
     manager,
     message,
+    migrate,
     outgoing,
     ping,
     pipeline,
@@ -32,7 +37,7 @@ from msmq.cli import (
     top,
     user,
 )
-from msmq.cli.calls import MISUSED, Server, end
+from msmq.cli.calls import MISUSED, REFUSED, Server, end
 
 __all__ = ["app", "main"]
 
@@ -45,6 +50,34 @@ HELP = (
 )
 _MESSAGES, _LOOKING_AFTER, _RUNNING = "Messages", "Looking after queues", "Running"
 
+_NUMBERS: Final = {"int": "integer", "float": "number"}
+"""The kinds of number that Typer calls by their Python names, in the words of people."""
+
+_EXTRAS: Final = {
+    "asyncpg": "ha",
+    "celery": "celery",
+    "dns": "directory,kerberos",
+    "dpkt": "capture",
+    "joserfc": "web",
+    "kombu": "celery",
+    "krb5": "kerberos",
+    "ldap3": "directory,kerberos",
+    "numpy": "spark",
+    "opentelemetry": "telemetry",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "starlette": "web",
+    "uvicorn": "web",
+    "yaml": "web",
+}
+"""Modules that a plain install does not have, and the extra that brings each."""
+
+_DOOR: Final = frozenset(
+    {"--server", "--token", "--tls-ca", "--tls-certificate", "--tls-key", "--connect-timeout"}
+)
+"""Options of all commands. No command has one of its own that is called so."""
+
 _Misuse: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 """A command that was written wrongly. Typer has the class from its Click and shows only this child of it."""
 
@@ -54,7 +87,7 @@ class _OneLine(TyperGroup):
 
     def make_context(self, info_name: Any, args: list[str], *arguments: Any, **extra: Any) -> Any:
         try:
-            return super().make_context(info_name, _server_first(args), *arguments, **extra)
+            return super().make_context(info_name, _door_first(args), *arguments, **extra)
         except _Misuse as error:
             _refuse(error)
 
@@ -63,23 +96,35 @@ class _OneLine(TyperGroup):
             return super().invoke(ctx)
         except _Misuse as error:
             _refuse(error)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in _EXTRAS:
+                raise
+            told = (
+                f"this needs {missing}, which is not installed; try: pip install 'msmq[{_EXTRAS[missing]}]'"
+            )
+            end("msmq", told, REFUSED)
 
 
-def _server_first(arguments: list[str]) -> list[str]:
-    """Where the queue manager is may stand behind the command too, where people write it."""
-    first: list[str] = []
+def _door_first(arguments: list[str]) -> list[str]:
+    """Where the queue manager is, and what lets one in, may stand behind the command too, where people write it. What
+    stands there counts more than the same option before the command."""
+    command = 0
+    while command < len(arguments) and arguments[command].startswith("-"):
+        command += 2 if arguments[command] in _DOOR else 1
+    moved: list[str] = []
     rest: list[str] = []
-    given = iter(arguments)
+    given = iter(arguments[command:])
     for argument in given:
         if argument == "--":
             rest += [argument, *given]
-        elif argument == "--server" and rest and (value := next(given, None)) is not None:
-            first += [argument, value]
-        elif argument.startswith("--server=") and rest:
-            first.append(argument)
+        elif argument in _DOOR and (value := next(given, None)) is not None:
+            moved += [argument, value]
+        elif argument.partition("=")[0] in _DOOR and "=" in argument:
+            moved.append(argument)
         else:
             rest.append(argument)
-    return first + rest
+    return [*arguments[:command], *moved, *rest]
 
 
 def _refuse(error: Any) -> NoReturn:
@@ -87,7 +132,10 @@ def _refuse(error: Any) -> NoReturn:
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
     command = error.ctx.command_path if error.ctx is not None else "msmq"
-    end(command, f"{error.format_message().rstrip('.')}. See {command} --help.", MISUSED)
+    message = error.format_message().rstrip(".")
+    for kind, name in _NUMBERS.items():
+        message = re.sub(rf"is not a valid {kind}\b( range)?", f"is not a valid {name}", message)
+    end(command, f"{message}. See {command} --help.", MISUSED)
 
 
 app = typer.Typer(
@@ -106,6 +154,7 @@ app.add_typer(outgoing.app, name="outgoing", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(manager.app, name="manager", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(token.app, name="token", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(definitions.app, name="definitions", rich_help_panel=_LOOKING_AFTER)
 app.command("top", help=top.HELP, short_help="Watch queues live.", rich_help_panel=_LOOKING_AFTER)(top.top)
 app.command("ping", help=ping.HELP, short_help="Is a queue manager there?", rich_help_panel=_LOOKING_AFTER)(
     ping.ping
@@ -114,6 +163,8 @@ app.command("serve", help=serve.HELP, short_help="Run a queue manager.", rich_he
     serve.serve
 )
 app.command("demo", help=demo.HELP, short_help="Show what it does.", rich_help_panel=_RUNNING)(demo.demo)
+app.add_typer(migrate.app, name="migrate", rich_help_panel=_LOOKING_AFTER)
+app.add_typer(capture.app, name="capture", rich_help_panel=_RUNNING)
 app.command(
     "decode",
     help=decode.HELP,
@@ -122,6 +173,7 @@ app.command(
 )(decode.decode)
 app.add_typer(config.app, name="config", rich_help_panel=_RUNNING)
 app.add_typer(directory.app, name="directory", rich_help_panel=_RUNNING)
+app.add_typer(ha.app, name="ha", rich_help_panel=_RUNNING)
 app.add_typer(pipeline.app, name="pipeline", rich_help_panel=_RUNNING)
 app.add_typer(store.app, name="store", rich_help_panel=_RUNNING)
 app.add_typer(user.app, name="user", rich_help_panel=_RUNNING)

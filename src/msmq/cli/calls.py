@@ -1,6 +1,6 @@
 """Calling the queue manager: where it is, and how errors become one line and an exit status.
 
-Help needs only the first half of this module; gRPC is imported when a command runs.
+Help needs only the first half of this module; the client is imported when a command runs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Server:
         from msmq.api.addresses import server_address
 
         address = server_address(self.address)
-        if address.startswith("unix:") and not Path(address.removeprefix("unix:")).exists():
+        lonely = address.startswith("unix:") and "," not in address
+        if lonely and not Path(address.removeprefix("unix:")).exists():
             raise msmq.ServerNotAvailableError(
                 f"There is no socket {address}. Start a queue manager with `msmq serve`, or say where it is: "
                 "--server unix:PATH or HOST:PORT."
@@ -144,7 +145,8 @@ def guarded(ctx: typer.Context, action: Callable[[], T]) -> T:
     except KeyboardInterrupt:
         fail(ctx, "interrupted", INTERRUPTED)
     except MQError as error:
-        fail(ctx, f"{error} {error.advice}", REFUSED)
+        told = str(error)
+        fail(ctx, f"{told if told.endswith('.') else f'{told}.'} {error.advice}", REFUSED)
     except SendError as error:
         fail(ctx, str(error), REFUSED)
     except ClientError as error:

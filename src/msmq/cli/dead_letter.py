@@ -36,7 +36,7 @@ async def _all(mq: msmq.Connection) -> list[ReceivedMessage]:
 @app.command("list", help=LIST_HELP, short_help="List dead letters with the reason of each.")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
     from msmq.cli.output import one_line, print_json, print_table, several
-    from msmq.cli.records import to_record
+    from msmq.client.records import to_record
 
     found = perform(ctx, _all)
     if as_json:
@@ -71,8 +71,7 @@ def resend(
     as_json: Json = False,
 ) -> None:
     from msmq.cli.output import print_json, several
-    from msmq.cli.receive import transactional
-    from msmq.cli.records import again
+    from msmq.client.records import again, transactional
     from msmq.errors import MessageNotFoundError
 
     if not lookup_id and not everything:

@@ -26,6 +26,7 @@ from msmq.wire.access_masks import (
     SiteAccessMask,
 )
 from msmq.wire.addresses import decode_addresses
+from msmq.wire.names import DirectName, Protocol, SingleName
 from msmq.wire.properties import BY_NAME, Content, ObjectType, Property, check_value, value_texts
 from msmq.wire.queue_format_ndr import decode_queue_format
 from msmq.wire.variant import decode_variant, vt_name
@@ -85,7 +86,19 @@ def show_queue_format(data: bytes, ndr64: bool) -> dict[str, Any]:
     """A QUEUE_FORMAT (MS-MQMQ 2.2.7) as RPC carries it, and the format name that it stands for."""
     found = decode_queue_format(data, ndr64)
     named = {"m_qft": found.type.name, "suffix": found.suffix.name, "flags": found.flags.name}
-    return {**named, "format_name": str(found.to_name())}
+    name = found.to_name()
+    return {**named, "format_name": str(name), **_place(name)}
+
+
+def _place(name: SingleName) -> dict[str, Any]:
+    """Where a direct name leads, in the terms of its protocol."""
+    if not isinstance(name, DirectName):
+        return {}
+    if name.protocol is Protocol.IPX:
+        network, node = name.ipx
+        return {"network": network.hex(), "node": node.hex()}
+    port = name.http_port
+    return {"host": name.host} if port is None else {"host": name.host, "port": port}
 
 
 def show_property(name: str, data: bytes, ndr64: bool) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import contextlib
 import socket
 import sys
 import tempfile
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -98,31 +99,39 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @asynccontextmanager
 async def queue_manager(
     directory: Path, name: str, address: str, port: int
-) -> AsyncIterator[msmq.Connection]:
-    """A queue manager in a process of its own, and a connection to it."""
-    import msmq
+) -> AsyncIterator[AbstractAsyncContextManager[msmq.Connection]]:
+    """A queue manager in a process of its own, which is starting, and the way to connect to it when it is ready.
 
+    Two steps, so that several of them start side by side.
+    """
     directory.mkdir(exist_ok=True)
     config, door = directory / f"{name}.toml", f"unix:{directory / name}.sock"
     config.write_text(_QUICK)
     command = [sys.executable, "-m", "msmq", "serve", "--name", name, "--data", str(directory / name)]
-    command += ["--listen", address, "--port", str(port), "--rpc-port", "0"]
+    command += ["--listen", address, "--port", str(port), "--rpc-port", "0", "--web", "none"]
     command += ["--api", door, "--config", str(config)]
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    assert process.stdout is not None
-    assert process.stderr is not None
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            if not await process.stdout.readline():
-                raise DemoError((await process.stderr.read()).decode().strip() or f"{name} did not start")
-        async with msmq.connect(door) as mq:
-            yield mq
+        yield _connected(process, name, door)
     finally:
         if process.returncode is None:
             process.terminate()
         await process.communicate()
+
+
+@asynccontextmanager
+async def _connected(process: Process, name: str, door: str) -> AsyncIterator[msmq.Connection]:
+    import msmq
+
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with asyncio.timeout(PATIENCE_S):
+        if not await process.stdout.readline():
+            raise DemoError((await process.stderr.read()).decode().strip() or f"{name} did not start")
+    async with msmq.connect(door) as mq:
+        yield mq
 
 
 def free_port(*addresses: str) -> int:
@@ -165,8 +174,10 @@ async def tell(story: Story, directory: Path) -> None:
     port = free_port(SHOP, STORE, LINK)
     link = Relay((LINK, port), (STORE, port))
     async with (
-        queue_manager(directory, "SHOP", SHOP, port) as shop,
-        queue_manager(directory, "STORE", STORE, port) as store,
+        queue_manager(directory, "SHOP", SHOP, port) as shop_starts,
+        queue_manager(directory, "STORE", STORE, port) as store_starts,
+        shop_starts as shop,
+        store_starts as store,
     ):
         story.tell("both", f"two queue managers run: SHOP at {SHOP} and STORE at {STORE}, TCP port {port}")
         await link.restore()
@@ -286,6 +297,7 @@ async def _until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
 def run() -> bool:
     """Tell the story on the terminal; gives whether everything was as it should be."""
     from msmq.cli.output import console
+    from msmq.server.web_settings import DEFAULT_ADDRESS
 
     screen = console()
     story = Story(lambda when, text: screen.print(f"{when} {text}"))
@@ -301,6 +313,8 @@ def run() -> bool:
         "and in another terminal:          . .venv/bin/activate\n"
         "                                  msmq queue create '.\\private$\\orders'\n"
         "                                  msmq send '.\\private$\\orders' --body 'two coffees'\n"
-        "                                  msmq receive '.\\private$\\orders'"
+        "                                  msmq receive '.\\private$\\orders'\n"
+        f"and in a browser:                 the console, http://{DEFAULT_ADDRESS}/\n"
+        "                                  (msmq token create me --as BUILTIN_ADMINISTRATORS lets you in)"
     )
     return story.good

@@ -132,7 +132,7 @@ class _Target:
 
     def write(self, messages: list[ReceivedMessage]) -> int:
         """Write messages that are not there yet; they are on the disk when this returns."""
-        from msmq.cli.records import to_record
+        from msmq.client.records import to_record
 
         written = 0
         for message in messages:
@@ -258,7 +258,7 @@ class _Source:
 
     def messages(self, skip: int) -> Iterator[tuple[int, Message]]:
         """Messages with their lines, without those that were sent before."""
-        from msmq.cli.records import RecordError, to_message
+        from msmq.client.records import RecordError, to_message
 
         for line, text in enumerate(self._stream, 1):
             if not text.strip():
@@ -283,9 +283,8 @@ class _Source:
 
 async def _import(mq: msmq.Connection, queue: str, source: _Source) -> tuple[int, int]:
     """Send what was not sent before; gives how many messages that were, and how many before."""
-    from msmq.cli.receive import transactional
-    from msmq.cli.records import suited
     from msmq.client import RowError
+    from msmq.client.records import suited, transactional
 
     target, kind = mq.queue(queue), await transactional(mq, queue)
     skipped = sent = await target.send_once((), row=source.row, place=0)

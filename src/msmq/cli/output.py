@@ -7,9 +7,11 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
+
+from msmq.wire.times import time_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,12 +43,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(member) for member in value]
     return value
-
-
-def time_text(time: datetime) -> str:
-    """2026-07-01T12:00:00Z, with milliseconds where there are any."""
-    precision = "milliseconds" if time.microsecond else "seconds"
-    return time.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 def print_json(value: Any) -> None:

@@ -83,7 +83,7 @@ async def _by_datagram(host: str, port: int, timeout_s: float) -> Reply:
 
     start = perf_counter()
     try:
-        welcome = await ping(host, port, PingCookies(), os.urandom(16), int(timeout_s * 1000), None)
+        welcome = await ping(host, port, PingCookies(), os.urandom(16), int(timeout_s * 1000), None, False)
     except OSError as error:
         return Reply(False, _words(error))
     if not welcome:

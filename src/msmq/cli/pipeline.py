@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,6 +114,14 @@ _ENDING_S: Final = 2.0
 """How long a virtual machine may take to be gone that does not answer any more."""
 
 
+def _use_this_python(master: str | None) -> None:
+    """Have a Spark on this computer run the Python that runs this: the ``python3`` that it would look for may be one
+    without the package. Elsewhere, and where somebody has said so, another one is right."""
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted and (master is None or master.startswith("local")):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
 @contextmanager
 def _working(master: str | None) -> Iterator[SparkSession]:
     """Spark, and what goes wrong in one line."""
@@ -130,6 +139,7 @@ def _working(master: str | None) -> Iterator[SparkSession]:
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     if master is not None:
         builder = builder.master(master)
+    _use_this_python(master)
     try:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
@@ -216,7 +226,7 @@ def archive(
     with _working(master) as spark:
         added = _follow(work.archive(spark, folder, options, interval=every, format=form.value))
         if consume:
-            work.settle_archive(folder, options)
+            work.settle_archive(folder, options, spark)
         compacted = work.compact(spark, folder) if compact else 0
         if compact:
             _say(f"compacted {compacted} folders")
@@ -272,7 +282,7 @@ def replay(
         sent = work(
             messages,
             options,
-            name=json.dumps([Archive(folder).identifier, where, queue]),  # however its path is written
+            name=json.dumps([Archive(folder, spark).identifier, where, queue]),  # however its path is written
             rate=rate,
             again=again,
             progress=lambda done: _say(f"{done:,} of {total:,}"),
@@ -302,7 +312,7 @@ def report(
     with _working(master) as spark:
         found = work.report(read_archive(spark, folder).where(where))
         if page is not None:
-            page.write_text(page_of(found), encoding="utf-8")
+            page.write_text(page_of(found, archive=folder, where=where), encoding="utf-8")
         if as_json:
             print_json(dataclasses.asdict(found))
         elif page is not None:

@@ -255,6 +255,23 @@ def show(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
 
 @app.command(
     help=with_examples(
+        "Tell where a queue is: on which computer, and by which format name. In a domain the directory is asked.",
+        "msmq queue locate 'QM2\\orders'",
+    ),
+    short_help="Tell where a queue is.",
+)
+def locate(ctx: typer.Context, queue: QueueName, as_json: Json = False) -> None:
+    from msmq.cli.output import print_json
+
+    place = perform(ctx, lambda mq: mq.locate(queue))
+    if as_json:
+        print_json(place)
+    else:
+        print("on this computer" if place.here else f"{place.host} {place.format_name}")
+
+
+@app.command(
+    help=with_examples(
         "Show the properties of a queue as MS-MQMQ 2.3 names and numbers them, with those of management.",
         "msmq queue properties '.\\private$\\orders'",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from enum import StrEnum
@@ -41,7 +42,8 @@ FOLLOW_HELP = (
 MOVE_HELP = (
     "Move messages to a subqueue, or to another queue.\n\n"
     "Between a queue and its subqueues the very messages move. To another queue, here or elsewhere, a copy is sent and "
-    "the message removed in one step: whatever interrupts it, there is one of the two.\n\nExamples:\n\n"
+    "the message removed in one step: whatever interrupts it, there is one of the two. From a queue of another host it "
+    "is fetched: if that is interrupted, ask again; what was sent already is not sent twice.\n\nExamples:\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;later' --all\n\n"
     "  msmq move '.\\deadletter$' '.\\private$\\orders' --label 'table *'\n\n"
     "  msmq move '.\\private$\\orders' '.\\private$\\orders;poison' --id 4503599627370497"
@@ -89,13 +91,15 @@ _Containing = Annotated[
 ]
 
 _MOVED_TOGETHER: Final = 100
+_FETCHED_TOGETHER: Final = 100
+"""A queue manager remembers a thousand rows, and others have some of them."""
 
 
 def fits(label: str, contains: str) -> Callable[[ReceivedMessage], bool]:
     """Whether a message is wanted."""
     from fnmatch import fnmatchcase
 
-    from msmq.cli.records import text_of
+    from msmq.client.records import text_of
 
     def check(message: ReceivedMessage) -> bool:
         if not fnmatchcase(message.label.lower(), label.lower()):
@@ -116,7 +120,7 @@ def print_message(
 ) -> None:
     """One message, whole."""
     from msmq.cli.output import cell, clean, print_json
-    from msmq.cli.records import to_record
+    from msmq.client.records import to_record
 
     if as_json:
         more = {} if body_as is BodyAs.AUTO else {"value": _value(message, body_as)}
@@ -141,7 +145,7 @@ def _body_text(message: ReceivedMessage, body_as: BodyAs) -> str:
     import json
 
     from msmq.cli.output import clean
-    from msmq.cli.records import text_of
+    from msmq.client.records import text_of
 
     if body_as is BodyAs.AUTO:
         text = text_of(message)
@@ -183,7 +187,7 @@ def hexadecimal(body: bytes) -> str:
 
 def _print_row(message: ReceivedMessage) -> None:
     from msmq.cli.output import cell, one_line
-    from msmq.cli.records import text_of
+    from msmq.client.records import text_of
 
     text = text_of(message)
     shown = one_line(text) if text is not None else f"{len(message.body):,} bytes"
@@ -344,7 +348,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     from msmq.cli.output import print_sheet
-    from msmq.cli.records import to_record
+    from msmq.client.records import to_record
 
     message = perform(ctx, lambda mq: mq.queue(queue).lookup(lookup_id))
     if as_json:
@@ -409,10 +413,12 @@ async def _move_within(queue: Queue, ids: list[int], target: str) -> int:
 
 
 async def _move_across(mq: msmq.Connection, source: str, ids: list[int], target: str) -> int:
-    from msmq.cli.records import again
+    from msmq.client.records import again, transactional
     from msmq.errors import MessageNotFoundError
 
     kind = await transactional(mq, target)
+    if await mq.elsewhere(source) is not None:
+        return await _fetch(mq, source, ids, target, kind)
     queue, moved = mq.queue(source), 0
     for lookup_id in ids:
         try:
@@ -423,11 +429,31 @@ async def _move_across(mq: msmq.Connection, source: str, ids: list[int], target:
     return moved
 
 
-async def transactional(mq: msmq.Connection, queue: str) -> bool | None:
-    """Whether a queue is transactional; None if it is on another computer."""
-    from msmq.errors import MQError
+async def _fetch(mq: msmq.Connection, source: str, ids: list[int], target: str, kind: bool | None) -> int:
+    """Move messages of another host. Each is held there until it was sent here, as a row of its own, and only then
+    removed: whoever is interrupted in between and asks again finds the message there and does not send it twice."""
+    from msmq.client.records import again
+    from msmq.errors import MessageNotFoundError
 
-    try:
-        return (await mq.queue_info(queue)).transactional
-    except MQError:
-        return None
+    queue, moved = mq.queue(source), 0
+    for start in range(0, len(ids), _FETCHED_TOGETHER):
+        rows: dict[int, str] = {}
+        async with queue.cursor(receive=True) as cursor:
+            for lookup_id in ids[start : start + _FETCHED_TOGETHER]:
+                try:
+                    held = await cursor.hold_by_id(lookup_id, 0)
+                except MessageNotFoundError:  # somebody else was quicker
+                    continue
+                name = f"{_root(source)} {held.message.id} {lookup_id} {target.lower()}"
+                rows[lookup_id] = hashlib.sha256(name.encode()).hexdigest()
+                message = again(held.message, kind)
+                await mq.queue(target).send_once([message], row=rows[lookup_id], place=0)
+                held.keep()
+        async with queue.cursor() as cursor:
+            for lookup_id, row in rows.items():
+                try:
+                    await cursor.look_at(lookup_id, 0)
+                except MessageNotFoundError:  # it is gone there, and will not be asked for again
+                    await mq.queue(target).forget_row(row)
+                    moved += 1
+    return moved

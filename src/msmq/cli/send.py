@@ -211,7 +211,7 @@ def send(
 def _read(file: Path) -> Message:
     import json
 
-    from msmq.cli.records import to_message
+    from msmq.client.records import to_message
 
     return to_message(json.loads(sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")))
 
@@ -280,7 +280,7 @@ def new(
     import base64
 
     from msmq.cli.output import print_json
-    from msmq.cli.records import to_message
+    from msmq.client.records import to_message
 
     content = guarded(ctx, lambda: next(_bodies(ctx, source, body, file, False)))
     record: dict[str, Any] = {

@@ -1,16 +1,20 @@
 """What applications import: connections, queues, messages and transactions, asynchronous or not."""
 
-from msmq.client.connection import Connection, RemoteAccess, Tls, connect
+from msmq.client.connection import Connection, RemoteAccess, connect
 from msmq.client.consumer import Consumer
 from msmq.client.cursor import Cursor
 from msmq.client.info import (
     AccessEntry,
+    AccountInfo,
+    AlarmRule,
     Certificate,
+    Difference,
     ManagerInfo,
     OutgoingInfo,
     PropertyValue,
     QueueInfo,
     QueueKind,
+    QueuePlace,
     QueueStatistics,
     Resources,
     Security,
@@ -29,12 +33,15 @@ from msmq.client.problems import (
 from msmq.client.queue import Queue, Seek
 from msmq.client.receiver import Mode, Receiver
 from msmq.client.sync import SyncConnection, SyncMessage, connect_sync
+from msmq.client.target import Tls
 from msmq.client.transaction import Transaction
 from msmq.wire.bodies import Body, Formatter, HeaderDialect, write_headers
 
 __all__ = [
     "AccessEntry",
+    "AccountInfo",
     "Acknowledge",
+    "AlarmRule",
     "Body",
     "Certificate",
     "ClientError",
@@ -43,6 +50,7 @@ __all__ = [
     "Consumer",
     "Cursor",
     "Delivery",
+    "Difference",
     "Formatter",
     "HeaderDialect",
     "ManagerInfo",
@@ -55,6 +63,7 @@ __all__ = [
     "Queue",
     "QueueInfo",
     "QueueKind",
+    "QueuePlace",
     "QueueStatistics",
     "Receipt",
     "ReceivedMessage",

@@ -8,11 +8,15 @@ from typing import Any, Unpack
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.info import (
     AccessEntry,
+    AccountInfo,
+    AlarmRule,
     Certificate,
+    Difference,
     ManagerInfo,
     OutgoingInfo,
     PropertyValue,
     QueueInfo,
+    QueuePlace,
     Security,
     Statistics,
     TokenInfo,
@@ -90,6 +94,23 @@ class Administration:
         """Change properties of a queue; see :meth:`create_queue`."""
         request = pb.SetQueueRequest(queue=_name(queue), settings=_settings(settings))
         return QueueInfo.of(await self.call("SetQueue", request, safe=True))
+
+    async def locate(self, queue: Queue | str) -> QueuePlace:
+        """Where a queue is: on the server's computer, or on which other one and by which format name. The directory is
+        asked for public queues of other computers."""
+        return QueuePlace.of(await self.call("LocateQueue", _named(queue), safe=True))
+
+    async def check_directory(self) -> list[Difference]:
+        """Where the server's computer and its directory disagree about public queues."""
+        reply: pb.CheckDirectoryReply = await self.call(
+            "CheckDirectory", pb.CheckDirectoryRequest(), safe=True
+        )
+        return [Difference.of(each) for each in reply.differences]
+
+    async def repair_queue(self, queue: Queue | str, choice: str, *, discard_messages: bool = False) -> None:
+        """Do something about a difference; ``choice`` is one of its choices."""
+        request = pb.RepairQueueRequest(queue=_name(queue), choice=choice, discard_messages=discard_messages)
+        await self.call("RepairQueue", request)
 
     async def properties(
         self, queue: Queue | str | None = None, *, outgoing: bool = False
@@ -196,6 +217,41 @@ class Administration:
         await self.call("RemoveToken", pb.RemoveTokenRequest(name=name))
 
     # --- figures ------------------------------------------------------------------------------------------------
+
+    # --- accounts and alarms ------------------------------------------------------------------------------------
+
+    async def accounts(self) -> list[AccountInfo]:
+        """The local accounts."""
+        reply: pb.ListAccountsReply = await self.call("ListAccounts", pb.ListAccountsRequest(), safe=True)
+        return [AccountInfo.of(given) for given in reply.accounts]
+
+    async def create_account(
+        self, name: str, groups: Sequence[str] = (), password: str = "", sid: str = ""
+    ) -> tuple[AccountInfo, str]:
+        """Add a local account; without a ``password`` one is made up and given back. ``sid`` is one that it had
+        before."""
+        request = pb.CreateAccountRequest(name=name, groups=groups, password=password, sid=sid)
+        reply: pb.NewAccount = await self.call("CreateAccount", request)
+        return AccountInfo.of(reply.account), reply.password
+
+    async def set_account_password(self, name: str, password: str) -> None:
+        """Give a local account another password."""
+        await self.call("SetAccountPassword", pb.SetAccountPasswordRequest(name=name, password=password))
+
+    async def remove_account(self, name: str) -> None:
+        """Remove a local account."""
+        await self.call("RemoveAccount", pb.RemoveAccountRequest(name=name))
+
+    async def alarms(self) -> list[AlarmRule]:
+        """The rules of alarms that the console watches."""
+        reply: pb.AlarmRules = await self.call("GetAlarms", pb.GetAlarmsRequest(), safe=True)
+        return [AlarmRule.of(given) for given in reply.rules]
+
+    async def set_alarms(self, rules: Sequence[AlarmRule]) -> list[AlarmRule]:
+        """Go by these rules from now on."""
+        request = pb.AlarmRules(rules=[rule.to_proto() for rule in rules])
+        reply: pb.AlarmRules = await self.call("SetAlarms", request)
+        return [AlarmRule.of(given) for given in reply.rules]
 
     async def statistics(self, interval: float = 1.0, count: int = 0) -> AsyncIterator[Statistics]:
         """Figures now and every ``interval`` seconds, ``count`` times or for ever."""

@@ -7,38 +7,28 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Final, Self
 
-from msmq.api.addresses import server_address, unix_path
+from msmq.api.addresses import server_address
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.administration import Administration
-from msmq.client.line import LineCarrier, NoLineError
+from msmq.client.line import LineCarrier
+from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.queue import Queue
 from msmq.client.sender import Sender
+from msmq.client.several import SILENT_S, SeveralCarrier
 from msmq.client.stream import Carrier, Stream
+from msmq.client.target import Target, Tls
 from msmq.client.transaction import Transaction
+from msmq.client.watcher import Watching
 from msmq.errors import MsmqError
 
 _PAUSE_S: Final = 0.05
 _IDLE_S: Final = 10.0
 """How often the client looks which queues it sends to no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """How to trust a server on another computer, and how to be trusted by it. Files are PEM."""
-
-    authorities: Path | str | None = None
-    """Who signed the server's certificate; None for those the system trusts."""
-    certificate: Path | str | None = None
-    private_key: Path | str | None = None
-    """One's own certificate, where the server asks for one."""
-    server_name: str = ""
-    """The name in the server's certificate, if it is not the one in the address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +40,8 @@ class RemoteAccess:
     kerberos: bool = False
     port: int | None = None
     """Where remote read is served, if the endpoint mapper of the host is not to be asked."""
+    timeout_s: float | None = None
+    """How long the other host may be silent while something is asked of it; None for the time-out of the connection."""
 
     @classmethod
     def of_environment(cls) -> RemoteAccess:
@@ -84,17 +76,29 @@ def connect(
     timeout: float = 30.0,
     window: int = 1024,
     remote: RemoteAccess | None = None,
+    act_as: str = "",
+    telemetry: Watching | None = None,
 ) -> Connection:
     """Connect to a queue manager: ``async with msmq.connect() as mq:``.
 
-    ``server`` is ``unix:PATH`` or ``HOST:PORT``; without it ``MSMQ_SERVER`` is asked, then the usual socket of this
+    ``server`` is ``unix:PATH`` or ``HOST:PORT``, or several of these with commas between them for a queue manager whose
+    instances take turns; without it ``MSMQ_SERVER`` is asked, then the usual socket of this
     user, then that of the system. ``token`` and ``tls`` are for servers on other computers. ``timeout`` is how many
     seconds a call waits for a server that cannot be reached or shows no sign of life before it gives up, at any time.
     ``window`` is how many messages to one queue may be under way. ``remote`` says as whom to read queues of other
-    hosts; without it ``MSMQ_USER`` and ``MSMQ_PASSWORD`` do, or a Kerberos ticket.
+    hosts; without it ``MSMQ_USER`` and ``MSMQ_PASSWORD`` do, or a Kerberos ticket. ``act_as`` says
+    for whom a process on the unix socket speaks: ``Bearer TOKEN``, or, if it is an administrator, a SID. ``telemetry``
+    is a :class:`msmq.telemetry.Telemetry`, which makes spans of what is done with messages.
     """
     return Connection(
-        server_address(server), token=token, tls=tls, timeout=timeout, window=window, remote=remote
+        server_address(server),
+        token=token,
+        tls=tls,
+        timeout=timeout,
+        window=window,
+        remote=remote,
+        act_as=act_as,
+        telemetry=telemetry,
     )
 
 
@@ -110,11 +114,16 @@ class Connection(Administration):
         timeout: float,
         window: int,
         remote: RemoteAccess | None = None,
+        act_as: str = "",
+        telemetry: Watching | None = None,
     ) -> None:
         self.address = address
         self._remote = remote
         self.window = window
+        self.watcher = None if telemetry is None else telemetry.watcher(address)
+        """Who is told what happens to messages, if anybody."""
         self._token = token
+        self._act_as = act_as
         self._tls = tls
         self._timeout_s = timeout
         self._is_open = False
@@ -216,18 +225,19 @@ class Connection(Administration):
         if self._carrier is None or self._process != os.getpid():
             self._process = os.getpid()
             self._senders, self._sweeping, self._conversations = {}, None, set()
-            path = "" if self._tls else unix_path(self.address)
-            self._carrier = (
-                LineCarrier(path, self._timeout_s, self._no_answer) if path else self._grpc_carrier()
-            )
+            addresses = [address.strip() for address in self.address.split(",")]
+            if len(addresses) == 1:
+                self._carrier = self._carrier_to(self.address, self._timeout_s)
+            else:
+                silent_s = min(SILENT_S, self._timeout_s)
+                carriers = [self._carrier_to(address, silent_s) for address in addresses]
+                self._carrier = SeveralCarrier(carriers, self._timeout_s, self._no_answer)
         return self._carrier
 
-    def _grpc_carrier(self) -> Carrier:
-        from msmq.client.grpc_carrier import GrpcCarrier
-
-        target = self.address.removeprefix("tls:")
-        tls = self._tls or (Tls() if target != self.address else None)
-        return GrpcCarrier(target, tls, self._token, self._timeout_s, self._no_answer)
+    def _carrier_to(self, address: str, timeout_s: float) -> Carrier:
+        target = Target(address, self._tls)
+        said = self._act_as if target.path else f"Bearer {self._token}" if self._token else ""
+        return LineCarrier(target, said, timeout_s, self._no_answer)
 
     def _no_answer(self, error: Exception | None) -> ServerNotAvailableError:
         why = f" ({error})" if error is not None else ""
@@ -237,21 +247,25 @@ class Connection(Administration):
         )
 
     async def _ready(self) -> Carrier:
-        """The carrier, once it is connected. Where a proxy of gRPC answers at a unix socket, gRPC goes on."""
+        """The carrier, once it is connected."""
         carrier = self._carry()
-        try:
-            await carrier.ready()
-        except NoLineError:
-            self._carrier = carrier = self._grpc_carrier()
-            await carrier.ready()
+        await carrier.ready()
         return carrier
+
+    def took(self, message: ReceivedMessage, transaction: Transaction | None = None) -> None:
+        """The program has got a message that it did not get from a receiver."""
+        if self.watcher is not None:
+            self.watcher.received(message, self.watcher.now())
+            if transaction is not None:
+                transaction.took(message)
 
     async def elsewhere(self, queue: str) -> tuple[RemoteAccess, pb.QueuePlace] | None:
         """As whom to read a queue of another computer, and where it is; None for queues of the server's own."""
         place: pb.QueuePlace = await self.call("LocateQueue", pb.QueueName(queue=queue), safe=True)
         if place.here:
             return None
-        return self._remote or RemoteAccess.of_environment(), place
+        access = self._remote or RemoteAccess.of_environment()
+        return access if access.timeout_s else replace(access, timeout_s=self._timeout_s), place
 
     def joined(self, conversation: Stream) -> Stream:
         """A conversation with another host. Closing the connection waits for its end: its last words may be that a

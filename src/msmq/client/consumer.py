@@ -88,7 +88,8 @@ class Consumer:
     ) -> None:
         try:
             try:
-                await work(message)
+                with self._queue.processing(message):
+                    await work(message)
             except Exception:
                 _log.exception("The work on %r failed; the message goes back to its queue.", message)
                 await message.reject()

@@ -122,7 +122,11 @@ class Cursor:
         if transaction is None:
             return (await self.hold()).keep()
         step = self._step(pb.Step.TAKE_CURRENT, 0, transaction=transaction.identifier)
-        return (await transaction.taking(step))[0]
+        return self._took((await transaction.taking(step))[0], transaction)
+
+    def _took(self, message: ReceivedMessage, transaction: Transaction) -> ReceivedMessage:
+        self._connection.took(message, transaction)
+        return message
 
     async def hold(self) -> HeldAtCursor:
         """Take the current message in two steps: it is held, and the caller decides whether it leaves the queue."""
@@ -160,7 +164,7 @@ class Cursor:
         """Take the first message with an identifier in a transaction, if it is there."""
         step = wanted.step(pb.Step.TAKE, 0)
         step.transaction = transaction.identifier
-        return (await transaction.taking(self._asked(step)))[0]
+        return self._took((await transaction.taking(self._asked(step)))[0], transaction)
 
     async def _hold(self, step: pb.Step) -> HeldAtCursor:
         asked = asyncio.ensure_future(self._asked(step))
@@ -179,6 +183,7 @@ class Cursor:
         if self._stream is None or self._stream.over:
             raise ConnectionLostError("The connection broke, and the message went back to its queue.")
         self._stream.put(pb.BrowseRequest(keep=pb.Keep(lookup_id=message.lookup_id)))
+        self._connection.took(message)
 
     def release(self, message: ReceivedMessage) -> None:
         """A message that is held stays in the queue."""

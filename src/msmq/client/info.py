@@ -234,6 +234,36 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """Where a queue is."""
+
+    here: bool
+    """On the server's computer; then the rest is empty."""
+    host: str
+    format_name: str
+
+    @classmethod
+    def of(cls, given: pb.QueuePlace) -> QueuePlace:
+        return cls(given.here, given.host, given.format_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A public queue that a computer and its directory have differently."""
+
+    kind: str
+    """``only here``, ``only in the directory``, ``another identifier`` or ``other values``."""
+    queue: str
+    detail: str
+    choices: tuple[str, ...]
+    """What can be done about it."""
+
+    @classmethod
+    def of(cls, given: pb.DirectoryDifference) -> Difference:
+        return cls(given.kind, given.queue, given.detail, tuple(given.choices))
+
+
+@dataclass(frozen=True, slots=True)
 class PropertyValue:
     """A property by its number and name in MS-MQMQ 2.3. A vector has a text for each element."""
 
@@ -283,6 +313,47 @@ class TokenInfo:
     @classmethod
     def of(cls, given: pb.Token) -> TokenInfo:
         return cls(given.name, given.sid, _time(given.created_time))
+
+
+@dataclass(frozen=True, slots=True)
+class AccountInfo:
+    """A local account, which reads queues of its host from elsewhere."""
+
+    name: str
+    sid: str
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: pb.Account) -> AccountInfo:
+        return cls(given.name, given.sid, tuple(given.groups))
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRule:
+    """What somebody wants to be told of."""
+
+    name: str
+    kind: str
+    """One of :data:`msmq.api.alarm_rules.KINDS`."""
+    threshold: float = 0.0
+    """Messages, seconds or bytes; the alarm is on above it, or below it for what is free on the disk."""
+    queue: str = "*"
+    """Which queues, as a pattern."""
+    for_s: float = 0.0
+    """How long it must have been so."""
+    webhooks: tuple[str, ...] = ()
+    mail_to: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, given: pb.AlarmRule) -> AlarmRule:
+        told = tuple(given.webhooks), tuple(given.mail_to)
+        return cls(given.name, given.kind, given.threshold, given.queue or "*", given.for_s, *told)
+
+    def to_proto(self) -> pb.AlarmRule:
+        return pb.AlarmRule(
+            name=self.name, kind=self.kind, threshold=self.threshold, queue=self.queue, for_s=self.for_s,
+            webhooks=self.webhooks, mail_to=self.mail_to,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import sys
 import weakref
 from collections import deque
@@ -20,7 +21,7 @@ from typing import Any, Final, cast
 
 import google.protobuf.message
 
-from msmq.api import processes, rpc, status
+from msmq.api import rpc, status
 from msmq.api.frames import (
     CANCEL,
     END,
@@ -29,6 +30,7 @@ from msmq.api.frames import (
     METHODS,
     OPEN,
     PING,
+    SPEAK,
     WINDOW,
     WINDOW_BYTES,
     Frames,
@@ -40,15 +42,12 @@ from msmq.api.frames import (
 )
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
+from msmq.client.target import Target
 from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqError
 
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
 """How often the line looks for a sign of life before its patience is at an end."""
-
-
-class NoLineError(MsmqError):
-    """Somebody else than a queue manager answers, one of gRPC's proxies for example."""
 
 
 class _OrderlyEndError(ConnectionLostError):
@@ -133,7 +132,7 @@ class LineStream:
         """Send a request, when the window has room; after the end nobody hears it."""
         if self.over or self.leaving:
             return
-        payload = self._method.serialize_request(request)
+        payload = request if isinstance(request, bytes) else self._method.serialize_request(request)
         if (
             len(payload) > rpc.MAX_MESSAGE_BYTES
         ):  # the queue manager would hang up, however often this is sent
@@ -183,9 +182,10 @@ def _ended() -> ConnectionLostError:
 
 
 class Line(asyncio.Protocol):
-    """A connection to the socket of a queue manager."""
+    """A connection to a queue manager."""
 
-    def __init__(self, sock: socket.socket, patience_s: float) -> None:
+    def __init__(self, target: Target, sock: socket.socket, patience_s: float) -> None:
+        self._target = target
         self._sock = sock
         self._patience_s = patience_s
         self._transport: asyncio.Transport | None = None
@@ -204,22 +204,28 @@ class Line(asyncio.Protocol):
         _LINES.add(self)
 
     @classmethod
-    async def connect(cls, path: str, patience_s: float) -> Line:
-        """Connect to a unix socket; raises OSError when nobody listens and NoLineError when it is somebody else."""
-        loop = asyncio.get_running_loop()
-        sock = processes.unix_socket()
-        line = cls(sock, patience_s)
+    async def connect(cls, target: Target, said: str, patience_s: float) -> Line:
+        """Connect, and say for whom one speaks, if there is something to say. Raises OSError when nobody listens, and
+        ServerNotAvailableError when it would be of no use to try again."""
+        sock = await target.connect()
+        line = cls(target, sock, patience_s)
         try:
-            sock.setblocking(False)
-            await loop.sock_connect(sock, path)
-            with suppress(
-                ConnectionError
-            ):  # a queue manager without room has hung up already, and has said why
-                sock.send(GREETING)
-            await loop.create_unix_connection(lambda: line, sock=sock)
+            opening = GREETING + b"".join(frame(SPEAK, 0, said.encode())) if said else GREETING
+            if target.tls is None:
+                with suppress(ConnectionError):  # one without room has hung up already, and has said why
+                    sock.send(opening)
+            await target.join(lambda: line, sock)
+            if target.tls is not None and line._transport is not None:
+                line._transport.write(opening)
             await line._greeted
-            if line._refusal is not None:
+            if isinstance(line._refusal, InsufficientResourcesError):  # there may be room in a moment
                 raise ConnectionRefusedError(line._refusal)
+            if line._refusal is not None:
+                raise ServerNotAvailableError(f"{target.address}: {line._refusal}")
+        except ssl.SSLError as error:
+            line.hang_up(_ended())
+            sock.close()
+            raise target.not_trusted(error) from error
         except BaseException:
             line.hang_up(_ended())
             sock.close()
@@ -251,7 +257,7 @@ class Line(asyncio.Protocol):
         self._greeting += data
         start = self._greeting[: len(GREETING)]
         if not GREETING.startswith(start):
-            self._greeted.set_exception(NoLineError("Somebody else than a queue manager answers."))
+            self._greeted.set_exception(self._target.not_understood())
             self.hang_up(_ended())
         elif start == GREETING:
             self._greeted.set_result(None)
@@ -259,6 +265,8 @@ class Line(asyncio.Protocol):
         return b""
 
     def connection_lost(self, error: Exception | None) -> None:
+        if isinstance(error, ssl.SSLError) and not self._greeted.done():
+            self._greeted.set_exception(error)
         self.hang_up(ConnectionLostError("The connection to the queue manager broke."))
         if not self._gone.done():
             self._gone.set_result(None)
@@ -368,9 +376,10 @@ class LineCarrier:
     """Makes calls on a line, and a new line when it is broken: a :class:`msmq.client.stream.Carrier`."""
 
     def __init__(
-        self, path: str, timeout_s: float, no_answer: Callable[[Exception | None], MsmqError]
+        self, target: Target, said: str, timeout_s: float, no_answer: Callable[[Exception | None], MsmqError]
     ) -> None:
-        self._path = path
+        self._target = target
+        self._said = said
         self._timeout_s = timeout_s
         self._no_answer = no_answer
         self._line: Line | None = None
@@ -387,7 +396,7 @@ class LineCarrier:
             async with asyncio.timeout(self._timeout_s), self._connecting:
                 while self._line is None or self._line.broken:
                     try:
-                        self._line = await Line.connect(self._path, self._timeout_s)
+                        self._line = await Line.connect(self._target, self._said, self._timeout_s)
                     except OSError as error:
                         last = error
                         await asyncio.sleep(_PAUSE_S)

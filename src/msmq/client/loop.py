@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from msmq.client.problems import ConnectionLostError
@@ -42,21 +43,27 @@ def _start(target: Callable[[], None]) -> None:
 
 
 class Signal:
-    """Something that is waited for once, and set by a thread that the loop runs in."""
+    """Something that is waited for, and set once, by a thread that the loop runs in.
+
+    It is a bare lock, which is held until then: an event of `threading` has a second lock inside, and an exception
+    that comes in the middle of its wait may find that one in disorder.
+    """
 
     def __init__(self) -> None:
         self._is_set = False
-        self._event = threading.Event() if _greenlets() is None else None
+        self._lock = threading.Lock() if _greenlets() is None else None
+        if self._lock is not None:
+            self._lock.acquire()
 
     def set(self) -> None:
         self._is_set = True
-        if self._event is not None:
-            self._event.set()
+        if self._lock is not None:
+            self._lock.release()
 
     def wait(self) -> None:
-        if self._event is not None:
-            self._event.wait()
-            return
+        if self._lock is not None:
+            with self._lock:
+                return
         pause_s = _FIRST_PAUSE_S
         while not self._is_set:
             time.sleep(pause_s)
@@ -70,6 +77,8 @@ class Loop:
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop
         self._begun, self._ended = Signal(), Signal()
+        self._handovers: list[_Handover[Any]] = []
+        """What has come to its end, and the program is about to say whether it has got it."""
         _start(self._main)
         self._begun.wait()
 
@@ -87,9 +96,9 @@ class Loop:
         """Whether this is the process in which it runs."""
         return self._process == os.getpid()
 
-    def run(self, coroutine: Coroutine[Any, Any, _T], give_back: Callable[[_T], None] | None = None) -> _T:
+    def run(self, coroutine: Coroutine[Any, Any, _T], handover: _Handover[_T] | None = None) -> _T:
         """Run a coroutine and wait for it. Whoever stops waiting, because a signal raised an exception for example,
-        ends it; if it had come to its end already, ``give_back`` says what becomes of what it gave."""
+        ends it."""
         if not self.is_here or self._loop.is_closed():
             coroutine.close()
             raise ConnectionLostError(
@@ -97,13 +106,48 @@ class Loop:
                 if self.is_here
                 else "This was opened by another process, of which this one is a child."
             )
-        call = _Call(coroutine, give_back)
+        call = _Call(coroutine, handover)
         try:
-            self._loop.call_soon_threadsafe(call.start)
+            self._loop.call_soon_threadsafe(self._begin, call)
             return call.result()
         except BaseException:
             self._loop.call_soon_threadsafe(call.abandon)
             raise
+
+    def _begin(self, call: _Call[Any]) -> None:
+        self._settle()  # whoever makes the next call has got what the last one gave
+        call.start()
+
+    def take(
+        self,
+        coroutine: Coroutine[Any, Any, _T],
+        give_back: Callable[[_T], object],
+        keep: Callable[[_T], object] | None = None,
+        shown: Callable[[_T], Any] = lambda taken: taken,
+    ) -> Any:
+        """Run a coroutine that takes a message, and give what ``shown`` makes of it. What it took is kept when it has
+        reached the program; if an exception comes first, wherever in here, it is given back.
+
+        The decision to keep it is an assignment, and no signal is handled between an assignment and the return.
+        """
+        handover = _Handover(give_back, keep)
+        try:
+            found = shown(self.run(coroutine, handover))
+            if keep is not None:
+                self.tell(partial(self._settle, handover))
+            handover.arrived = True
+            return found
+        except BaseException:
+            handover.arrived = False
+            if self.is_here and not self._loop.is_closed():
+                self.tell(partial(self._settle, handover))
+            raise
+
+    def _settle(self, *more: _Handover[Any]) -> None:
+        """Keep or give back what the program has spoken about; it is a moment late with the others."""
+        self._handovers = [each for each in (*self._handovers, *more) if not each.settle()]
+        if self._handovers:
+            self._loop.call_later(_FIRST_PAUSE_S, self._settle)
 
     def tell(self, function: Callable[[], object]) -> None:
         """Have something done in the loop, and do not wait for it."""
@@ -143,18 +187,44 @@ class Loop:
             self._ended.wait()
 
 
-class _Call(Generic[_T]):
-    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other, so that what the
-    coroutine gives is either passed on or given back."""
+class _Handover(Generic[_T]):
+    """Something on its way from the loop to the program. The program says whether it has arrived; everything else
+    happens in the loop."""
 
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, _T],
-        give_back: Callable[[_T], None] | None,
-    ) -> None:
+    def __init__(self, give_back: Callable[[_T], object], keep: Callable[[_T], object] | None = None) -> None:
+        self.arrived: bool | None = None
+        """None until the program has said it."""
+        self._give_back = give_back
+        self._keep = keep
+        self._taken: list[_T] = []
+        self._refused = False
+
+    def offer(self, taken: _T) -> None:
+        """The coroutine came to its end, perhaps after the program had left."""
+        self._taken.append(taken)
+        if self._refused:
+            self.settle()
+
+    def settle(self) -> bool:
+        """Keep what was taken, or give it back; whether the program has said which."""
+        if self.arrived is None:
+            return False
+        self._refused = not self.arrived
+        while self._taken:
+            settle = self._keep if self.arrived else self._give_back
+            taken = self._taken.pop()
+            if settle is not None:
+                settle(taken)
+        return True
+
+
+class _Call(Generic[_T]):
+    """A coroutine that a thread waits for. Everything here happens in the loop, one after the other."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, _T], handover: _Handover[_T] | None) -> None:
         self._coroutine = coroutine
         self._ended = Signal()
-        self._give_back = give_back
+        self._handover = handover
         self._task: asyncio.Task[_T] | None = None
         self._abandoned = False
 
@@ -163,8 +233,8 @@ class _Call(Generic[_T]):
         self._task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[_T]) -> None:
-        if self._abandoned and not task.cancelled() and task.exception() is None:
-            self._return(task.result())
+        if self._handover is not None and not task.cancelled() and task.exception() is None:
+            self._handover.offer(task.result())
         self._ended.set()
 
     def result(self) -> _T:
@@ -182,12 +252,6 @@ class _Call(Generic[_T]):
             self._coroutine.close()
         elif not self._task.done():
             self._task.cancel()
-        elif not self._task.cancelled() and self._task.exception() is None:
-            self._return(self._task.result())
-
-    def _return(self, result: _T) -> None:
-        if self._give_back is not None:
-            self._give_back(result)
 
 
 async def _next(iterator: AsyncIterator[_T]) -> _T:

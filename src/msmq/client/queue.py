@@ -6,7 +6,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from enum import IntEnum
 from itertools import islice
 from signal import Signals
@@ -27,6 +27,7 @@ from msmq.wire.bodies import Body
 if TYPE_CHECKING:
     from msmq.client.connection import Connection
     from msmq.client.transaction import Transaction
+    from msmq.client.watcher import Sending
 
 _REMOVALS: Final = 2_000
 
@@ -39,6 +40,12 @@ class QueueIdentity(NamedTuple):
     """GUID of the queue manager."""
     queue: str
     """GUID of the queue; journals and subqueues have that of their queue, and all zeros the queue manager's own."""
+    incarnation: str = ""
+    """The start of the queue manager that was asked; another one is not another queue."""
+
+    def is_same(self, other: QueueIdentity) -> bool:
+        """Whether both are of the same queue."""
+        return self[:2] == other[:2]
 
 
 class Survey(NamedTuple):
@@ -50,6 +57,21 @@ class Survey(NamedTuple):
     bytes: int
     identity: QueueIdentity
     """What the lookup identifiers are of."""
+    expiring: frozenset[int] = frozenset()
+    """Those of the messages that expire when nobody receives them in time."""
+    restored: bool = False
+    """The queue manager goes on from an older copy of its data than the one that was known, and gives numbers anew."""
+
+
+class Waiting(NamedTuple):
+    """How much stands in a part of a queue."""
+
+    messages: int
+    bytes: int
+    oldest_time: int
+    """When the one came that came first, in seconds since 1970; 0 if there is none."""
+    ends: array[int]
+    """The last of each span."""
 
 
 class Removal(NamedTuple):
@@ -71,6 +93,10 @@ class Seek(IntEnum):
     PREVIOUS = 2
     FIRST = 3
     LAST = 4
+
+
+def _survey_request(queue: str, spans: Iterable[tuple[int, int]]) -> pb.SurveyRequest:
+    return pb.SurveyRequest(queue=queue, spans=[pb.Span(after=after, upto=upto) for after, upto in spans])
 
 
 def as_message(message: Message | Body, properties: MessageProperties) -> Message:
@@ -102,8 +128,17 @@ class Queue:
     ) -> Receipt:
         """Send a message, or a body with ``properties``. Returns when it is safe: in its queue here, or in the
         outgoing queue on its way elsewhere. Sends of several tasks travel together."""
+        made, watcher = as_message(message, properties), self._connection.watcher
+        if watcher is None:
+            return await self._send(made, transaction)
+        with watcher.sending(self.name) as sending:
+            receipt = await self._send(sending.leave(made), transaction)
+            sending.sent([receipt])
+            return receipt
+
+    async def _send(self, message: Message, transaction: Transaction | None) -> Receipt:
         load = Load()
-        load.add(as_message(message, properties))
+        load.add(message)
         sender = self._connection.sender(self.name)
         (outcome,) = await sender.send(load, transaction.identifier if transaction is not None else b"")
         if isinstance(outcome, MQError):
@@ -118,11 +153,20 @@ class Queue:
         **properties: Unpack[MessageProperties],
     ) -> list[Receipt]:
         """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
+        watcher = self._connection.watcher
+        if watcher is None:
+            return await self._send_many(_loads(messages, properties, None), transaction)
+        with watcher.sending_many(self.name) as sending:
+            receipts = await self._send_many(_loads(messages, properties, sending), transaction)
+            sending.sent(receipts)
+            return receipts
+
+    async def _send_many(self, loads: AsyncIterator[Load], transaction: Transaction | None) -> list[Receipt]:
         named = transaction.identifier if transaction is not None else b""
         pending: deque[asyncio.Future[list[Receipt | MQError]]] = deque()
         outcomes: list[Receipt | MQError] = []
         try:
-            async for load in _loads(messages, properties):
+            async for load in loads:
                 pending.append(self._connection.sender(self.name).send(load, named))
                 while len(pending) > self._connection.window // BATCH_MESSAGES + 2:
                     outcomes += await pending.popleft()
@@ -141,7 +185,14 @@ class Queue:
         queue manager. ``row`` is a name that the caller made up and keeps, ``place`` is how many messages stand before
         this part. Those that were sent already are passed over. Returns how many of the row were sent by now; without
         messages it only tells. Raises RowError when one is refused."""
-        given = [as_message(message, {}).to_proto() for message in messages]
+        made, watcher = [as_message(message, {}) for message in messages], self._connection.watcher
+        if watcher is None or not made:
+            return await self._send_once(made, row, place)
+        with watcher.sending_many(self.name) as sending:
+            return await self._send_once([sending.leave(message) for message in made], row, place)
+
+    async def _send_once(self, messages: list[Message], row: str, place: int) -> int:
+        given = [message.to_proto() for message in messages]
         request = pb.SendOnceRequest(queue=self.name, messages=given, row=row, place=place)
         reply: pb.SendOnceReply = await self._connection.call("SendOnce", request, safe=True)
         if reply.HasField("error"):
@@ -189,6 +240,11 @@ class Queue:
         """Work on messages until a signal comes: ``await queue.consumer(concurrency=8).run(work)``, or ``async for
         message in queue.consumer():``. Work that has begun is finished, or given up after ``drain`` seconds."""
         return Consumer(self, concurrency=concurrency, drain=drain, signals=signals)
+
+    def processing(self, message: ReceivedMessage) -> AbstractContextManager[object]:
+        """The program works on a message; whoever watches the connection is told."""
+        watcher = self._connection.watcher
+        return nullcontext() if watcher is None else watcher.processing(message)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """All messages, as they come, for ever. Each is to be acknowledged or rejected; those that are not go back to
@@ -261,10 +317,16 @@ class Queue:
         try:
             reply: pb.Delivered = await (call if transaction is None else transaction.taking(call))
         except QueueNotFoundError:
-            if receive or await self._connection.elsewhere(self.name) is None:
+            elsewhere = await self._connection.elsewhere(self.name)
+            if elsewhere is None:
                 raise
+            if receive:
+                raise _no_transaction(elsewhere[1]) from None
         else:
-            return ReceivedMessage.delivered(reply, self.name)
+            found = ReceivedMessage.delivered(reply, self.name)
+            if receive and transaction is not None:
+                self._connection.took(found, transaction)
+            return found
         async with self.cursor() as cursor:
             return await cursor.look_at(lookup_id, int(seek))
 
@@ -337,23 +399,38 @@ class Queue:
             return await cursor.look_for(Wanted(b"", id_bytes(correlation_id)), timeout)
 
     async def survey(
-        self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
+        self,
+        spans: Iterable[tuple[int, int]],
+        *,
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
         """Which messages stand in spans of the queue, each behind one lookup identifier up to and with another. It
-        stops at a limit, and a span ends before a message that somebody holds."""
-        request = pb.SurveyRequest(
-            queue=self.name,
-            spans=[pb.Span(after=after, upto=upto) for after, upto in spans],
-            most_messages=most_messages,
-            most_bytes=most_bytes,
-        )
-        found, held, size, said = array("Q"), array("Q"), 0, pb.QueueIdentity()
+        stops at a limit, and a span ends before a message that somebody holds. With what an earlier survey said of the
+        queue (``known``), and the highest number of the identifiers ``seen`` since, it tells whether they still mean
+        the same messages."""
+        request = _survey_request(self.name, spans)
+        request.most_messages, request.most_bytes = most_messages, most_bytes
+        if known is not None:
+            request.known.CopyFrom(pb.QueueIdentity(**known._asdict()))
+            request.seen = seen
+        found, held, last = array("Q"), array("Q"), pb.SurveyReply()
+        async for last in self._connection.server_stream("Survey", request):
+            found.extend(last.lookup_ids)
+            held.extend(last.held)
+        said = last.identity
+        identity = QueueIdentity(said.queue_manager, said.queue, said.incarnation)
+        return Survey(found, held, last.bytes, identity, frozenset(last.expiring), last.restored)
+
+    async def waiting(self, spans: Iterable[tuple[int, int]]) -> Waiting:
+        """How much stands in spans of the queue, as far as it can be read."""
+        request, last = _survey_request(self.name, spans), pb.SurveyReply()
+        request.counting = True
         async for reply in self._connection.server_stream("Survey", request):
-            found.extend(reply.lookup_ids)
-            held.extend(reply.held)
-            size += reply.bytes
-            said.MergeFrom(reply.identity)
-        return Survey(found, held, size, QueueIdentity(said.queue_manager, said.queue))
+            last = reply
+        return Waiting(last.messages, last.bytes, last.oldest_time, array("Q", last.lookup_ids))
 
     async def span(self, after: int, upto: int) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages behind one lookup identifier up to and with another, in order and in batches, left where they
@@ -401,8 +478,8 @@ class Queue:
         *,
         transaction: Transaction | None = None,
     ) -> int:
-        """Move messages, or those of these lookup identifiers, to the queue or subqueue ``target`` of the same queue;
-        gives how many were still there."""
+        """Move messages, or those of these lookup identifiers, to the queue or subqueue ``target`` of the same queue,
+        here or on another host; gives how many were still there."""
         ids = [member if isinstance(member, int) else member.lookup_id for member in messages]
         request = pb.MoveRequest(
             queue=self.name,
@@ -410,8 +487,20 @@ class Queue:
             lookup_ids=ids,
             transaction=transaction.identifier if transaction is not None else b"",
         )
-        reply: pb.MoveReply = await self._connection.call("Move", request)
-        return reply.messages
+        try:
+            reply: pb.MoveReply = await self._connection.call("Move", request)
+        except QueueNotFoundError:
+            elsewhere = await self._connection.elsewhere(self.name)
+            there = await self._connection.elsewhere(target)
+            if elsewhere is None or there is None or elsewhere[1].host != there[1].host:
+                raise
+        else:
+            return reply.messages
+        if transaction is not None:
+            raise _no_transaction(elsewhere[1])
+        from msmq.client.remote import move
+
+        return await move(*elsewhere, there[1].format_name, ids)
 
     async def exchange(self, message: ReceivedMessage | int, target: str, other: Message) -> Receipt:
         """Take a message out of this queue, by its lookup identifier, and send another one to the queue ``target`` in
@@ -438,19 +527,29 @@ class Queue:
         return Queue(self._connection, f"{self.name};journal")
 
 
+def _no_transaction(place: pb.QueuePlace) -> MQError:
+    from msmq.client.remote import no_transaction
+
+    return no_transaction(place.host)
+
+
 async def _loads(
-    messages: Iterable[Message | Body] | AsyncIterable[Message | Body], properties: MessageProperties
+    messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
+    properties: MessageProperties,
+    sending: Sending | None,
 ) -> AsyncIterator[Load]:
     """Messages as they come, as many at a time as one batch takes."""
     load = Load()
     if isinstance(messages, AsyncIterable):
         async for message in messages:
-            if load.add(as_message(message, properties)):
+            made = as_message(message, properties)
+            if load.add(made if sending is None else sending.leave(made)):
                 yield load
                 load = Load()
     else:
         for message in messages:
-            if load.add(as_message(message, properties)):
+            made = as_message(message, properties)
+            if load.add(made if sending is None else sending.leave(made)):
                 yield load
                 load = Load()
     if load.rows:

@@ -22,10 +22,18 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, OutcomeUnknownError, ServerNotAvailableError
 from msmq.client.stream import Stream
-from msmq.errors import IoTimeoutError, MessageNotFoundError, MQError, MsmqError, QueueNotFoundError
+from msmq.errors import (
+    IoTimeoutError,
+    MessageNotFoundError,
+    MQError,
+    MsmqError,
+    QueueNotFoundError,
+    RemoteMachineNotAvailableError,
+)
 
 if TYPE_CHECKING:
     from msmq.client.connection import Connection, RemoteAccess
+    from msmq.client.watcher import Settlement
 
 _LONG_S: Final = 86_400.0
 _log = logging.getLogger(__name__)
@@ -60,6 +68,7 @@ class Receiver:
     ) -> None:
         self._connection = connection
         self.queue = queue
+        self._watcher = connection.watcher if mode is not Mode.PEEK else None
         self._mode = mode
         self._prefetch = prefetch
         self._exclusive = exclusive
@@ -137,6 +146,10 @@ class Receiver:
             try:
                 await self._opened
             except ConnectionLostError as error:
+                await patience.wait(error)
+            except RemoteMachineNotAvailableError as error:
+                if not self._in_use:
+                    raise
                 await patience.wait(error)
             except QueueNotFoundError:
                 if self._elsewhere is not None:
@@ -222,9 +235,10 @@ class Receiver:
     async def receive(self, timeout: float | None = None) -> ReceivedMessage:
         """The next message. Raises :class:`~msmq.errors.IoTimeoutError` when none comes in ``timeout`` seconds; with 0
         only what is there already."""
+        since = 0 if self._watcher is None else self._watcher.now()
         while True:
             if self._ready:
-                return self._pop()
+                return self._pop(since)
             await self._reopen_if_lost()
             self._timed_out = False
             self._give_credit(timeout)
@@ -234,8 +248,10 @@ class Receiver:
             if isinstance(self._error, ServerNotAvailableError) and not self._ready:
                 raise self._error
 
-    def _pop(self) -> ReceivedMessage:
+    def _pop(self, since: int = 0) -> ReceivedMessage:
         message = self._ready.popleft()
+        if self._watcher is not None:
+            self._watcher.received(message, since or self._watcher.now())
         if len(self._ready) + self._credit <= self._prefetch // 2 and self._prefetch > 1:
             self._give_credit(None)
         return message
@@ -296,6 +312,8 @@ class Receiver:
         if not self._acknowledging:
             loop.call_soon(self._flush)
         self._acknowledging.append(done)
+        if self._watcher is not None:
+            _watched(self._watcher.settling("ack", self.queue, messages), done)
         return done
 
     def _flush(self) -> None:
@@ -316,6 +334,8 @@ class Receiver:
         assert self._stream is not None
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settling.append((len(ids), [done]))
+        if self._watcher is not None:
+            _watched(self._watcher.settling("reject", self.queue, messages), done)
         self._stream.put(pb.ReceiveRequest(reject=pb.Reject(lookup_ids=ids, subqueue=subqueue)))
         await done
 
@@ -355,6 +375,15 @@ def _noted(done: asyncio.Future[None]) -> None:
     """Nobody waits for this acknowledgment. At worst the message comes once more."""
     if not done.cancelled() and (error := done.exception()) is not None:
         _log.warning("A message that was received may be delivered again: %s", error)
+
+
+def _watched(settlement: Settlement, done: asyncio.Future[None]) -> None:
+    """Tell the watcher when messages are settled."""
+
+    def settled(done: asyncio.Future[None]) -> None:
+        settlement.end(asyncio.CancelledError() if done.cancelled() else done.exception())
+
+    done.add_done_callback(settled)
 
 
 def _fail(waiting: list[asyncio.Future[None]], error: MsmqError) -> None:

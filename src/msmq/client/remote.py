@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final
 
 from msmq.api.generated import msmq_pb2 as pb
@@ -21,6 +21,7 @@ from msmq.client.problems import ConnectionLostError
 from msmq.errors import (
     InvalidParameterError,
     IoTimeoutError,
+    MessageNotFoundError,
     MQError,
     MsmqError,
     OperationCancelledError,
@@ -28,16 +29,56 @@ from msmq.errors import (
     TransactionUsageError,
 )
 from msmq.remote_read.actions import Action
+from msmq.remote_read.interface import R_GET_SERVER_PORT, Nothing
 from msmq.remote_read.reader import browse
 from msmq.remote_read.remote_message import RemoteMessage
 from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteQueue
-from msmq.remote_read.session import Access, RemoteHost, Share
+from msmq.remote_read.session import CALL_TIMEOUT_S, Access, RemoteHost, Share
 from msmq.rpc.pdu import AuthType
 from msmq.rpc.ports import FIRST_PORT
 from msmq.rpc.security import Credentials
 from msmq.rpc.status import RpcError
 
 END: Final = None
+
+
+@asynccontextmanager
+async def _connected(access: RemoteAccess, name: str) -> AsyncIterator[RemoteHost]:
+    """The queue manager of the host ``name``, until the end of the block or until it answers no more.
+
+    Raises:
+        RemoteMachineNotAvailableError: it has been silent for as long as ``access`` lets it, or cannot be reached.
+    """
+    limit_s = access.timeout_s or CALL_TIMEOUT_S
+    silent = RemoteMachineNotAvailableError(f"{name} has not answered for {limit_s:g} seconds.")
+    try:
+        async with asyncio.timeout(limit_s):
+            host = await _connect(access, name)
+    except TimeoutError:
+        raise silent from None
+    watch = asyncio.ensure_future(_watch(host, limit_s / 2))
+    try:
+        async with host:
+            yield host
+    except (MsmqError, RpcError, OSError) as error:
+        if watch.done():  # whatever failed, failed because the connection was given up
+            raise silent from error
+        raise
+    finally:
+        watch.cancel()
+
+
+async def _watch(host: RemoteHost, pause_s: float) -> None:
+    """Ask a host for something small from time to time, and hang up when that is not answered: a read may wait for
+    ever, and one that waits looks like a host that is frozen."""
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            async with asyncio.timeout(pause_s):
+                await host.client.call(R_GET_SERVER_PORT, Nothing())
+        except (TimeoutError, RpcError):
+            host.client.abort()
+            return
 
 
 async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
@@ -56,7 +97,7 @@ async def _connect(access: RemoteAccess, host: str) -> RemoteHost:
 
 async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
     """Delete everything in a queue of another host; gives how many messages there were, which are counted before."""
-    async with await _connect(access, place.host) as host:
+    async with _connected(access, place.host) as host:
         queue = await host.open(place.format_name)
         count = 0
         async with aclosing(browse(queue, max_body=0)) as messages:
@@ -64,6 +105,28 @@ async def purge(access: RemoteAccess, place: pb.QueuePlace) -> int:
                 count += 1
         await queue.purge()
     return count
+
+
+async def move(access: RemoteAccess, place: pb.QueuePlace, target: str, lookup_ids: Iterable[int]) -> int:
+    """Move messages between a queue of another host and its subqueues; gives how many were still there."""
+    moved = 0
+    async with _connected(access, place.host) as host:
+        queue, destination = await host.open(place.format_name), await host.open_for_move(target)
+        for lookup_id in lookup_ids:
+            with suppress(MessageNotFoundError):
+                await queue.move(lookup_id, destination)
+                moved += 1
+        await destination.close()
+    return moved
+
+
+def no_transaction(host: str) -> TransactionUsageError:
+    """Why a queue of another host is not received from in a transaction."""
+    return TransactionUsageError(
+        f"A queue of {host} takes no part in a transaction of this computer: that would need a coordinator of "
+        "distributed transactions. Receive from it without one, by a receiver, and acknowledge the message when the "
+        "transaction has committed: it may come again then, and is never lost."
+    )
 
 
 class RemoteConversation(ABC):
@@ -85,6 +148,7 @@ class RemoteConversation(ABC):
         self._held: dict[int, PendingMessage] = {}
         self._request_id: int | None = None
         """The read that waits."""
+        self._was_open = False
         self._task = asyncio.ensure_future(self._run())
 
     def put(self, request: Any) -> None:
@@ -105,8 +169,10 @@ class RemoteConversation(ABC):
         try:
             first = await self._requests.get()
             if first is not END:
-                async with await _connect(self._access, self._place.host) as host:
+                async with _connected(self._access, self._place.host) as host:
                     await self._converse(host, first.open)
+        except RemoteMachineNotAvailableError as error:
+            over = self._broken(error) if self._was_open else error
         except MsmqError as error:
             over = error
         except (RpcError, OSError) as error:
@@ -116,6 +182,7 @@ class RemoteConversation(ABC):
             self._lost(over)
 
     def _broken(self, error: Exception) -> ConnectionLostError:
+        """The queue was open, and can be opened again when the host is back."""
         return ConnectionLostError(f"The connection to {self._place.host} broke: {error}")
 
     @abstractmethod
@@ -144,6 +211,7 @@ class RemoteReceive(RemoteConversation):
         share = Share.DENY_SHARE if opening.exclusive else Share.DENY_NONE
         queue = await host.open(self._place.format_name, access, share)
         cursor = await queue.create_cursor() if opening.mode == pb.PEEK else None
+        self._was_open = True
         self._received(pb.ReceiveReply(opened=pb.Opened(format_name=self._place.format_name)))
         try:
             while (request := await self._requests.get()) is not END:
@@ -177,7 +245,7 @@ class RemoteReceive(RemoteConversation):
                 await self._settle(request.reject.lookup_ids, PendingMessage.give_back)
         elif kind == "credit":
             if request.credit.transaction:
-                raise TransactionUsageError("Receiving from another host takes no part in a transaction.")
+                raise no_transaction(self._place.host)
             self._credit += request.credit.messages
             self._timeout_s = (
                 request.credit.timeout_ms / 1000 if request.credit.HasField("timeout_ms") else None

@@ -1,20 +1,21 @@
 """A cursor in a queue of another host, by remote read (MS-MQRR).
 
-Remote read has cursors and lookup identifiers, and no call to look for a message by an identifier of its own. It has no
-words for the two ends of a queue either: the first message is the one that is read without a cursor, and the last one
-is that before the highest lookup identifier there may be.
+Remote read has cursors and lookup identifiers, and no call to look for a message by an identifier of its own: the queue
+is walked through, without the bodies, and while such a message is waited for again and again. Remote read has no words
+for the two ends of a queue either: the first message is the one that is read without a cursor, and the last one is that
+before the highest lookup identifier there may be.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.status import to_message
-from msmq.client.remote import END, RemoteConversation
+from msmq.client.remote import END, RemoteConversation, no_transaction
 from msmq.errors import (
-    InvalidParameterError,
     IoTimeoutError,
     MessageNotFoundError,
     MQError,
@@ -28,6 +29,9 @@ from msmq.remote_read.remote_queue import PendingMessage, RemoteCursor, RemoteQu
 from msmq.remote_read.session import Access, RemoteHost
 
 _HIGHEST: Final = (1 << 64) - 1
+_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 1.0
+"""Between two looks for a message that has not come yet."""
 _LOOK: Final = {
     pb.SEEK_CURRENT: Action.LOOKUP_PEEK_CURRENT,
     pb.SEEK_NEXT: Action.LOOKUP_PEEK_NEXT,
@@ -49,14 +53,14 @@ class RemoteBrowse(RemoteConversation):
     def __init__(self, *given: Any) -> None:
         self._has_read = False
         """Whether the cursor stands on a message that it has shown."""
-        self._is_ending = False
+        self._leaving = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         super().__init__(*given)
 
     def end(self) -> None:
         """Take leave. A step that waits, or would, need not."""
         super().end()
-        self._is_ending = True
+        self._leaving.set()
         if self._request_id is not None and self._ending is None:
             self._ending = asyncio.ensure_future(self._queue.cancel_quietly(self._request_id))
 
@@ -107,11 +111,9 @@ class RemoteBrowse(RemoteConversation):
                 return [self._hold(pending)]
             case pb.Step.HOLD | pb.Step.LOOK:
                 if step.message_id or step.correlation_id:
-                    raise InvalidParameterError(
-                        "Queues of another host are not searched for an identifier; browse, and use lookup identifiers."
-                    )
+                    return [await self._wanted(step, timeout_s)]
                 return [await self._placed(step)]
-        raise TransactionUsageError("Receiving from another host takes no part in a transaction.")
+        raise no_transaction(self._place.host)
 
     async def _next(self, count: int, timeout_s: float | None) -> list[RemoteMessage]:
         """The next messages; only the first is waited for."""
@@ -132,7 +134,7 @@ class RemoteBrowse(RemoteConversation):
             message = await self._queue.read(
                 action,
                 cursor=self._cursor,
-                timeout_s=0 if self._is_ending else timeout_s,
+                timeout_s=0 if self._leaving.is_set() else timeout_s,
                 started=self._started,
             )
         except (IoTimeoutError, OperationCancelledError):
@@ -158,6 +160,45 @@ class RemoteBrowse(RemoteConversation):
         if step.action == pb.Step.LOOK:
             return await queue.peek(lookup_id, _LOOK[seek])
         return self._hold(await queue.begin_receive(lookup_id, _HOLD[seek]))
+
+    async def _wanted(self, step: pb.Step, timeout_s: float | None) -> RemoteMessage:
+        """The first message with an identifier. The pause between two looks grows with the time that a look takes, so
+        that a long queue is not looked through all the time."""
+        loop = asyncio.get_running_loop()
+        end_s = None if timeout_s is None else loop.time() + timeout_s
+        pause_s = _PAUSE_S
+        while True:
+            began_s = loop.time()
+            found = await self._look_for(step)
+            if found is not None:
+                return found
+            if timeout_s == 0:
+                raise MessageNotFoundError("No message with this identifier is in the queue.")
+            now_s = loop.time()
+            if self._leaving.is_set() or (end_s is not None and now_s >= end_s):
+                raise IoTimeoutError("No message with this identifier came in time.")
+            pause_s = max(min(2 * pause_s, _LONGEST_PAUSE_S), now_s - began_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause_s if end_s is None else min(pause_s, end_s - now_s)):
+                    await self._leaving.wait()
+
+    async def _look_for(self, step: pb.Step) -> RemoteMessage | None:
+        """Look through the queue once; None if there is no such message that can be read."""
+        queue, message_id, correlation_id = self._queue, step.message_id, step.correlation_id
+        async with aclosing(browse(queue, max_body=0)) as messages:
+            async for message in messages:
+                packet = message.packet
+                if message_id and packet.identifier.encode() != message_id:
+                    continue
+                if correlation_id and packet.properties.correlation_id != correlation_id:
+                    continue
+                with suppress(MessageNotFoundError, TransactionUsageError):  # somebody else was quicker
+                    if step.action == pb.Step.LOOK:
+                        return await queue.peek(message.lookup_id, Action.LOOKUP_PEEK_CURRENT)
+                    return self._hold(
+                        await queue.begin_receive(message.lookup_id, Action.LOOKUP_RECEIVE_CURRENT)
+                    )
+        return None
 
     async def _last(self) -> int:
         """The lookup identifier of the last message, 0 if there is none. A server that finds no neighbour of an

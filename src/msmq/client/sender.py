@@ -46,6 +46,7 @@ _MOST_BATCHES: Final = 48
 _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
 """What becomes of messages to a queue that was deleted after it was opened."""
 _MOST_KINDS: Final = 256
+_LENGTH_DELIMITED: Final = 2
 _LARGEST: Final = 0xFFFFFFFF
 _Row = tuple[bytes, int, str, bytes, int, bytes]
 
@@ -71,6 +72,11 @@ class Load:
         self.messages.append(message)
         self.rows.append(row)
         self.size += size
+        return self.is_full
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it makes a batch by itself."""
         return len(self.rows) == BATCH_MESSAGES or self.size >= _BATCH_BYTES
 
 
@@ -102,7 +108,9 @@ class _Parcel:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    request: pb.SendStreamRequest
+    request: bytes
+    """As it is written."""
+    transaction: bytes
     parcels: list[_Parcel]
 
 
@@ -136,7 +144,10 @@ class Sender:
         anything of the others is sent."""
         kinds = [self._kind(message) for message in load.messages]
         done, count = self._loop.create_future(), len(kinds)
-        return self._send(_Parcel(load.messages, load.rows, kinds, load.size, transaction, done, count))
+        parcel = _Parcel(load.messages, load.rows, kinds, load.size, transaction, done, count)
+        if load.is_full:  # it is written while others are still under way, and leaves as soon as it may
+            parcel.columns = _columns([parcel])
+        return self._send(parcel)
 
     def _kind(self, message: Message) -> pb.Message:
         key = kind_of(message)
@@ -246,10 +257,10 @@ class Sender:
                 self._fail(parcel, _too_large(len(columns)))
             return
         self._number += 1
-        batch = pb.SendBatch(number=self._number, transaction=transaction, columns=columns)
-        self._under_way[self._number] = _Batch(pb.SendStreamRequest(batch=batch), parcels)
+        request = _request(self._number, transaction, columns)
+        self._under_way[self._number] = _Batch(request, transaction, parcels)
         self._messages_under_way += count
-        self._stream.put(self._under_way[self._number].request)
+        self._stream.put(request)
 
     def _received(self, reply: pb.SendStreamReply) -> None:
         if reply.WhichOneof("reply") == "opened":
@@ -340,7 +351,7 @@ class Sender:
     def _abandon_transactions(self, error: ConnectionLostError) -> None:
         """What was sent in a transaction went with it."""
         for number, batch in list(self._under_way.items()):
-            if batch.request.batch.transaction:
+            if batch.transaction:
                 del self._under_way[number]
                 for parcel in batch.parcels:
                     self._messages_under_way -= parcel.count
@@ -381,6 +392,24 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
 def _fits(count: int, size: int) -> bool:
     """True if ``count`` messages of ``size`` bytes fit into one batch."""
     return count <= BATCH_MESSAGES and size <= _BATCH_BYTES
+
+
+def _request(number: int, transaction: bytes, columns: bytes) -> bytes:
+    """A SendStreamRequest with one batch. Its columns are written already, and they may be megabytes: they are copied
+    to where they belong, and are not read and written again for it."""
+    head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
+    head += _lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, len(columns))
+    return b"".join((_lead(pb.SendStreamRequest.BATCH_FIELD_NUMBER, len(head) + len(columns)), head, columns))
+
+
+def _lead(field: int, size: int) -> bytes:
+    """What protocol buffers have in front of a message within a message: the number of its field and its size."""
+    lead = bytearray((field << 3 | _LENGTH_DELIMITED,))
+    while size > 0x7F:
+        lead.append(size & 0x7F | 0x80)
+        size >>= 7
+    lead.append(size)
+    return bytes(lead)
 
 
 def _columns(parcels: list[_Parcel]) -> bytes:

@@ -1,4 +1,4 @@
-"""What a connection needs of whatever carries its calls: the short line on unix sockets, gRPC everywhere else."""
+"""What a connection needs of whatever carries its calls: a line, or several of which one answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Stream(Protocol):
     over: bool
 
     def put(self, request: Any) -> None:
-        """Send a request; after the end nobody hears it."""
+        """Send a request, which may be written already; after the end nobody hears it."""
 
     def end(self) -> None:
         """Take leave: what was put in goes out, and the other side ends the stream."""

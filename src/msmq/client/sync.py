@@ -18,24 +18,25 @@ from msmq.client.cursor import Cursor as AsyncCursor
 from msmq.client.cursor import HeldAtCursor, Wanted
 from msmq.client.info import (
     AccessEntry,
-    Certificate,
-    ManagerInfo,
+    Difference,
     OutgoingInfo,
     PropertyValue,
     QueueInfo,
+    QueuePlace,
     Security,
-    Statistics,
-    TokenInfo,
 )
 from msmq.client.loop import Loop
 from msmq.client.message import Message, QueuedMessage, Receipt, ReceivedMessage, id_bytes
 from msmq.client.problems import ConnectionLostError
 from msmq.client.properties import MessageProperties, QueueSettings
 from msmq.client.queue import Queue as AsyncQueue
-from msmq.client.queue import QueueIdentity, Removal, Seek, Survey
+from msmq.client.queue import QueueIdentity, Removal, Seek, Survey, Waiting
 from msmq.client.receiver import Held, Mode
 from msmq.client.receiver import Receiver as AsyncReceiver
+from msmq.client.sync_administration import SyncAdministration
+from msmq.client.target import Tls
 from msmq.client.transaction import Transaction as AsyncTransaction
+from msmq.client.watcher import Watching
 from msmq.errors import MsmqError
 from msmq.wire.bodies import Body
 
@@ -44,14 +45,17 @@ def connect_sync(
     server: str | None = None,
     *,
     token: str | None = None,
-    tls: asynchronous.Tls | None = None,
+    tls: Tls | None = None,
     timeout: float = 30.0,
     window: int = 1024,
     remote: asynchronous.RemoteAccess | None = None,
+    telemetry: Watching | None = None,
 ) -> SyncConnection:
     """Connect to a queue manager: ``with msmq.connect_sync() as mq:``. See :func:`msmq.connect`."""
     return SyncConnection(
-        asynchronous.connect(server, token=token, tls=tls, timeout=timeout, window=window, remote=remote)
+        asynchronous.connect(
+            server, token=token, tls=tls, timeout=timeout, window=window, remote=remote, telemetry=telemetry
+        )
     )
 
 
@@ -92,7 +96,8 @@ class SyncTransaction:
 
     def taking(self, call: Coroutine[Any, Any, ReceivedMessage]) -> ReceivedMessage:
         """Make a call that takes a message; if that does not reach the program, there is no commit."""
-        return self._loop.run(call, lambda _: self.inner.doom())
+        taken: ReceivedMessage = self._loop.take(call, lambda _: self.inner.doom())
+        return taken
 
     def send(
         self, queue: SyncQueue | str, message: Message | Body, **properties: Unpack[MessageProperties]
@@ -100,8 +105,23 @@ class SyncTransaction:
         return self._loop.run(self.inner.send(_inner(queue), message, **properties))
 
     def receive(self, queue: SyncQueue | str, timeout: float | None = None) -> SyncMessage:
-        found = self._loop.run(self.inner.receive(_inner(queue), timeout), self.inner.take_back)
-        return SyncMessage(self._loop, found)
+        return _taken(self._loop, self.inner.receive(_inner(queue), timeout), self.inner.take_back)
+
+
+def _taken(
+    loop: Loop, call: Coroutine[Any, Any, ReceivedMessage], take_back: Callable[[ReceivedMessage], None]
+) -> SyncMessage:
+    """A message of a receiver; one that does not reach the program is the next one again."""
+    found: SyncMessage = loop.take(call, take_back, shown=lambda message: SyncMessage(loop, message))
+    return found
+
+
+def _held(loop: Loop, call: Coroutine[Any, Any, HeldAtCursor]) -> ReceivedMessage:
+    """A message that a cursor holds, and that leaves its queue when it has reached the program."""
+    found: ReceivedMessage = loop.take(
+        call, HeldAtCursor.give_back, HeldAtCursor.keep, lambda held: held.message
+    )
+    return found
 
 
 def _inner(queue: SyncQueue | str) -> AsyncQueue | str:
@@ -130,7 +150,7 @@ class SyncReceiver:
             self._loop.run(self.inner.close())
 
     def receive(self, timeout: float | None = None) -> SyncMessage:
-        return SyncMessage(self._loop, self._loop.run(self.inner.receive(timeout), self.inner.take_back))
+        return _taken(self._loop, self.inner.receive(timeout), self.inner.take_back)
 
     def __iter__(self) -> Iterator[SyncMessage]:
         while True:
@@ -172,9 +192,7 @@ class SyncCursor:
     def take(self, transaction: SyncTransaction | None = None) -> ReceivedMessage:
         if transaction is not None:
             return transaction.taking(self.inner.take(transaction.inner))
-        held = self._loop.run(self.inner.hold(), HeldAtCursor.give_back)
-        self._loop.tell(held.keep)
-        return held.message
+        return _held(self._loop, self.inner.hold())
 
     def restart(self) -> None:
         self._loop.run(self.inner.restart())
@@ -254,11 +272,11 @@ class SyncQueue:
         if transaction is not None:
             return transaction.receive(self, timeout)
         loop = self._loop
-        held = loop.run(self.inner.hold(timeout), Held.give_back)
-        found = SyncMessage(loop, held.message)
-        loop.tell(
-            held.keep
-        )  # the last thing that happens: an exception before it leaves the message in its queue
+
+        def shown(held: Held) -> SyncMessage:
+            return SyncMessage(loop, held.message)
+
+        found: SyncMessage = loop.take(self.inner.hold(timeout), Held.give_back, Held.keep, shown)
         return found
 
     def peek(self, timeout: float | None = 0) -> ReceivedMessage:
@@ -286,10 +304,7 @@ class SyncQueue:
         if transaction is not None:
             taken = self.inner.lookup(lookup_id, seek, receive=True, transaction=transaction.inner)
             return transaction.taking(taken)
-        loop = self._loop
-        held = loop.run(self.inner.hold_by_id(lookup_id, seek), HeldAtCursor.give_back)
-        loop.tell(held.keep)
-        return held.message
+        return _held(self._loop, self.inner.hold_by_id(lookup_id, seek))
 
     def receive_by_id(
         self,
@@ -314,9 +329,7 @@ class SyncQueue:
     ) -> ReceivedMessage:
         if transaction is not None:
             return transaction.taking(self.inner.receive_wanted(wanted, timeout, transaction.inner))
-        held = self._loop.run(self.inner.hold_wanted(wanted, timeout), HeldAtCursor.give_back)
-        self._loop.tell(held.keep)
-        return held.message
+        return _held(self._loop, self.inner.hold_wanted(wanted, timeout))
 
     def peek_by_id(self, message_id: bytes | str, timeout: float | None = 0) -> ReceivedMessage:
         return self._loop.run(self.inner.peek_by_id(message_id, timeout))
@@ -327,9 +340,22 @@ class SyncQueue:
         return self._loop.run(self.inner.peek_by_correlation_id(correlation_id, timeout))
 
     def survey(
-        self, spans: Iterable[tuple[int, int]], *, most_messages: int = 0, most_bytes: int = 0
+        self,
+        spans: Iterable[tuple[int, int]],
+        *,
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
-        return self._loop.run(self.inner.survey(spans, most_messages=most_messages, most_bytes=most_bytes))
+        return self._loop.run(
+            self.inner.survey(
+                spans, most_messages=most_messages, most_bytes=most_bytes, known=known, seen=seen
+            )
+        )
+
+    def waiting(self, spans: Iterable[tuple[int, int]]) -> Waiting:
+        return self._loop.run(self.inner.waiting(spans))
 
     def span(self, after: int, upto: int) -> Iterator[list[ReceivedMessage]]:
         return self._loop.iterate(self.inner.span(after, upto))
@@ -360,7 +386,7 @@ class SyncQueue:
         return SyncQueue(self._connection, self.inner.journal)
 
 
-class SyncConnection:
+class SyncConnection(SyncAdministration):
     """A connection, which opens when it is first used. Use it with ``with``, or close it; see
     :class:`~msmq.client.connection.Connection` for what methods do.
 
@@ -479,6 +505,15 @@ class SyncConnection:
     def set_queue(self, queue: SyncQueue | str, **settings: Unpack[QueueSettings]) -> QueueInfo:
         return self.loop.run(self.inner.set_queue(_inner(queue), **settings))
 
+    def locate(self, queue: SyncQueue | str) -> QueuePlace:
+        return self.loop.run(self.inner.locate(_inner(queue)))
+
+    def check_directory(self) -> list[Difference]:
+        return self.loop.run(self.inner.check_directory())
+
+    def repair_queue(self, queue: SyncQueue | str, choice: str, *, discard_messages: bool = False) -> None:
+        self.loop.run(self.inner.repair_queue(_inner(queue), choice, discard_messages=discard_messages))
+
     def properties(
         self, queue: SyncQueue | str | None = None, *, outgoing: bool = False
     ) -> list[PropertyValue]:
@@ -510,39 +545,6 @@ class SyncConnection:
 
     def purge_outgoing(self, queue: SyncQueue | str) -> int:
         return self.loop.run(self.inner.purge_outgoing(_inner(queue)))
-
-    def manager(self) -> ManagerInfo:
-        return self.loop.run(self.inner.manager())
-
-    def set_manager(self, *, quota_kb: int | None = None, journal_quota_kb: int | None = None) -> ManagerInfo:
-        return self.loop.run(self.inner.set_manager(quota_kb=quota_kb, journal_quota_kb=journal_quota_kb))
-
-    def set_online(self, online: bool) -> ManagerInfo:
-        return self.loop.run(self.inner.set_online(online))
-
-    def certificates(self, sid: str = "") -> list[Certificate]:
-        return self.loop.run(self.inner.certificates(sid))
-
-    def register_certificate(self, certificate: bytes) -> Certificate:
-        return self.loop.run(self.inner.register_certificate(certificate))
-
-    def remove_certificate(self, digest: bytes) -> None:
-        self.loop.run(self.inner.remove_certificate(digest))
-
-    def renew_internal_certificate(self) -> tuple[Certificate, bytes]:
-        return self.loop.run(self.inner.renew_internal_certificate())
-
-    def create_token(self, name: str, sid: str = "") -> tuple[TokenInfo, str]:
-        return self.loop.run(self.inner.create_token(name, sid))
-
-    def tokens(self) -> list[TokenInfo]:
-        return self.loop.run(self.inner.tokens())
-
-    def remove_token(self, name: str) -> None:
-        self.loop.run(self.inner.remove_token(name))
-
-    def statistics(self, interval: float = 1.0, count: int = 0) -> Iterator[Statistics]:
-        return self.loop.iterate(self.inner.statistics(interval, count))
 
 
 _OPEN: weakref.WeakSet[SyncConnection] = weakref.WeakSet()

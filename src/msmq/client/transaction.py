@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -42,6 +42,8 @@ class Transaction:
         self._loose: list[asyncio.Future[Any]] = []
         """Calls that take messages and were cancelled before they had an answer."""
         self._doomed = False
+        self._taken: list[ReceivedMessage] = []
+        """What was received in it, if anybody watches."""
 
     @property
     def identifier(self) -> bytes:
@@ -82,17 +84,21 @@ class Transaction:
         """Make everything true; returns when that is durable."""
         if self._stream is None or self._stream.over:
             raise self._error or ConnectionLostError("The transaction has ended.")
+        with self._settling("commit"):
+            await self._commit(self._stream)
+
+    async def _commit(self, stream: Stream) -> None:
         try:
             await self._collect()
         except BaseException:
-            self._stream.cancel()  # which aborts it
+            stream.cancel()  # which aborts it
             raise
         try:
             await self._ask(pb.TransactRequest(commit=pb.Commit()))
         except ConnectionLostError as error:
             raise OutcomeUnknownError("The connection broke while the transaction was committed.") from error
         self._ended = True
-        await self._stream.close()
+        await stream.close()
 
     async def _collect(self) -> None:
         """Make sure that each message of the transaction was handed to the program. One whose receive was cancelled
@@ -113,12 +119,16 @@ class Transaction:
         """Undo everything."""
         if self._stream is None or self._stream.over:
             return
+        with self._settling("abort"):
+            await self._abort(self._stream)
+
+    async def _abort(self, stream: Stream) -> None:
         try:
             await self._ask(pb.TransactRequest(abort=pb.Abort()))
             self._ended = True
-            await self._stream.close()
+            await stream.close()
         finally:
-            self._stream.cancel()  # which aborts it too, if nobody has
+            stream.cancel()  # which aborts it too, if nobody has
             for receiver in self._receivers.values():
                 receiver.leave()
 
@@ -133,6 +143,25 @@ class Transaction:
             return
         with suppress(MsmqError):
             await self.abort()
+
+    @contextmanager
+    def _settling(self, how: str) -> Iterator[None]:
+        """Its end settles what was received in it."""
+        watcher = self._connection.watcher
+        if watcher is None or not self._taken:
+            yield
+            return
+        settlement = watcher.settling(how, "", self._taken)
+        try:
+            yield
+        except BaseException as error:
+            settlement.end(error)
+            raise
+        settlement.end()
+
+    def took(self, message: ReceivedMessage) -> None:
+        """A message was received in it, and somebody watches."""
+        self._taken.append(message)
 
     async def taking(self, call: Coroutine[Any, Any, _T]) -> _T:
         """Make a call that takes a message. If it is cancelled the commit learns whether there was one."""
@@ -159,7 +188,10 @@ class Transaction:
         if receiver is None:
             receiver = Receiver(self._connection, name, prefetch=1, transaction=identifier)
             self._receivers[name] = receiver
-        return await receiver.receive(timeout)
+        message = await receiver.receive(timeout)
+        if self._connection.watcher is not None:
+            self.took(message)
+        return message
 
     def doom(self) -> None:
         """A message that was taken did not reach the program, and no other call can return it: there is no commit."""
@@ -168,6 +200,8 @@ class Transaction:
     def take_back(self, message: ReceivedMessage) -> None:
         """A message that was received did not reach the program: the next call returns it."""
         self._receivers[message.queue].take_back(message)
+        if message in self._taken:
+            self._taken.remove(message)
 
     def _queue(self, queue: Queue | str) -> Queue:
         return self._connection.queue(queue) if isinstance(queue, str) else queue

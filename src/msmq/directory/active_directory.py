@@ -1,15 +1,18 @@
 """The directory of a queue manager in a domain: MS-MQDSSM behind :class:`msmq.manager.directory.Directory`.
 
 Calls block until the domain controller has answered; :mod:`msmq.directory.threads` is for event loops. They may come
-from several threads. No call raises: what went wrong is its result, and ``last_failure`` says it in words.
+from several threads. No call raises: what went wrong is its result, and ``last_failure`` says it in words, to the
+thread that asked.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from msmq.directory.changes import Changed, Changes, Mark
 from msmq.directory.connection import CachedConnection
 from msmq.directory.conversion import Converter, computer_of
 from msmq.directory.create import Creating
@@ -40,7 +43,13 @@ class ActiveDirectory:
         self.reading = Reading(self.objects, converter)
         self.writing = Writing(self.objects, converter)
         self.resolving = Resolving(self.objects)
-        self.last_failure = ""
+        self._changes = Changes(self.objects)
+        self._told = threading.local()
+
+    @property
+    def last_failure(self) -> str:
+        """Why the last operation of this thread failed, in the server's own words."""
+        return getattr(self._told, "failure", "")
 
     def initialize(self) -> bool:
         """Find the directory's naming contexts; whether it could be reached."""
@@ -58,10 +67,10 @@ class ActiveDirectory:
         try:
             return DirectoryResult.SUCCESS, operation()
         except DirectoryFailure as failure:
-            self.last_failure = failure.reason
+            self._told.failure = failure.reason
             return failure.result, None
         except (DecodeError, EncodeError) as error:
-            self.last_failure = str(error)
+            self._told.failure = str(error)
             return DirectoryResult.GENERIC_ERROR, None
 
     def _about(self, computer: str, operation: Callable[[], _T]) -> tuple[DirectoryResult, _T | None]:
@@ -138,11 +147,11 @@ class ActiveDirectory:
         )[1]
         return Sid.decode(found[0]) if found else None
 
-    # --- names ----------------------------------------------------------------------------------------------
+    def changes(self, mark: Mark | None) -> tuple[DirectoryResult, Changed | None]:
+        """What has changed behind a mark, see :mod:`msmq.directory.changes`."""
+        return self.attempt(lambda: self._changes.since(mark))
 
-    def resolve_queue_alias(self, full_path: str) -> tuple[DirectoryResult, str | None]:
-        """Resolve Queue Alias."""
-        return self.attempt(lambda: self.resolving.alias(full_path))
+    # --- names ----------------------------------------------------------------------------------------------
 
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None

@@ -10,20 +10,30 @@ memory. What is not there is looked up in a thread, in one of two ways:
 * Whoever cannot wait gets what is remembered, however old, and GenericError if that is nothing. The answer is fetched
   meanwhile; :meth:`knows` and :meth:`load` are for those who rather look first.
 
-An answer is used as it is for a while and then fetched again; while the directory is away it stays.
+An answer is used as it is for a while and then fetched again; while the directory is away it stays. One that was asked
+for before a change of ours and came after it may tell what was before: it is not remembered, and whoever waits for it
+gets a newer one (:class:`msmq.directory.own_changes.OwnChanges`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from msmq.directory import patience
 from msmq.directory.listed import Queries
+from msmq.directory.own_changes import OwnChanges
 from msmq.directory.threads import DirectoryThreads, find_all
+from msmq.directory.troubles import explained, remedy
+from msmq.errors import NoDsError
 from msmq.manager.directory import (
     Directory,
     DirectoryObject,
@@ -33,15 +43,21 @@ from msmq.manager.directory import (
     ListsQueues,
     ObjectClass,
     SortKey,
+    by_identifier,
 )
 from msmq.manager.event import CallAgain
 from msmq.security.access import Token
+from msmq.security.sid import Sid
 
 FRESH_S: Final = 600
 """How long an answer is used without asking again: as long as session keys, which depend on it."""
 ABSENT_S: Final = 5
 """How long the answer is used that there is no such object: it may be made at any moment."""
 _MOST_ANSWERS: Final = 50_000
+_MOST_REMEMBERED: Final = 1_000
+"""Lists of more queues than that are for whoever asked, and not remembered: there are no ways to be found in them."""
+_LISTS: Final = frozenset({"find", "queues"})
+"""Questions about objects of which there may be very many."""
 _LOST: Final = frozenset({DirectoryResult.DIRECTORY_NOT_CONNECTED, DirectoryResult.GENERIC_ERROR})
 """Results that say nothing about the object."""
 
@@ -62,10 +78,14 @@ class Question(NamedTuple):
 class Unanswered(CallAgain):
     """A call needs the directory first: :meth:`CachedDirectory.ask` makes it again."""
 
-    def __init__(self, key: Hashable, perform: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, key: Hashable, perform: Callable[[], Any] | None = None, item: DirectoryObject | None = None
+    ) -> None:
         super().__init__(f"the directory has not answered yet: {key}")
         self.key = key
         self.perform = perform
+        self.item = item
+        """What is changed, if something is."""
 
 
 @dataclass(slots=True)
@@ -73,7 +93,30 @@ class _Attempt:
     """What a call has learned so far."""
 
     anew: bool
+    number: int
+    """Questions that were asked before it have lower ones."""
+    left_s: float
+    """How long it may still wait for the directory."""
     given: dict[Hashable, Any] = field(default_factory=dict)
+    """Results of changes, and answers."""
+    changed: list[Hashable] = field(default_factory=list)
+    own: set[bytes] = field(default_factory=set)
+    """Identifiers of what it has changed itself: what it read of them before is what it goes on with."""
+
+
+class _Heard(NamedTuple):
+    """An answer; changes of ours after ``moment`` may be missing in it."""
+
+    result: DirectoryResult
+    value: Any
+    moment: int
+
+
+class _Load(NamedTuple):
+    """A question on its way."""
+
+    number: int
+    task: asyncio.Task[_Heard]
 
 
 @dataclass(slots=True)
@@ -89,6 +132,8 @@ class _Answer:
 
 class DomainDirectory(Directory, ListsQueues, Protocol):
     """What is remembered: a directory that blocks."""
+
+    def computer_sid(self, computer: str) -> Sid | None: ...
 
 
 class CachedDirectory:
@@ -111,9 +156,15 @@ class CachedDirectory:
         self._waits = True
         self._attempt: _Attempt | None = None
         self._answers: dict[Question, _Answer] = {}
-        self._loading: dict[Question, asyncio.Task[tuple[DirectoryResult, Any]]] = {}
+        self._loading: dict[Question, _Load] = {}
+        self._numbers = count(1)
+        self._own_changes = OwnChanges()
         self._changing: set[asyncio.Task[Any]] = set()
         self._queries = Queries()
+        self.changing: Counter[Hashable] = Counter()
+        """Changes by calls that have not ended: the directory may have them, and the host not yet."""
+        self.last_failure = ""
+        """Why the last change was refused, in the server's own words, and what to do about it."""
         self.lost: Callable[[], None] = lambda: None
         """Is told when nobody could be reached."""
 
@@ -125,34 +176,55 @@ class CachedDirectory:
         """Let changes that are under way end, and give up the rest."""
         if self._changing:
             await asyncio.wait(self._changing)
-        for task in self._loading.values():
-            task.cancel()
+        for load in self._loading.values():
+            load.task.cancel()
         self._threads.close(wait=False)
 
     # --- waiting --------------------------------------------------------------------------------------------
 
-    async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+    async def ask(self, call: Callable[[], _T], *, anew: bool = False, limit_s: float = math.inf) -> _T:
         """Make a call that may need the directory, again and again until every question of it is answered; with
-        ``anew`` no answer from before counts. The call must not change anything before it asks."""
-        attempt = _Attempt(anew)
-        while True:
-            self._attempt = attempt
-            try:
-                return call()
-            except Unanswered as missing:
-                key, perform = missing.key, missing.perform
-            finally:
-                self._attempt = None
-            if perform is None:
-                assert isinstance(key, Question)
-                attempt.given[key] = await self._load(key)
-            else:
-                attempt.given[key] = await self._threads.run(perform)
+        ``anew`` no answer from before counts. The call must not change anything before it asks.
 
-    async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        Raises:
+            NoDsError: it would have waited for longer than ``limit_s`` altogether before it changed anything. Lists of
+                very many objects rightly take their time and are not counted. What is only looked up behind a change,
+                and not in time, is a GenericError to the call.
+        """
+        attempt = _Attempt(anew, next(self._numbers), limit_s)
+        try:
+            while True:
+                self._attempt = attempt
+                try:
+                    return call()
+                except Unanswered as missing:
+                    key, perform, item = missing.key, missing.perform, missing.item
+                finally:
+                    self._attempt = None
+                if perform is None:
+                    assert isinstance(key, Question)
+                    attempt.given[key] = await self._heard_in_time(key, attempt)
+                else:
+                    assert item is not None
+                    self.changing[key] += 1
+                    attempt.changed.append(key)
+                    work = partial(patience.limited, perform, attempt.left_s)
+                    began_s = self._clock()
+                    attempt.given[key] = done = await self._threads.run(work)
+                    attempt.own.add(self._has_changed(item, done[0]))
+                    attempt.left_s = max(attempt.left_s - (self._clock() - began_s), patience.LAST_LOOK_S)
+        finally:
+            self.changing.subtract(attempt.changed)
+            self.changing += Counter()  # without those that nobody changes any more
+
+    def is_creating(self, item: DirectoryObject) -> bool:
+        """Whether a call of ours is making this object at the moment."""
+        return ("create", item.object_class, item.attributes.get("pathname")) in self.changing
+
+    async def change(self, call: Callable[[], _T], *, anew: bool = False, limit_s: float = math.inf) -> _T:
         """Like :meth:`ask`, for a call that changes the directory: it goes on to its end when its caller is gone, for
         half of it would be a queue in the directory that nobody has."""
-        task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew))
+        task = asyncio.get_running_loop().create_task(self.ask(call, anew=anew, limit_s=limit_s))
         self._changing.add(task)
         task.add_done_callback(self._changing.discard)
         return await asyncio.shield(task)
@@ -171,6 +243,10 @@ class CachedDirectory:
         """Have answers to these, as far as they can be had."""
         await asyncio.gather(*(self._load(question) for question in questions))
 
+    def deleted_here(self, item: DirectoryObject) -> None:
+        """An object that the directory no longer had is gone here too: no answer from before brings it back."""
+        self._has_changed(item, None)
+
     def remembered(
         self, object_class: ObjectClass, conditions: Filter | None, attributes: Sequence[str] | None
     ) -> DirectoryObject | None:
@@ -185,15 +261,17 @@ class CachedDirectory:
 
     def _answer(self, question: Question) -> tuple[DirectoryResult, Any]:
         if self._waits:
-            result, value = self._perform(question)
-            self._learn(question, result, value)
-            return result, value
+            heard = _Heard(*self._perform(question), self._own_changes.moment)
+            self._learn(question, heard)
+            return heard[:2]
         known, attempt = self._answers.get(question), self._attempt
         fresh = known is not None and self._is_fresh(known)
         if attempt is not None:
-            if question in attempt.given:
-                given: tuple[DirectoryResult, Any] = attempt.given[question]
-                return given
+            given: _Heard | None = attempt.given.get(question)
+            if given is not None:
+                if self._overtaken(question, given, attempt.own) != frozenset():
+                    raise Unanswered(question)
+                return given[:2]
             if known is None or not fresh or attempt.anew:
                 raise Unanswered(question)
             return known.given
@@ -205,28 +283,106 @@ class CachedDirectory:
         lasts_s = self._fresh_s if known.result is DirectoryResult.SUCCESS else min(ABSENT_S, self._fresh_s)
         return self._clock() - known.at_s < lasts_s
 
-    def _load_soon(self, question: Question) -> asyncio.Task[tuple[DirectoryResult, Any]]:
-        """One request serves all who ask the same at the same time."""
-        task = self._loading.get(question)
-        if task is None:
-            task = self._loading[question] = asyncio.get_running_loop().create_task(self._fetch(question))
-            task.add_done_callback(lambda done: self._loading.pop(question, None))
-        return task
+    def _load_soon(self, question: Question, after: int = 0) -> asyncio.Task[_Heard]:
+        """One request serves all who ask the same at the same time; whoever wants no answer from before says after
+        which number it must have been asked."""
+        load = self._loading.get(question)
+        if load is None or load.number < after:
+            task = asyncio.get_running_loop().create_task(self._fetch(question))
+            load = self._loading[question] = _Load(next(self._numbers), task)
+            task.add_done_callback(lambda done: self._loaded(question, done))
+        return load.task
 
-    async def _load(self, question: Question) -> tuple[DirectoryResult, Any]:
-        return await asyncio.shield(self._load_soon(question))
+    def _loaded(self, question: Question, task: asyncio.Task[_Heard]) -> None:
+        load = self._loading.get(question)
+        if load is not None and load.task is task:
+            del self._loading[question]
 
-    async def _fetch(self, question: Question) -> tuple[DirectoryResult, Any]:
-        result, value = await self._threads.run(lambda: self._perform(question))
-        self._learn(question, result, value)
-        if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+    async def _load(self, question: Question, after: int = 0) -> _Heard:
+        return await asyncio.shield(self._load_soon(question, after))
+
+    async def _heard_in_time(self, question: Question, attempt: _Attempt) -> _Heard:
+        """Like :meth:`_heard`, within the time that the call has left. An answer that comes later is remembered for the
+        next one."""
+        if question.call in _LISTS:
+            return await self._heard(question, attempt)
+        began_s = self._clock()
+        try:
+            async with asyncio.timeout(None if math.isinf(attempt.left_s) else attempt.left_s):
+                return await self._heard(question, attempt)
+        except TimeoutError:
+            if attempt.changed:
+                return _Heard(DirectoryResult.GENERIC_ERROR, None, self._own_changes.moment)
+            raise NoDsError(
+                f"{patience.TOO_SLOW.capitalize()}, and nothing was changed. {remedy(patience.TOO_SLOW)}"
+            ) from None
+        finally:
+            attempt.left_s -= self._clock() - began_s
+
+    async def _heard(self, question: Question, attempt: _Attempt) -> _Heard:
+        """An answer for a call; instead of one that was overtaken, a newer one. A list of very many queues is not
+        asked for again because of a few: these are read one by one."""
+        before: _Heard | None = attempt.given.get(question)
+        if before is not None and question.call == "queues":
+            overtaken = self._overtaken(question, before, attempt.own)
+            if overtaken is not None:
+                return await self._corrected(question, before.value, overtaken)
+        return await self._load(question, attempt.number if attempt.anew or before is not None else 0)
+
+    async def _corrected(
+        self, question: Question, queues: Sequence[DirectoryObject], overtaken: Collection[bytes]
+    ) -> _Heard:
+        moment = self._own_changes.moment
+        read = [reading(ObjectClass.QUEUE, by_identifier(identifier), None) for identifier in overtaken]
+        answers = await self._threads.run(lambda: [self._perform(each) for each in read])
+        kept = [queue for queue in queues if queue.identifier not in overtaken]
+        for result, item in answers:
+            if result in _LOST:
+                return _Heard(result, (), moment)
+            if item is not None and str(item.attributes["pathname"]).lower().startswith(
+                f"{question.more}\\".lower()
+            ):
+                kept.append(item)
+        return _Heard(DirectoryResult.SUCCESS, kept, moment)
+
+    async def _fetch(self, question: Question) -> _Heard:
+        moment = self._own_changes.moment
+        heard = _Heard(*await self._threads.run(lambda: self._perform(question)), moment)
+        self._learn(question, heard)
+        if heard.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
             self.lost()
-        return result, value
+        return heard
 
-    def _learn(self, question: Question, result: DirectoryResult, value: Any) -> None:
+    def _overtaken(
+        self, question: Question, heard: _Heard, own: Collection[bytes]
+    ) -> frozenset[bytes] | None:
+        """Identifiers of objects that an answer is about and that others here have changed since it was asked for; None
+        if they are too many to tell. Searches are for people and ways, who can do with what was a moment ago."""
+        result, value, moment = heard
+        if question.call not in ("read", "queues") or result is not DirectoryResult.SUCCESS:
+            return frozenset()
+        changed = self._own_changes.since(moment)
+        if changed is None:
+            return None
+        later = {identifier for kind, identifier in changed if kind is question.object_class}
+        if isinstance(value, DirectoryObject):
+            later &= {value.attributes.get("identifier") or _named(question)}
+        return frozenset(later.difference(own))
+
+    def _learn(self, question: Question, heard: _Heard) -> None:
+        result, value, moment = heard
         if result in _LOST:
             return
         self._answers.pop(question, None)  # the newest ones are the last ones
+        changed = self._own_changes.since(moment)
+        if changed is None or any(_is_about(question, value, *each) for each in changed):
+            return
+        if (
+            question.object_class is ObjectClass.QUEUE
+            and isinstance(value, list)
+            and len(value) > _MOST_REMEMBERED
+        ):
+            return
         self._answers[question] = _Answer(result, value, self._clock())
         while len(self._answers) > _MOST_ANSWERS:
             del self._answers[next(iter(self._answers))]
@@ -236,6 +392,9 @@ class CachedDirectory:
         call, object_class, conditions, attributes, more = question
         if object_class is None:
             return self.directory.resolve_distribution_list(*more)
+        if call == "account":
+            sid = self.directory.computer_sid(more)
+            return DirectoryResult.GENERIC_ERROR if sid is None else DirectoryResult.SUCCESS, sid
         if call == "queues":
             return self.directory.queues_of(more)
         if call == "read":
@@ -243,36 +402,60 @@ class CachedDirectory:
         order = None if more is None else dict(more)
         return find_all(self.directory, object_class, conditions, attributes, order)
 
-    def _forget(self, item: DirectoryObject) -> None:
-        """An object has changed: what was said about it, and which ones there are, counts no longer."""
-        identifier = item.attributes.get("identifier")
+    async def run(self, operation: Callable[[], _T]) -> _T:
+        """Something else that waits for the directory, in a thread."""
+        return await self._threads.run(operation)
+
+    def forget(self, classes: Collection[ObjectClass] | None = None) -> None:
+        """Objects of these classes have changed, or of all: what was said about them is asked again. While nobody can
+        be asked it still counts."""
+        for question, known in self._answers.items():
+            if classes is None or question.object_class in classes:
+                known.at_s = -math.inf
+
+    def drop(self, question: Question) -> None:
+        """What was answered counts no longer, not even for those who cannot wait: they know better."""
+        self._answers.pop(question, None)
+
+    def _has_changed(self, item: DirectoryObject, done: Any) -> bytes:
+        """We have changed an object, or may have: what was said about it, and which ones there are, counts no longer,
+        nor does what is said now by answers on their way. Gives its identifier, which a new one has from the
+        directory."""
+        made = done[1] if isinstance(done, tuple) else None
+        identifier: bytes = made or item.attributes.get("identifier") or b""
+        self._own_changes.note(item.object_class, identifier)
         for question, known in list(self._answers.items()):
-            if question.object_class is not item.object_class:
-                continue
-            value = known.value
-            if (
-                not isinstance(value, DirectoryObject)
-                or "identifier" not in value.attributes
-                or value.identifier == identifier
-            ):
+            if _is_about(question, known.value, item.object_class, identifier):
                 del self._answers[question]
+        return identifier
 
     # --- the directory --------------------------------------------------------------------------------------
 
     def _do(self, call: str, item: DirectoryObject, perform: Callable[[], _T], refused: _T) -> _T:
         """A change: sent once, by whoever waits for it."""
         if self._waits:
-            return perform()
+            return self._noting(perform)()
         if self._attempt is None:
             _log.error("a %s of %s could not wait for the directory", call, item.object_class.value)
             return refused
         named = item.attributes.get("pathname") or item.attributes.get("identifier")
         key = (call, item.object_class, named)
         if key not in self._attempt.given:
-            raise Unanswered(key, perform)
-        self._forget(item)
-        done: _T = self._attempt.given[key]
+            raise Unanswered(key, lambda: (self._noting(perform)(), self.last_failure), item)
+        done: _T
+        done, self.last_failure = self._attempt.given[key]
         return done
+
+    def _noting(self, perform: Callable[[], _T]) -> Callable[[], _T]:
+        """An operation that leaves behind why it failed."""
+
+        def noted() -> _T:
+            done = perform()
+            reason = getattr(self.directory, "last_failure", "")
+            self.last_failure = explained(reason) if reason else ""
+            return done
+
+        return noted
 
     def create(
         self, item: DirectoryObject, attributes: Sequence[str] | None, caller: Token | None
@@ -325,6 +508,11 @@ class CachedDirectory:
         result, found = self._answer(Question("queues", ObjectClass.QUEUE, more=computer))
         return result, found or ()
 
+    def computer_sid(self, computer: str) -> Sid | None:
+        """The account of a computer; None when it cannot be had."""
+        sid: Sid | None = self._answer(Question("account", ObjectClass.QUEUE_MANAGER, more=computer))[1]
+        return sid
+
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None
     ) -> tuple[DirectoryResult, Sequence[str]]:
@@ -337,6 +525,21 @@ def reading(
 ) -> Question:
     """The question of Read Directory."""
     return Question("read", object_class, _frozen(conditions), _frozen(attributes))
+
+
+def _named(question: Question) -> bytes:
+    """The identifier of the object that a question is about, if it names one."""
+    conditions = question.conditions or ()
+    return next((each.value for each in conditions if each.attribute == "identifier"), b"")
+
+
+def _is_about(question: Question, value: Any, object_class: ObjectClass, identifier: bytes) -> bool:
+    """Whether what was answered may be another thing now that an object was changed."""
+    if question.object_class is not object_class:
+        return False
+    named = value.attributes.get("identifier") if isinstance(value, DirectoryObject) else None
+    about = named or _named(question)
+    return not about or about == identifier
 
 
 def _frozen(given: Sequence[_T] | None) -> tuple[_T, ...] | None:

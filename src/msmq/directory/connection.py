@@ -4,16 +4,26 @@ An operation prepares the connection and shuts it down again; it is made by the 
 that overlap. Whoever expects many holds it (:meth:`CachedConnection.hold`), and then a connection that the server has
 ended meanwhile is made anew. Operations may come from several threads: requests take turns.
 
-Failures are results (:class:`msmq.directory.results.DirectoryFailure`); nothing of ldap3 gets out of here.
+No wait is longer than the limits of the settings. The controller that last answered is asked first; one that does not
+answer in time is left for another, and a search is made again there. One that answers, and slowly, is left too if
+another lets us in at once: an operation is several requests, and their waits add up. A search of many objects may take
+longer, while its controller lets others in.
+
+Failures are results (:class:`msmq.directory.results.DirectoryFailure`); nothing of ldap3 or Kerberos gets out of here.
 """
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, Final
 
 import ldap3
 import spnego
@@ -22,7 +32,8 @@ from ldap3.protocol.microsoft import security_descriptor_control
 from ldap3.protocol.sasl.sasl import send_sasl_negotiation
 from spnego.exceptions import SpnegoError
 
-from msmq.directory import discovery
+from msmq.directory import discovery, exchange, patience, race
+from msmq.directory.exchange import Entry
 from msmq.directory.results import NO_SUCH_OBJECT, REFERRAL, SUCCESS, DirectoryFailure, generic, result_of
 from msmq.directory.sealed_stream import Channel, Observer
 from msmq.directory.settings import CredentialCache, Keytab, Password, Protection, Server, Settings
@@ -32,8 +43,15 @@ OWNER_GROUP_DACL: Final = 7
 """Which parts of a descriptor are read: all but the SACL, for which an ordinary user has no privilege."""
 SEARCH_TIME_LIMIT_S: Final = 120
 _SASL_BIND_IN_PROGRESS: Final = 14
+_GIVE_UP_S: Final = 2.0
+"""So long after an attempt to connect that took its time and failed, operations fail at once instead of each waiting
+for itself."""
+_SLOW_S: Final = 0.5
+"""A controller that takes longer for one object is slow: an operation of ten requests would take longer than anybody is
+waited for."""
 _START_TLS: Final = "1.3.6.1.4.1.1466.20037"
-_PAGED_RESULTS: Final = "1.2.840.113556.1.4.319"
+_WAVE: Final = 64
+"""How many requests are sent without waiting for an answer."""
 _CONTEXT: Final = (
     spnego.ContextReq.mutual_auth
     | spnego.ContextReq.replay_detect
@@ -46,14 +64,20 @@ _CONTEXT: Final = (
 _negotiate: Final[Callable[..., Mapping[str, Any]]] = send_sasl_negotiation
 
 
-class Entry(NamedTuple):
-    """An object a search found; names of attributes are in lower case."""
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A request of somebody who waits for its answer."""
 
-    dn: str
-    attributes: Mapping[str, Sequence[bytes]]
+    request: exchange.Request
+    repeatable: bool
+    limit_s: float | None
+    """How long it may take while its server works; None for what is answered at once."""
+    answer: exchange.Answer | None = None
+    failure: DirectoryFailure | None = None
 
-    def get(self, name: str) -> list[bytes]:
-        return list(self.attributes.get(name.lower(), ()))
+    @property
+    def done(self) -> bool:
+        return self.answer is not None or self.failure is not None
 
 
 class CachedConnection:
@@ -67,6 +91,21 @@ class CachedConnection:
         """Why the last attempt to connect failed, for people."""
         self._observe = observe
         self._lock = threading.RLock()
+        self._line = threading.Lock()
+        self._jobs: list[_Job] = []
+        """Requests that wait for their turn."""
+        self._answered = ""
+        """Name of the server that last let us in."""
+        self._silent: set[str] = set()
+        """Names of servers that did not answer; they are asked last."""
+        self._discovered: Sequence[Server] = ()
+        self._failed_at: float | None = None
+        self._heard_at = 0.0
+        self._is_slow = False
+        self._open_lists = 0
+        """Searches whose next page only this connection has."""
+        self._server: Server | None = None
+        """Whom the connection leads to."""
 
     # --- the connection -------------------------------------------------------------------------------------
 
@@ -115,32 +154,105 @@ class CachedConnection:
         return channel
 
     def _drop(self) -> None:
-        """Unbind and close; what went wrong on the way makes no difference any more."""
         handle, self.handle = self.handle, None
+        self._is_slow = False
         if handle is not None:
-            with suppress(LDAPException, OSError):
-                handle.unbind()
+            _discard(handle)
 
-    def _connect(self) -> ldap3.Connection:
-        troubles = []
-        for server in self.settings.servers or self._discover():
-            try:
-                return self._connect_to(server)
-            except (LDAPException, SpnegoError, OSError) as error:
-                troubles.append(f"{server.name}: {error}")
-        self.last_trouble = "; ".join(troubles) or "no domain controller is configured"
-        raise generic(self.last_trouble)
+    def _connect(self, limit_s: float | None = None) -> ldap3.Connection:
+        if self._failed_at is not None and time.monotonic() - self._failed_at < _GIVE_UP_S:
+            raise generic(self.last_trouble)
+        began = time.monotonic()
+        deadline = began + (self.settings.connect_timeout_s if limit_s is None else limit_s)
+        try:
+            servers = self._in_order(self.settings.servers or self._discover())
+            connection = self._connect_to_one(servers, deadline - time.monotonic())
+        except DirectoryFailure as failure:
+            now = time.monotonic()
+            self.last_trouble = failure.reason
+            self._failed_at = now if now - began > race.HEAD_START_S else None
+            raise
+        self._failed_at = None
+        return connection
+
+    def _in_order(self, servers: Sequence[Server]) -> list[Server]:
+        """The one that last answered first, those that did not answer last."""
+        return sorted(
+            servers, key=lambda server: (server.name in self._silent, server.name != self._answered)
+        )
+
+    def _connect_to_one(self, servers: Sequence[Server], limit_s: float) -> ldap3.Connection:
+        if not servers:
+            raise generic("no domain controller is configured")
+        try:
+            number, connection = race.first(
+                [partial(self._connect_to, server) for server in servers], limit_s, _discard
+            )
+        except race.AllFailedError as failed:
+            self._silent.clear()  # nobody is better than the others
+            troubles = [
+                f"{server.name}: {error or f'timed out: no answer within {limit_s:.0f} s'}"
+                for server, error in zip(servers, failed.reasons, strict=True)
+            ]
+            raise generic("; ".join(troubles)) from failed
+        self._server = servers[number]
+        self._answered = self._server.name
+        self._silent.update(server.name for server in servers[:number])
+        self._silent.discard(self._answered)
+        return connection
+
+    def _look_for_a_quicker_one(self) -> None:
+        """Go on with another controller, if one that is not known to be slow or silent lets us in within a moment."""
+        self._is_slow = False
+        others = [
+            server
+            for server in self.settings.servers or self._discovered
+            if server.name != self._answered and server.name not in self._silent
+        ]
+        if not others:
+            return
+        try:
+            number, quicker = race.first(
+                [partial(self._connect_to, server) for server in others], race.HEAD_START_S, _discard
+            )
+        except race.AllFailedError:
+            self._silent.update(server.name for server in others)  # no better, so they are not tried again
+            return
+        self._drop()
+        self._silent.add(self._answered)
+        self.handle, self._server = quicker, others[number]
+        self._answered = self._server.name
 
     def _discover(self) -> Sequence[Server]:
+        """What the DNS says; while it does not answer, what it said before."""
         if not self.settings.domain:
             return ()
+        limit_s = self.settings.connect_timeout_s
         try:
-            return discovery.servers_of(self.settings)
-        except OSError as error:
-            self.last_trouble = str(error)
-            raise generic(self.last_trouble) from error
+            _, self._discovered = race.first(
+                [partial(discovery.servers_of, self.settings)], limit_s / 2 if self._discovered else limit_s
+            )
+        except race.AllFailedError as failed:
+            if not self._discovered:
+                reason = (
+                    failed.reasons[0] or f"the DNS has no controllers of {self.settings.domain}: timed out"
+                )
+                raise generic(str(reason)) from failed
+        return self._discovered
 
     def _connect_to(self, server: Server) -> ldap3.Connection:
+        """Connect and bind; whatever goes wrong is an OSError that says it in words."""
+        try:
+            return self._bound_to(server)
+        except (LDAPException, SpnegoError) as error:
+            raise OSError(str(error)) from error
+        except OSError:
+            raise
+        except Exception as error:
+            # Kerberos comes in several libraries, each with an error of its own that is none of the above.
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
+    def _bound_to(self, server: Server) -> ldap3.Connection:
         settings = self.settings
         target = ldap3.Server(
             server.address or server.name,
@@ -152,6 +264,8 @@ class CachedConnection:
         user = settings.credential if isinstance(settings.credential, Password) else None
         if simple and user is None:
             raise OSError("a bind without SPNEGO needs a user and a password")
+        if settings.protection is Protection.NONE and not _is_here(server):
+            raise OSError("a password is not sent without encryption: protection is seal, tls or start-tls")
         connection = ldap3.Connection(
             target,
             user=user.user if simple and user else None,
@@ -167,6 +281,8 @@ class CachedConnection:
         )
         try:
             connection.open(read_server_info=False)
+            # Several small requests go one behind the other, and none waits until the last has been acknowledged.
+            connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if settings.protection in (Protection.TLS, Protection.START_TLS):
                 self._encrypt(connection, server)
             connection.socket = Channel(connection.socket, self._observe)
@@ -238,87 +354,212 @@ class CachedConnection:
         time_limit_s: int = 0,
     ) -> list[Entry]:
         """Everything a search finds, page by page if it looks at a subtree; references elsewhere are left alone."""
+        found: list[Entry] = []
+        for page in self.pages(
+            base, attributes=attributes, subtree=subtree, conditions=conditions, time_limit_s=time_limit_s
+        ):
+            found += page
+        return found
+
+    def pages(
+        self,
+        base: str,
+        *,
+        attributes: Sequence[str],
+        subtree: bool = True,
+        conditions: str = "(objectClass=*)",
+        time_limit_s: int = 0,
+    ) -> Iterator[list[Entry]]:
+        """Like :meth:`search`, one page after the other. Whoever takes them keeps the connection meanwhile."""
         wanted = {name.lower() for name in attributes}
         controls = (
             security_descriptor_control(sdflags=OWNER_GROUP_DACL) if "ntsecuritydescriptor" in wanted else []
         )
-        found: list[Entry] = []
-        cookie: bytes | None = None
-        while True:
-
-            def request(handle: Any, cookie: bytes | None = cookie) -> Mapping[str, Any]:
-                handle.search(
-                    base,
-                    conditions,
-                    search_scope=ldap3.SUBTREE if subtree else ldap3.BASE,
-                    dereference_aliases=ldap3.DEREF_NEVER,
-                    attributes=list(attributes),
-                    time_limit=time_limit_s,
-                    controls=list(controls) or None,
-                    paged_size=self.settings.page_size if subtree else None,
-                    paged_cookie=cookie,
-                )
-                found.extend(
-                    Entry(
-                        answer["dn"],
-                        {name.lower(): values for name, values in answer["raw_attributes"].items()},
+        page = exchange.Page(self.settings.page_size) if subtree else None
+        with self._list_open() if subtree else nullcontext():
+            while True:
+                try:
+                    request = exchange.search(
+                        base,
+                        conditions,
+                        attributes,
+                        subtree=subtree,
+                        time_limit_s=time_limit_s,
+                        controls=controls,
+                        page=page,
                     )
-                    for answer in handle.response or ()
-                    if answer["type"] == "searchResEntry"
+                except LDAPException as error:
+                    raise generic(f"the search cannot be made: {error}") from error
+                answer = self._request(
+                    request,
+                    repeatable=page is None or not page.cookie,
+                    limit_s=self.settings.search_timeout_s if subtree else None,
                 )
-                return dict(handle.result)
+                yield answer.found
+                if page is None or not answer.cookie:
+                    return
+                page = page._replace(cookie=answer.cookie)
 
-            result = self._request(request)
-            paging = result.get("controls", {}).get(_PAGED_RESULTS, {}).get("value", {})
-            cookie = paging.get("cookie")
-            if not cookie:
-                return found
+    @contextmanager
+    def _list_open(self) -> Iterator[None]:
+        """Stay with this controller while its pages are turned."""
+        with self._line:
+            self._open_lists += 1
+        try:
+            yield
+        finally:
+            with self._line:
+                self._open_lists -= 1
 
     def add(self, dn: str, ldap_class: str, attributes: Mapping[str, Sequence[bytes]]) -> None:
-        values = {name: list(given) for name, given in attributes.items() if given}
-
-        def request(handle: Any) -> Mapping[str, Any]:
-            handle.add(dn, ldap_class, values)
-            return dict(handle.result)
-
-        self._request(request)
+        self._request(exchange.add(dn, ldap_class, attributes))
 
     def delete(self, dn: str) -> None:
-        def request(handle: Any) -> Mapping[str, Any]:
-            handle.delete(dn)
-            return dict(handle.result)
-
-        self._request(request)
+        self._request(exchange.delete(dn))
 
     def replace(
         self, dn: str, attributes: Mapping[str, Sequence[bytes]], *, descriptor_parts: int | None = None
     ) -> None:
         """Give attributes new values, all or none of them; no value removes an attribute."""
-        changes = {name: [(ldap3.MODIFY_REPLACE, list(values))] for name, values in attributes.items()}
-        controls = None
+        controls = []
         if descriptor_parts is not None:
             controls = security_descriptor_control(sdflags=descriptor_parts)
+        self._request(exchange.replace(dn, attributes, controls))
 
-        def request(handle: Any) -> Mapping[str, Any]:
-            handle.modify(dn, changes, controls)
-            return dict(handle.result)
+    def _request(
+        self, request: exchange.Request, *, repeatable: bool = False, limit_s: float | None = None
+    ) -> exchange.Answer:
+        """One request and its answer. A server that does not answer is given up, one that works after ``limit_s``; what
+        can be repeated without harm is asked of another one.
 
-        self._request(request)
-
-    def _request(self, request: Callable[[Any], Mapping[str, Any]]) -> Mapping[str, Any]:
+        Requests of several threads go together: whoever finds the connection free sends what has queued up, and nobody
+        waits for the answers to others before his own request is sent.
+        """
+        if patience.is_over():
+            raise generic(patience.TOO_SLOW)
+        if request.question is None:
+            patience.finish()
+        job = _Job(request, repeatable, limit_s)
+        with self._line:
+            self._jobs.append(job)
         with self._lock:
-            if self.handle is None:
-                raise DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, "the connection was lost")
+            while not job.done:
+                wave = self._next_wave()
+                try:
+                    self._serve(wave)
+                finally:
+                    for each in wave:
+                        if not each.done:
+                            each.failure = generic("the request could not be sent")
+        if job.failure is not None:
+            raise job.failure
+        assert job.answer is not None
+        code = job.answer.result["result"]
+        if code != SUCCESS:
+            raise DirectoryFailure(result_of(code), _reason(job.answer.result), referred=code == REFERRAL)
+        return job.answer
+
+    def _next_wave(self) -> list[_Job]:
+        """Small requests together, one that may take long by itself."""
+        with self._line:
+            first, *others = self._jobs
+            wave = [first]
+            if first.limit_s is None:
+                wave += [job for job in others if job.limit_s is None][: _WAVE - 1]
+            self._jobs = [job for job in self._jobs if job not in wave]
+        return wave
+
+    def _serve(self, wave: list[_Job]) -> None:
+        if self._is_slow and not self._open_lists:
+            self._look_for_a_quicker_one()
+        failure = self._exchange(wave)
+        again = [job for job in wave if not job.done and job.repeatable]
+        if again:
             try:
-                result = request(self.handle)
-            except (LDAPException, OSError) as error:
-                self._drop()
-                self.last_trouble = str(error)
-                raise DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, str(error)) from error
-        if result["result"] != SUCCESS:
-            code = result["result"]
-            raise DirectoryFailure(result_of(code), _reason(result), referred=code == REFERRAL)
-        return result
+                self.handle = self._connect(self._short_s)
+            except DirectoryFailure as refused:
+                failure = DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, refused.reason)
+            else:
+                failure = self._exchange(again)
+        for job in wave:
+            if not job.done:
+                job.failure = failure
+
+    def _exchange(self, wave: Sequence[_Job]) -> DirectoryFailure | None:
+        """Send requests and take their answers; gives why some have none."""
+        handle = self.handle
+        if handle is None:
+            return DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, "the connection was lost")
+        channel = self._channel
+        channel.settimeout(self._short_s)
+        channel.still_there = partial(self._is_worth_waiting, wave, time.monotonic())
+        self._heard_at = time.monotonic()
+        asked: dict[Hashable, list[_Job]] = {}
+        for job in wave:
+            asked.setdefault(job.request.question or id(job), []).append(job)
+        together = list(asked.values())
+
+        def done(number: int, answer: exchange.Answer) -> None:
+            now = time.monotonic()
+            for job in together[number]:
+                job.answer = answer
+            self._is_slow |= wave[0].limit_s is None and now - self._heard_at > _SLOW_S
+            self._heard_at = now
+
+        try:
+            exchange.exchange(handle, [jobs[0].request for jobs in together], done)
+        except (LDAPException, OSError) as error:
+            self._drop()
+            self._silent.add(self._answered)
+            self.last_trouble = f"{self._answered}: {error}"
+            return DirectoryFailure(DirectoryResult.DIRECTORY_NOT_CONNECTED, self.last_trouble)
+        return None
+
+    def _is_worth_waiting(self, wave: Sequence[_Job], since: float) -> bool:
+        """Whether a server that has been silent for half of our patience gets more time: for a search that may take
+        long if it works, and for a change, which cannot be asked of another one."""
+        limit_s = wave[0].limit_s
+        if limit_s is not None:
+            return self._works(since + limit_s)
+        left = [job for job in wave if not job.done]
+        silent_s = time.monotonic() - self._heard_at
+        return silent_s < self.settings.receive_timeout_s and not all(job.repeatable for job in left)
+
+    def _works(self, until: float) -> bool:
+        """Whether a server that is silent for a while, because it was asked something big, lets somebody else in. One
+        that hangs does not."""
+        server = self._server
+        if server is None or time.monotonic() > until:
+            return False
+        try:
+            _, other = race.first([partial(self._connect_to, server)], self._short_s, _discard)
+        except race.AllFailedError:
+            return False
+        _discard(other)
+        return True
+
+    @property
+    def _short_s(self) -> float:
+        """Half of the patience: silence costs one half, and the attempt to reach the server by another way the
+        other."""
+        return self.settings.receive_timeout_s / 2
+
+
+def _discard(connection: ldap3.Connection) -> None:
+    """Unbind and close; what goes wrong on the way makes no difference any more."""
+    socket = connection.socket
+    with suppress(LDAPException, OSError):
+        connection.unbind()
+    if socket is not None:
+        socket.close()  # ldap3 leaves it open when it could not say goodbye
+
+
+def _is_here(server: Server) -> bool:
+    """Whether a server is on this computer, so that nobody listens on the way."""
+    try:
+        return ip_address(server.address or server.name).is_loopback
+    except ValueError:
+        return False
 
 
 def _reason(result: Mapping[str, Any]) -> str:

@@ -122,17 +122,16 @@ class Creating:
         """On whose behalf something is created: the caller, or whom the directory knows us as."""
         if caller is not None:
             return caller.user
-        own = self.objects.own_sid()
-        return Sid.decode(own) if own else None
+        return next(iter(self.objects.account()), None)
 
     def _create_queue(self, item: DirectoryObject, listed: Sequence[str], caller: Token | None) -> bytes:
         computer, queue = names.split_pathname(item.attributes["pathname"])
         common_name, extension = names.split_queue_name(queue)
         attributes = self.converter.ldap_values(QUEUE, item, listed, Use.CREATE)
         if "security" in listed and populated(item, "security"):
-            attributes["nTSecurityDescriptor"] = [
-                rights.encode(item.attributes["security"], ObjectClass.QUEUE)
-            ]
+            wanted = SecurityDescriptor.decode(item.attributes["security"])
+            taken = protection.acceptable(wanted, self.objects.account(), ObjectClass.QUEUE)
+            attributes["nTSecurityDescriptor"] = [rights.to_directory(taken, ObjectClass.QUEUE).encode()]
         if extension:
             attributes["mSMQQueueNameExt"] = [extension.encode()]
         parent = self.objects.names.queue_manager(computer)

@@ -21,7 +21,7 @@ import dns.resolver
 
 from msmq.directory.settings import LDAP_PORT, Protection, Server, Settings
 
-_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 4.0
 
 
 def servers_of(settings: Settings) -> list[Server]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from msmq.directory import protection, rights
 from msmq.directory.active_directory import ActiveDirectory
-from msmq.directory.names import child, dns_name
-from msmq.directory.threads import find_all
+from msmq.directory.conversion import SERVER_FLAGS
+from msmq.directory.names import child, dns_name, parent
+from msmq.directory.threads import find_all, find_each
 from msmq.directory.troubles import explain, remedy
 from msmq.errors import MQError, MsmqError
 from msmq.manager.directory import (
@@ -20,13 +23,32 @@ from msmq.manager.directory import (
     ObjectClass,
     Relation,
     by_identifier,
+    directory_object,
 )
+from msmq.manager.initialization import QUEUE_MANAGER_VERSION
+from msmq.manager.model import QueueManagerRecord
+from msmq.security.descriptor import SecurityDescriptor
+from msmq.security.sid import Sid
 from msmq.wire.guid import guid_text
 from msmq.wire.names import QueuePath
 
 MOST_SKEW_S: Final = 300
 """What Kerberos puts up with."""
 _TIME: Final = "%Y%m%d%H%M%S"
+
+
+_PUBLISHED: Final = (
+    ("queue_manager_version", "mSMQComputerTypeEx"),
+    ("operating_system_type", "mSMQOSType"),
+    ("queue_manager_quota_kb", "mSMQQuota"),
+    ("journal_quota_kb", "mSMQJournalQuota"),
+    ("foreign_system", "mSMQForeign"),
+    ("routing_server", "mSMQRoutingServices"),
+    ("directory_server", "mSMQDsServices"),
+    ("supporting_server", "mSMQDependentClientServices"),
+    ("remote_access_server", "mSMQServiceType"),
+)
+"""What the object of a queue manager says of it (MS-MQDSSM 3.1.6.1.1.2), beside its sites, keys and rights."""
 
 
 class JoiningError(MsmqError):
@@ -55,6 +77,8 @@ class Joining:
         self.directory = directory
         self.computer = computer
         self._now = now
+        self.done: list[str] = []
+        """What :meth:`join` made or mended, for people."""
 
     # --- looking --------------------------------------------------------------------------------------------
 
@@ -87,6 +111,8 @@ class Joining:
         yield Finding("queue manager", True, guid_text(manager.identifier))
         yield self._keys(manager)
         yield self._sites(manager)
+        yield from self._roles(manager)
+        yield from self._rights(sid)
         result, queues = directory.queues_of(self.computer)
         good = result is DirectoryResult.SUCCESS
         yield Finding("public queues", good, str(len(queues)) if good else explain(directory))
@@ -109,6 +135,39 @@ class Joining:
     def _manager(self) -> DirectoryObject | None:
         return self.directory.read(ObjectClass.QUEUE_MANAGER, named("computer_name", self.computer), None)[1]
 
+    def _roles(self, manager: DirectoryObject) -> Iterable[Finding]:
+        """A server is found by objects in its sites."""
+        if not is_server(manager):
+            return
+        places = self.directory.objects.names
+        for site in self._site_names(manager, ()):
+            path = places.settings(self.computer, site)
+            result, found = self.directory.attempt(
+                lambda path=path: self.directory.objects.get(path, b"", ["mSMQQMID"])  # type: ignore[misc]
+            )
+            good = result is DirectoryResult.SUCCESS and found is not None
+            good = good and found["mSMQQMID"] == [manager.identifier]  # type: ignore[index]
+            yield Finding(
+                f"routing server in {site}",
+                good,
+                path,
+                ""
+                if good
+                else "Let an administrator run `msmq directory join --routing-server`, which mends it.",
+            )
+
+    def _rights(self, sid: Sid) -> Iterable[Finding]:
+        """The account of the host must be able to look after its objects."""
+        wrong = [dn for dn, _, _ in self._locked(sid)]
+        if wrong:
+            more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+            yield Finding(
+                "rights",
+                False,
+                f"{self.computer}$ may not look after {wrong[0]}{more}",
+                "Let an administrator run `msmq directory join`, which gives it the rights.",
+            )
+
     def _keys(self, manager: DirectoryObject) -> Finding:
         published = bool(manager.attributes.get("public_encryption_key_list"))
         missing = "Start the queue manager once: it makes and publishes them."
@@ -123,14 +182,16 @@ class Joining:
 
     # --- coming and going -----------------------------------------------------------------------------------
 
-    def join(self, site: str, *, make_computer: bool = False) -> bytes:
-        """Have this host in the directory, with the rights its own account needs; gives its GUID. Keys are made and
-        published by the queue manager itself when it starts.
+    def join(self, *sites: str, make_computer: bool = False, routing_server: bool | None = None) -> bytes:
+        """Have this host in the directory, with everything others expect of it and the rights its own account needs;
+        gives its GUID. What is there already is completed, and ``done`` tells what was made or mended. Keys are made
+        and published by the queue manager itself when it starts.
 
         Raises:
             JoiningError: it is not there, or not as it should be.
         """
-        self._reach()
+        self.reach()
+        self.done.clear()
         directory = self.directory
         if directory.computer_sid(self.computer) is None:
             if not make_computer:
@@ -139,29 +200,157 @@ class Joining:
                     "--create-computer make it."
                 )
             self._make_computer()
-        sites = (self._site(site),) if site else self._only_site()
+        self._mend_dns_name()
+        named_sites = [name for name in sites if name]
+        wanted = tuple(map(self.site_identifier, named_sites))
         known = self._manager()
         if known is None:
-            item = DirectoryObject(
-                ObjectClass.QUEUE_MANAGER,
-                {"computer_name": self.computer, "site_identifier_list": sites, "security": b""},
-            )
-            result, identifier = directory.create(item, None, None)
-            if result is not DirectoryResult.SUCCESS or identifier is None:
-                raise self._refusal(f"{self.computer} could not be published")
-            return identifier
-        if site and sites[0] not in known.attributes["site_identifier_list"]:
-            item = DirectoryObject(
-                ObjectClass.QUEUE_MANAGER,
-                {
-                    "identifier": known.identifier,
-                    "computer_name": self.computer,
-                    "site_identifier_list": sites,
-                },
-            )
-            if directory.write(item, ("site_identifier_list",), None) is not DirectoryResult.SUCCESS:
-                raise self._refusal(f"the site of {self.computer} could not be written")
+            wanted = wanted or self._only_site()
+        serves = routing_server if routing_server is not None else bool(known and is_server(known))
+        if serves:
+            for name in named_sites or self._site_names(known, wanted):
+                self._have_server(name)
+        if known is None:
+            return self._publish(wanted, bool(routing_server))
+        self._complete(known, wanted, routing_server)
+        self._mend_rights()
         return known.identifier
+
+    def _publish(self, sites: tuple[bytes, ...], routing_server: bool) -> bytes:
+        record = QueueManagerRecord(
+            computer_name=self.computer,
+            queue_manager_version=QUEUE_MANAGER_VERSION,
+            site_identifier_list=sites,
+            routing_server=routing_server,
+        )
+        result, identifier = self.directory.create(directory_object(record), None, None)
+        if result is not DirectoryResult.SUCCESS or identifier is None:
+            raise self.refusal(f"{self.computer} could not be published")
+        return identifier
+
+    def _complete(
+        self, known: DirectoryObject, sites: tuple[bytes, ...], routing_server: bool | None
+    ) -> None:
+        """Write what an object that is there lacks, and what the operator wants changed."""
+        given = known.attributes
+        wanted: dict[str, Any] = {}
+        if sites and not set(sites) <= set(given["site_identifier_list"]):
+            wanted["site_identifier_list"] = sites
+        if routing_server is not None and routing_server is not given["routing_server"]:
+            wanted["routing_server"] = routing_server
+        elif given["routing_server"]:
+            wanted["routing_server"] = True  # so that the objects of its sites are looked at
+        path = self.directory.objects.names.queue_manager(self.computer)
+        present = self._look(path, [ldap for _, ldap in _PUBLISHED])
+        absent = {name for name, ldap in _PUBLISHED if not present.get(ldap)}
+        for name in absent:
+            wanted.setdefault(name, given.get(name) or getattr(QueueManagerRecord(), name))
+        if "queue_manager_version" in absent:
+            wanted["queue_manager_version"] = QUEUE_MANAGER_VERSION
+        if not wanted:
+            return
+        item = DirectoryObject(
+            ObjectClass.QUEUE_MANAGER,
+            {"identifier": known.identifier, "computer_name": self.computer, **wanted},
+        )
+        if self.directory.write(item, tuple(wanted), None) is not DirectoryResult.SUCCESS:
+            raise self.refusal(f"{', '.join(sorted(wanted))} of {self.computer} could not be written")
+        changed = sorted(set(wanted) - ({"routing_server"} if given["routing_server"] else set()))
+        if changed:
+            self.done.append(f"{path}: wrote {', '.join(changed)}")
+
+    def _look(self, dn: str, attributes: list[str]) -> dict[str, list[bytes]]:
+        result, found = self.directory.attempt(lambda: self.directory.objects.get(dn, b"", attributes))
+        if result is not DirectoryResult.SUCCESS or found is None:
+            raise self.refusal(f"{dn} could not be read")
+        return found
+
+    def _mend_dns_name(self) -> None:
+        """Others find the host by the name that its account has; some tools make accounts without."""
+        computer = self.directory.objects.names.computer(self.computer)
+        if self._look(computer, ["dNSHostName"])["dNSHostName"]:
+            return
+        name = self.own_dns_name()
+        self._set(computer, {"dNSHostName": [name.encode()]})
+        self.done.append(f"{computer}: wrote dNSHostName {name}, which was missing")
+
+    def own_dns_name(self) -> str:
+        """The DNS name that a computer has in its domain."""
+        return f"{self.computer}.{dns_name(self.directory.objects.default_naming_context)}"
+
+    def _set(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
+        result, _ = self.directory.attempt(lambda: self.directory.objects.set(dn, b"", attributes))
+        if result is not DirectoryResult.SUCCESS:
+            raise self.refusal(f"{', '.join(attributes)} of {dn} could not be written")
+
+    def _locked(self, sid: Sid) -> Iterable[tuple[str, ObjectClass, SecurityDescriptor]]:
+        """Objects of this host that the account of the computer may not look after, with their descriptors."""
+        path = self.directory.objects.names.queue_manager(self.computer)
+        kind = ObjectClass.QUEUE_MANAGER
+        for raw in self._look(path, ["nTSecurityDescriptor"])["nTSecurityDescriptor"]:
+            descriptor = rights.from_directory(SecurityDescriptor.decode(raw), kind)
+            if not protection.keeps(descriptor, sid, kind):
+                yield path, kind, descriptor
+        for item in self._queues():
+            if item.attributes["security"]:
+                descriptor = SecurityDescriptor.decode(item.attributes["security"])
+                if not protection.keeps(descriptor, sid, ObjectClass.QUEUE):
+                    yield item.attributes["full_path"], ObjectClass.QUEUE, descriptor
+
+    def _mend_rights(self) -> None:
+        """The account of the computer looks after the objects; those of others' making may not let it."""
+        sid = self.directory.computer_sid(self.computer)
+        if sid is None:
+            return
+        for dn, kind, old in self._locked(sid):
+            new = replace(protection.looked_after(old, sid, kind), owner=None, group=None)
+            result, _ = self.directory.attempt(
+                lambda dn=dn, new=new, kind=kind: self.directory.objects.set_security(  # type: ignore[misc]
+                    dn, b"", rights.to_directory(new, kind)
+                )
+            )
+            if result is not DirectoryResult.SUCCESS:
+                raise self.refusal(f"the rights of {self.computer} on {dn} could not be written")
+            self.done.append(f"{dn}: let {self.computer}$ look after it")
+
+    def is_there(self) -> bool:
+        """Whether the directory has this host."""
+        return self._manager() is not None
+
+    def published(self) -> Sequence[DirectoryObject]:
+        """The public queues that the directory has below this host; none if it does not have the host.
+
+        Raises:
+            JoiningError: it does not tell.
+        """
+        return self._queues() if self.is_there() else ()
+
+    def _queues(self) -> Sequence[DirectoryObject]:
+        result, queues = self.directory.queues_of(self.computer)
+        if result is not DirectoryResult.SUCCESS:
+            raise self.refusal("the queues could not be read")
+        return queues
+
+    def _site_names(self, known: DirectoryObject | None, sites: tuple[bytes, ...]) -> list[str]:
+        wanted = set(sites or (known.attributes["site_identifier_list"] if known else ()))
+        _, found = find_all(self.directory, ObjectClass.SITE, None, ("name", "identifier"))
+        return [site.attributes["name"] for site in found if site.identifier in wanted]
+
+    def _have_server(self, site: str) -> None:
+        """The object of this computer among the servers of a site, below which a routing server is found."""
+        names = self.directory.objects.names
+        computer = names.computer(self.computer).encode()
+        server = names.server(self.computer, site)
+        for dn, ldap_class, values in (
+            (parent(server), "serversContainer", {}),
+            (server, "server", {"serverReference": [computer]}),
+        ):
+            result, _ = self.directory.attempt(
+                lambda dn=dn: self.directory.objects.get(dn, b"", [])  # type: ignore[misc]
+            )
+            if result is DirectoryResult.OBJECT_NOT_FOUND:
+                self.make(dn, ldap_class, values)
+                self.done.append(f"made {dn}")
 
     def leave(self, *, with_queues: bool = False) -> int:
         """Take this host and its public queues out of the directory; gives how many queues there were.
@@ -169,13 +358,11 @@ class Joining:
         Raises:
             JoiningError: it is still there, or was not there.
         """
-        self._reach()
+        self.reach()
         manager = self._manager()
         if manager is None:
             raise JoiningError(f"{self.computer} is not in the directory.")
-        result, queues = self.directory.queues_of(self.computer)
-        if result is not DirectoryResult.SUCCESS:
-            raise self._refusal("the queues could not be read")
+        queues = self._queues()
         if queues and not with_queues:
             raise JoiningError(
                 f"{self.computer} has {len(queues)} public queues, which nobody would find any more. Say --with-queues "
@@ -183,17 +370,28 @@ class Joining:
             )
         for item in (*queues, manager):
             if self.directory.delete(item, None) is not DirectoryResult.SUCCESS:
-                raise self._refusal(f"{item.attributes['full_path']} could not be deleted")
+                raise self.refusal(f"{item.attributes['full_path']} could not be deleted")
         return len(queues)
 
-    def _reach(self) -> None:
+    def reach(self) -> None:
+        """Have the directory answer.
+
+        Raises:
+            JoiningError: nobody does.
+        """
         if not self.directory.initialize():
             raise JoiningError(f"No domain controller answers: {explain(self.directory)}")
 
-    def _refusal(self, what: str) -> JoiningError:
+    def refusal(self, what: str) -> JoiningError:
+        """What the directory did not do, and why."""
         return JoiningError(f"{what}: {explain(self.directory)}")
 
-    def _site(self, name: str) -> bytes:
+    def site_identifier(self, name: str) -> bytes:
+        """The identifier of a site.
+
+        Raises:
+            JoiningError: there is none of this name.
+        """
         _, site = self.directory.read(ObjectClass.SITE, named("name", name), ("identifier",))
         if site is None:
             raise JoiningError(f"There is no site {name}; `msmq directory find sites` lists them.")
@@ -212,16 +410,17 @@ class Joining:
         account = {
             "sAMAccountName": f"{self.computer[:15].upper()}$",
             "userAccountControl": "4128",
-            "dNSHostName": f"{self.computer}.{dns_name(domain)}",
+            "dNSHostName": self.own_dns_name(),
         }
-        values = {name: [text.encode()] for name, text in account.items()}
-        result, _ = self.directory.attempt(lambda: self._add(dn, values))
-        if result is not DirectoryResult.SUCCESS:
-            raise self._refusal(f"{dn} could not be made")
+        self.make(dn, "computer", {name: [text.encode()] for name, text in account.items()})
 
-    def _add(self, dn: str, values: Mapping[str, list[bytes]]) -> None:
-        with self.directory.connection.use():
-            self.directory.connection.add(dn, "computer", values)
+    def make(self, dn: str, ldap_class: str, values: Mapping[str, list[bytes]]) -> None:
+        def add() -> None:
+            with self.directory.connection.use():
+                self.directory.connection.add(dn, ldap_class, values)
+
+        if self.directory.attempt(add)[0] is not DirectoryResult.SUCCESS:
+            raise self.refusal(f"{dn} could not be made")
 
     # --- copying --------------------------------------------------------------------------------------------
 
@@ -231,7 +430,7 @@ class Joining:
         Raises:
             JoiningError: it could not be read.
         """
-        self._reach()
+        self.reach()
         sites = self._all(ObjectClass.SITE, ("identifier", "name"))
         hosts = self._all(ObjectClass.QUEUE_MANAGER, None)
         links = self._all(ObjectClass.ROUTING_LINK, None)
@@ -269,27 +468,33 @@ class Joining:
     def _all(self, object_class: ObjectClass, attributes: tuple[str, ...] | None) -> list[DirectoryObject]:
         result, found = find_all(self.directory, object_class, None, attributes)
         if result is not DirectoryResult.SUCCESS:
-            raise self._refusal(f"{object_class.value} objects could not be read")
+            raise self.refusal(f"{object_class.value} objects could not be read")
         return sorted(found, key=lambda item: item.identifier)
 
     def find(
         self, object_class: ObjectClass, conditions: Filter, attributes: tuple[str, ...] | None = None
-    ) -> list[DirectoryObject]:
-        """Objects by their attributes; by an identifier at most one.
+    ) -> Iterator[DirectoryObject]:
+        """Objects by their attributes, as they come; by an identifier at most one.
 
         Raises:
             JoiningError: the directory could not be asked.
         """
-        self._reach()
+        self.reach()
         if [expression.attribute for expression in conditions] == ["identifier"]:
             result, item = self.directory.read(object_class, by_identifier(conditions[0].value), attributes)
             if result not in (DirectoryResult.SUCCESS, DirectoryResult.OBJECT_NOT_FOUND):
-                raise self._refusal("the directory could not be asked")
-            return [] if item is None else [item]
-        result, found = find_all(self.directory, object_class, conditions, attributes)
+                raise self.refusal("the directory could not be asked")
+            if item is not None:
+                yield item
+            return
+        result = yield from find_each(self.directory, object_class, conditions, attributes)
         if result is not DirectoryResult.SUCCESS:
-            raise self._refusal("the directory could not be asked")
-        return found
+            raise self.refusal("the directory could not be asked")
+
+
+def is_server(manager: DirectoryObject) -> bool:
+    """Whether a queue manager has a role by which it is found in its sites."""
+    return any(manager.attributes.get(flag) for flag in SERVER_FLAGS)
 
 
 def _host(

@@ -13,15 +13,16 @@ from msmq.directory.connection import (
     OWNER_GROUP_DACL,
     SEARCH_TIME_LIMIT_S,
     CachedConnection,
-    Entry,
     is_missing,
 )
+from msmq.directory.exchange import Entry
 from msmq.directory.filters import condition
 from msmq.directory.names import Names
 from msmq.directory.results import DirectoryFailure, generic
 from msmq.errors import DecodeError
 from msmq.manager.directory import DirectoryResult, Relation
 from msmq.security.descriptor import SecurityDescriptor
+from msmq.security.sid import Sid
 from msmq.wire.access_masks import SecurityInformation
 
 _EXISTS: Final = ("objectClass",)
@@ -50,10 +51,12 @@ class Objects:
         self.root_domain_naming_context = ""
         self.default_naming_context = ""
         self._begun = False
+        self._account: tuple[Sid, ...] | None = None
 
     def initialize(self) -> None:
         """Initialization (3.1.3). It raises nothing: without a directory the contexts stay empty."""
         self._begun = True
+        self._account = None
         try:
             with self.connection.use():
                 (root,) = self.connection.search("", attributes=["*"])
@@ -210,6 +213,13 @@ class Objects:
         self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
     ) -> list[dict[str, list[bytes]]]:
         """Search Using LDAP, in everything there is or below ``base``."""
+        return [found for page in self.pages(ldap_class, conditions, attributes, base) for found in page]
+
+    def pages(
+        self, ldap_class: str, conditions: Sequence[str], attributes: Sequence[str], base: str = ""
+    ) -> Iterator[list[dict[str, list[bytes]]]]:
+        """Like :meth:`search`, one page after the other; the connection is kept until the last one, or the end of the
+        iterator."""
         self.check()
         wanted = _with_keys(attributes)
         place = base or self.search_base(ldap_class)
@@ -217,14 +227,13 @@ class Objects:
         with self._everywhere() if of_domains else self._here() as connection:
             place = "" if connection.settings.catalog else place
             connection.search(place, attributes=_EXISTS)
-            found = connection.search(
+            for page in connection.pages(
                 place,
                 attributes=wanted,
-                subtree=True,
                 conditions=filters.conjunction([filters.of_class(ldap_class), *conditions]),
                 time_limit_s=SEARCH_TIME_LIMIT_S,
-            )
-            return [{name: entry.get(name) for name in wanted} for entry in found]
+            ):
+                yield [{name: entry.get(name) for name in wanted} for entry in page]
 
     def search_base(self, ldap_class: str) -> str:
         """Where objects of a class are: what belongs to computers and users is in their domain."""
@@ -266,13 +275,15 @@ class Objects:
             raise DirectoryFailure(DirectoryResult.OBJECT_NOT_FOUND)
         return found[0].dn
 
-    def own_sid(self) -> bytes:
-        """The security identifier of the account the directory knows us as, or nothing. The root tells it first,
-        before our groups."""
+    def account(self) -> tuple[Sid, ...]:
+        """Whom the directory knows us as: first our account, then its groups; empty if it does not say. It is asked
+        once for each time the directory was found."""
         self.check()
-        with self.connection.use():
-            (root,) = self.connection.search("", attributes=["tokenGroups"])
-        return next(iter(root.get("tokenGroups")), b"")
+        if self._account is None:
+            with self.connection.use():
+                (root,) = self.connection.search("", attributes=["tokenGroups"])
+            self._account = tuple(map(Sid.decode, root.get("tokenGroups")))
+        return self._account
 
     def _all_values(self, connection: CachedConnection, entry: Entry, name: str) -> list[bytes]:
         """The values of an attribute; a server that gives only a range of them is asked for the rest."""

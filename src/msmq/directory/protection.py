@@ -1,12 +1,20 @@
-"""The security descriptors of new objects (MS-MQDSSM 3.1.6.1.1.8, 3.1.6.1.3.4), in MSMQ's bits."""
+"""The security descriptors of objects as we write them (MS-MQDSSM 3.1.6.1.1.8, 3.1.6.1.3.4), in MSMQ's bits.
+
+Two things hold for every descriptor that leaves here. Its owner is one that Active Directory takes from us: ourselves,
+or a group of administrators that we belong to (MS-ADTS 6.1.3.5); any other owner is left out, and the directory names
+us. And the account we log on with keeps the rights it needs to look after the object, whatever the list says.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from msmq.manager.directory import ObjectClass
 from msmq.security.descriptor import Ace, AceType, Acl, Control, SecurityDescriptor
-from msmq.security.sid import ANONYMOUS, EVERYONE, Sid
-from msmq.wire.access_masks import QueueManagerAccessMask, SiteAccessMask
+from msmq.security.sid import ADMINISTRATORS, ANONYMOUS, EVERYONE, Sid
+from msmq.wire.access_masks import QueueAccessMask, QueueManagerAccessMask, SiteAccessMask
 
 _GUEST: Final = 501
 """DOMAIN_USER_RID_GUEST (MS-SAMR 2.2.1.14)."""
@@ -18,6 +26,66 @@ MACHINE_SELF_RIGHTS: Final = int(
     | QueueManagerAccessMask.CREATE_QUEUE
 )
 """MQSEC_MACHINE_SELF_RIGHTS, which no document defines; the entry before it grants the machine everything anyhow."""
+
+_KEEP: Final[Mapping[ObjectClass, int]] = {
+    ObjectClass.QUEUE: int(
+        QueueAccessMask.GET_QUEUE_PROPERTIES
+        | QueueAccessMask.GET_QUEUE_PERMISSIONS
+        | QueueAccessMask.SET_QUEUE_PROPERTIES
+        | QueueAccessMask.CHANGE_QUEUE_PERMISSIONS
+        | QueueAccessMask.DELETE_QUEUE
+    ),
+    ObjectClass.QUEUE_MANAGER: int(QueueManagerAccessMask.MACHINE_GENERIC_ALL),
+}
+"""What a queue manager needs on its own objects."""
+_OWNING_GROUPS: Final = (512, 519)
+"""Relative identifiers of Domain Admins and Enterprise Admins."""
+
+
+def acceptable(
+    descriptor: SecurityDescriptor, account: Sequence[Sid], object_class: ObjectClass
+) -> SecurityDescriptor:
+    """A descriptor the directory takes from ``account``, which is we and our groups, and that does not lock us out.
+
+    Administrators are not added to the list: they can always get at an object.
+    """
+    if descriptor.owner is not None and not _may_own(descriptor.owner, account):
+        descriptor = replace(descriptor, owner=None, group=None)
+    if not account or ADMINISTRATORS in account:
+        return descriptor
+    return looked_after(descriptor, account[0], object_class)
+
+
+def looked_after(
+    descriptor: SecurityDescriptor, account: Sid, object_class: ObjectClass
+) -> SecurityDescriptor:
+    """A descriptor with an entry that lets ``account`` look after the object; the same one if it has it already."""
+    mask = _KEEP.get(object_class, 0)
+    if descriptor.dacl is None or not mask or keeps(descriptor, account, object_class):
+        return descriptor
+    aces = list(descriptor.dacl.aces)
+    behind = max((at for at, ace in enumerate(aces, 1) if ace.type is AceType.ACCESS_DENIED), default=0)
+    aces.insert(behind, _allow(mask, account))
+    return replace(descriptor, dacl=Acl.of(*aces))
+
+
+def keeps(descriptor: SecurityDescriptor, account: Sid, object_class: ObjectClass) -> bool:
+    """Whether an entry of a descriptor lets ``account`` look after the object."""
+    mask, aces = _KEEP[object_class], descriptor.dacl.aces if descriptor.dacl is not None else ()
+    granted = 0
+    for ace in aces:
+        if ace.type is AceType.ACCESS_ALLOWED and ace.sid == account:
+            granted |= ace.mask
+    return descriptor.dacl is None or granted & mask == mask
+
+
+def _may_own(owner: Sid, account: Sequence[Sid]) -> bool:
+    if not account:
+        return False
+    among = owner == ADMINISTRATORS or (
+        str(owner).startswith("S-1-5-21-") and owner.sub_authorities[-1] in _OWNING_GROUPS
+    )
+    return owner == account[0] or (among and owner in account)
 
 
 def _allow(mask: int, sid: Sid) -> Ace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -31,6 +31,10 @@ _ABOVE: Final = (Relation.GREATER_THAN, Relation.GREATER_THAN_OR_EQUAL)
 _DIRECT: Final = {"identifier", "full_path"}
 
 
+def _no_pages() -> Generator[list[dict[str, list[bytes]]]]:
+    yield from ()
+
+
 @dataclass(slots=True)
 class ReadIterator:
     """ReadDirectoryIteratorState (3.1.1.2)."""
@@ -40,7 +44,11 @@ class ReadIterator:
     attribute_list: Sequence[str]
     ldap_attribute_list: Sequence[str]
     ldap_state: list[dict[str, list[bytes]]] = field(default_factory=list)
+    """What was found: all of it if it had to be sorted, else one page."""
     position: int = 0
+    pages: Generator[list[dict[str, list[bytes]]]] = field(default_factory=_no_pages)
+    """The pages that follow."""
+    failure: DirectoryFailure | None = None
     known: Known = field(default_factory=dict)
 
 
@@ -91,30 +99,52 @@ class Reading:
         kind = _kind(object_class)
         wanted = _with_implied(kind, check_list(kind, listed))
         iterator = ReadIterator(next(self._handles), kind, wanted, ldap_names(kind, wanted))
-        iterator.ldap_state = self._search(iterator, conditions or ())
-        if not iterator.ldap_state:
+        iterator.pages = self._pages(iterator, conditions or ())
+        if not self._turn_page(iterator):
             named = {one.attribute: one.value for one in conditions or () if one.relation is Relation.EQUALS}
             computer = computer_of(named)
             if computer and self.objects.look_elsewhere(computer):
-                iterator.ldap_state = self._search(iterator, conditions or ())
-        _sort(kind, iterator.ldap_state, sort_order or {})
+                iterator.pages = self._pages(iterator, conditions or ())
+                self._turn_page(iterator)
+        if sort_order:
+            iterator.ldap_state += [found for page in iterator.pages for found in page]
+            _sort(kind, iterator.ldap_state, sort_order)
         self.iterators[iterator.handle] = iterator
         return iterator.handle
 
-    def _search(self, iterator: ReadIterator, conditions: Filter) -> list[dict[str, list[bytes]]]:
+    def _pages(self, iterator: ReadIterator, conditions: Filter) -> Generator[list[dict[str, list[bytes]]]]:
         kind = iterator.kind
         asked = [clause for expression in conditions for clause in self._clauses(kind, expression)]
         try:
-            return self.objects.search(kind.ldap_class, asked, iterator.ldap_attribute_list)
+            yield from self.objects.pages(kind.ldap_class, asked, iterator.ldap_attribute_list)
         except DirectoryFailure as failure:
             if failure.result is not DirectoryResult.OBJECT_NOT_FOUND:
                 raise
-            return []
+
+    @staticmethod
+    def _turn_page(iterator: ReadIterator) -> bool:
+        """Have the next objects at hand, if there are any."""
+        iterator.ldap_state = next(filter(None, iterator.pages), [])
+        iterator.position = 0
+        return bool(iterator.ldap_state)
+
+    def _more(self, iterator: ReadIterator) -> bool:
+        """Whether there is another object. What ends in the middle is never taken for the end: whoever asks on is told
+        again that the directory cannot be asked."""
+        if iterator.failure is not None:
+            raise iterator.failure
+        try:
+            return iterator.position < len(iterator.ldap_state) or self._turn_page(iterator)
+        except DirectoryFailure as failure:
+            iterator.failure = DirectoryFailure(
+                DirectoryResult.DIRECTORY_NOT_CONNECTED, f"the search broke off: {failure.reason}"
+            )
+            raise iterator.failure from failure
 
     def next(self, handle: int) -> DirectoryObject:
         """Read Directory Next; an object that cannot be read is passed over by the next call."""
         iterator = self._iterator(handle)
-        if iterator.position == len(iterator.ldap_state):
+        if not self._more(iterator):
             raise DirectoryFailure(DirectoryResult.END_OF_DATA)
         found = iterator.ldap_state[iterator.position]
         iterator.position += 1
@@ -122,7 +152,9 @@ class Reading:
 
     def end(self, handle: int) -> None:
         """Read Directory End."""
-        del self.iterators[self._iterator(handle).handle]
+        iterator = self._iterator(handle)
+        iterator.pages.close()
+        del self.iterators[iterator.handle]
 
     def queues_of(self, computer: str) -> list[DirectoryObject]:
         """The queues below one queue manager; those that cannot be read are left out."""

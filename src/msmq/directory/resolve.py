@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.directory import values
-from msmq.directory.conversion import DIRECTORY_PATH_PREFIX
 from msmq.directory.objects import Objects
 from msmq.directory.results import DirectoryFailure, generic
 from msmq.manager.directory import DirectoryResult
@@ -23,7 +22,8 @@ class Resolving:
         self.objects = objects
 
     def alias(self, path: str) -> str:
-        """Resolve Queue Alias: the format name an alias stands for. One that stands for nothing is useless."""
+        """Resolve Queue Alias: the format name an alias stands for. One that stands for nothing is useless. Names that
+        applications open are no directory paths, so it is lists whose members are resolved by this."""
         found = self.objects.get(path, b"", [_FORMAT_NAME])[_FORMAT_NAME]
         if not found:
             raise DirectoryFailure(
@@ -64,8 +64,3 @@ class Resolving:
             if failure.result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
                 raise
             raise generic(failure.reason) from failure
-
-
-def alias_path(path: str) -> str:
-    """The distinguished name in the directory path of an alias (``LDAP://CN=...``)."""
-    return path.removeprefix(DIRECTORY_PATH_PREFIX.rstrip("/") + "//").lstrip("/")

@@ -156,11 +156,6 @@ def _for_msmq(ace: Ace, rights: tuple[Right, ...]) -> int:
     return mask
 
 
-def encode(security: bytes, object_class: ObjectClass) -> bytes:
-    """A descriptor as MSMQ has it, ready for nTSecurityDescriptor."""
-    return to_directory(SecurityDescriptor.decode(security), object_class).encode()
-
-
 @lru_cache(maxsize=1_024)
 def decode(value: bytes, object_class: ObjectClass) -> bytes:
     """The content of nTSecurityDescriptor, as MSMQ has it. Very many queues have the same one."""

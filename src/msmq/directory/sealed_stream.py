@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from spnego import ContextProxy
-from spnego.exceptions import SpnegoError
 
 _LENGTH: Final = struct.Struct(">I")
 MAX_TOKEN_BYTES: Final = 16 * 1024 * 1024
@@ -37,6 +36,8 @@ class Channel:
         self._observe = observe
         self._context: ContextProxy | None = None
         self._received = b""
+        self.still_there: Callable[[], bool] = lambda: False
+        """Whether a server that was silent until the timeout is worth waiting for; who asks something big says so."""
 
     def seal(self, context: ContextProxy) -> None:
         """From now on, all messages are tokens of this security context."""
@@ -48,14 +49,16 @@ class Channel:
         if self._context is not None:
             try:
                 token = self._context.wrap(data).data
-            except SpnegoError as error:
+            except (
+                Exception
+            ) as error:  # Kerberos has errors of its own, for example for a ticket that expired
                 raise OSError(f"a message could not be sealed: {error}") from error
             data = _LENGTH.pack(len(token)) + token
         self.inner.sendall(data)
 
     def recv(self, size: int) -> bytes:
         if self._context is None:
-            return self.inner.recv(size)
+            return self._some(size)
         if not self._received:
             self._received = self._next_message(self._context)
         data, self._received = self._received[:size], self._received[size:]
@@ -68,21 +71,30 @@ class Channel:
         (length,) = _LENGTH.unpack(head)
         if length > MAX_TOKEN_BYTES:
             raise OSError(f"a sealed message claims {length} bytes")
+        token = self._exactly(length)
         try:
-            return bytes(context.unwrap(self._exactly(length)).data)
-        except SpnegoError as error:
+            return bytes(context.unwrap(token).data)
+        except Exception as error:
             raise OSError(f"a message is not what the server sealed: {error}") from error
 
     def _exactly(self, size: int, *, end_is_fine: bool = False) -> bytes:
         data = b""
         while len(data) < size:
-            more = self.inner.recv(min(size - len(data), 65536))
+            more = self._some(min(size - len(data), 65536))
             if not more:
                 if end_is_fine and not data:
                     return b""
                 raise OSError("the connection ended inside a sealed message")
             data += more
         return data
+
+    def _some(self, size: int) -> bytes:
+        while True:
+            try:
+                return self.inner.recv(size)
+            except TimeoutError:
+                if not self.still_there():
+                    raise
 
     def is_alive(self) -> bool:
         """Whether nothing has come since the last answer; a server that hangs up says so, and may say why."""
@@ -97,6 +109,9 @@ class Channel:
             return False
         finally:
             self.inner.settimeout(timeout)
+
+    def settimeout(self, limit_s: float) -> None:
+        self.inner.settimeout(limit_s)
 
     def shutdown(self, how: int) -> None:
         self.inner.shutdown(how)

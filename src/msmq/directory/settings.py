@@ -23,7 +23,7 @@ class Protection(Enum):
     START_TLS = "start-tls"
     """TLS after a first request in the clear (port 389), with a name and a password inside."""
     NONE = "none"
-    """Nothing; only for a server on this computer or behind a tunnel."""
+    """Nothing; only for a server on this computer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,11 @@ class Settings:
     """Inside SPNEGO: ``kerberos``, ``ntlm``, or ``negotiate`` for the better of the two that works."""
     certificate_authority: Path | None = None
     """Who must have signed the server's certificate; None for those the system trusts."""
-    connect_timeout_s: float = 10
-    receive_timeout_s: float = 130
-    """Longer than the 120 seconds the server is given for a search."""
+    connect_timeout_s: float = 5
+    """For finding a controller that answers, looking up its name and logging on to it, all together."""
+    receive_timeout_s: float = 5
+    search_timeout_s: float = 130
+    """For a search in a whole tree: longer than the 120 seconds the server is given for it."""
     page_size: int = 500
     """Objects per answer; a domain controller gives at most 1,000 unless told otherwise."""
     domain: str = ""

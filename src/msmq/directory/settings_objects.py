@@ -42,15 +42,31 @@ class SettingsObjects:
         try:
             self.objects.create(parent, _NAME, "mSMQSettings", attributes)
         except DirectoryFailure as failure:
+            if failure.result is DirectoryResult.OBJECT_NOT_FOUND:
+                why = f"a routing server needs its server object, and there is no {parent}"
+                raise DirectoryFailure(failure.result, why) from failure
             if failure.result is not DirectoryResult.OBJECT_ALREADY_EXISTS or not replace_old:
                 raise
             self.objects.delete(places.settings(computer, name))
             self.objects.create(parent, _NAME, "mSMQSettings", attributes)
 
     def update(self, computer: str, site: bytes, configuration: Mapping[str, Sequence[bytes]]) -> None:
+        """Have one that says what the configuration says; one that does already is left alone, for who may write the
+        configuration need not have rights here."""
         name = self._site_name(site)
-        if name is not None:
-            self.objects.set(self.objects.names.settings(computer, name), b"", repeated(configuration))
+        if name is None:
+            return
+        path, wanted = self.objects.names.settings(computer, name), repeated(configuration)
+        try:
+            found = self.objects.get(path, b"", list(wanted))
+        except DirectoryFailure as failure:
+            if failure.result is not DirectoryResult.OBJECT_NOT_FOUND:
+                raise
+            self.create(computer, site, configuration)
+            return
+        differing = {setting: values for setting, values in wanted.items() if list(values) != found[setting]}
+        if differing:
+            self.objects.set(path, b"", differing)
 
     def delete(self, computer: str, site: bytes) -> None:
         name = self._site_name(site)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -17,7 +17,8 @@ from msmq.manager.directory import (
 )
 from msmq.security.access import Token
 
-_THREADS: Final = 4
+_THREADS: Final = 16
+"""They mostly wait; requests of several go over one connection together."""
 
 _T = TypeVar("_T")
 
@@ -73,6 +74,30 @@ class DirectoryThreads:
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
+def find_each(
+    directory: Directory,
+    object_class: ObjectClass,
+    conditions: Filter | None,
+    attributes: Sequence[str] | None = None,
+    sort_order: Mapping[str, SortKey] | None = None,
+) -> Generator[DirectoryObject, None, DirectoryResult]:
+    """Everything a query finds, in its order, one page of it in memory; returns how it ended."""
+    result, query = directory.read_begin(object_class, conditions, attributes, sort_order)
+    if query is None:
+        return result
+    try:
+        while True:
+            result, item = directory.read_next(query)
+            if result is DirectoryResult.END_OF_DATA:
+                return DirectoryResult.SUCCESS
+            if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
+                return result
+            if item is not None:
+                yield item
+    finally:
+        directory.read_end(query)
+
+
 def find_all(
     directory: Directory,
     object_class: ObjectClass,
@@ -80,19 +105,13 @@ def find_all(
     attributes: Sequence[str] | None = None,
     sort_order: Mapping[str, SortKey] | None = None,
 ) -> tuple[DirectoryResult, list[DirectoryObject]]:
-    """Everything a query finds, in its order."""
-    result, query = directory.read_begin(object_class, conditions, attributes, sort_order)
-    if query is None:
-        return result, []
+    """Everything a query finds at once."""
     found: list[DirectoryObject] = []
-    try:
-        while True:
-            result, item = directory.read_next(query)
-            if result is DirectoryResult.END_OF_DATA:
-                return DirectoryResult.SUCCESS, found
-            if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
-                return result, found
-            if item is not None:
-                found.append(item)
-    finally:
-        directory.read_end(query)
+
+    each = find_each(directory, object_class, conditions, attributes, sort_order)
+    while True:
+        try:
+            found.append(next(each))
+        except StopIteration as end:
+            result: DirectoryResult = end.value
+            return result, found

@@ -15,6 +15,11 @@ REMEDIES: Final = (
         "example with chrony.",
     ),
     (
+        r"[Tt]icket expired|TKT_EXPIRED|[Cc]redentials? (have |has )?expired|context (has )?expired",
+        "The Kerberos ticket has expired, and nobody renews it: use directory.keytab, which needs no renewal, or "
+        "run what fills directory.ticket_cache more often (`kinit -R`, k5start).",
+    ),
+    (
         r"insufficientAccessRights|00000005|ACCESS_DENIED",
         "The account may not do this. Let an administrator run `msmq directory join` with an account that may, or "
         "give this one the right to create mSMQConfiguration objects below its computer, and mSMQQueue objects below "
@@ -42,8 +47,26 @@ REMEDIES: Final = (
         "directory.certificate_authority, and the server by the name in the certificate.",
     ),
     (
+        r"constraintViolation|objectClassViolation|undefinedAttributeType|invalidAttributeSyntax",
+        "The directory does not take such a value; the number in its words is a Windows error code (`net helpmsg`).",
+    ),
+    (
+        r"unwillingToPerform|busy|unavailable",
+        "The domain controller cannot do this now, or not at all: is it a read-only one, or does another one hold the "
+        "role? Name others in directory.servers.",
+    ),
+    (
         r"strongerAuthRequired",
         "The domain controller wants a protected connection: set directory.protection to seal, tls or start-tls.",
+    ),
+    (
+        r"has no dNSHostName",
+        "The account of the computer does not say its DNS name, by which others find it: let an administrator run "
+        "`msmq directory join`, which writes it.",
+    ),
+    (
+        r"needs its server object",
+        "Let an administrator run `msmq directory join --routing-server`, which makes it in every site.",
     ),
     (
         r"noSuchObject|NO_OBJECT",
@@ -62,6 +85,11 @@ REMEDIES: Final = (
         "have it, and is port 3268 (3269 for tls) open?",
     ),
     (
+        r"answers too slowly",
+        "Try again; if it stays so, look at the load of the domain controllers and at the network to them, or name "
+        "nearer ones in directory.servers.",
+    ),
+    (
         r"refused|timed out|terminated|reset by peer|unreachable|[Nn]ame or service not known|getaddrinfo|socket",
         "No domain controller can be reached: are the names in directory.servers right, do they resolve, and is port "
         "389 (636 for tls) open?",
@@ -77,5 +105,9 @@ def remedy(reason: str) -> str:
 
 def explain(directory: ActiveDirectory) -> str:
     """Why the last request failed, and what to do."""
-    reason = directory.last_failure or directory.connection.last_trouble
+    return explained(directory.last_failure or directory.connection.last_trouble)
+
+
+def explained(reason: str) -> str:
+    """A reason, and what to do about it."""
     return f"{reason.rstrip('.')}. {remedy(reason)}".strip() if reason else ""

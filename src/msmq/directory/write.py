@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from msmq.directory import names, rights
+from msmq.directory import names, protection, rights
 from msmq.directory.conversion import (
     DIRECTORY_PATH_PREFIX,
     SERVER_FLAGS,
@@ -87,7 +87,8 @@ class Writing:
     ) -> None:
         if kind.object_class in rights.RIGHTS and "security" in listed and populated(item, "security"):
             wanted = SecurityDescriptor.decode(item.attributes["security"])
-            self.objects.set_security(path, guid, rights.to_directory(wanted, kind.object_class))
+            taken = protection.acceptable(wanted, self.objects.account(), kind.object_class)
+            self.objects.set_security(path, guid, rights.to_directory(taken, kind.object_class))
 
     # --- queue managers -------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Writing:
                 computer, b"", certificate_attributes(item.attributes["public_signing_key_list"])
             )
         if given:
-            self._follow(before, after, attributes, path, guid)
+            self._follow(before, after, path, guid)
 
     def _computer_path(self, item: DirectoryObject, path: str, guid: bytes) -> str:
         if populated(item, "computer_name"):
@@ -132,7 +133,6 @@ class Writing:
         self,
         before: dict[str, Any],
         after: dict[str, Any],
-        written: dict[str, list[bytes]],
         path: str,
         guid: bytes,
     ) -> None:
@@ -145,7 +145,7 @@ class Writing:
         computer = names.first_value(names.parent(configuration["distinguishedName"][0].decode()))
         for site in new:
             if site in old:
-                self.settings.update(computer, site, written)
+                self.settings.update(computer, site, configuration)
             else:
                 self.settings.create(computer, site, configuration)
         for site in old:

@@ -82,15 +82,13 @@ class MQError(MsmqError):
         text = f"{self.name} (0x{self.code:08X}): {self.description}"
         return f"{text} {self.detail}" if self.detail else text
 
-    def code_for(self, version: int) -> int:
-        """The HRESULT that a server of this MSMQ version answers with.
+    @property
+    def answer_code(self) -> int:
+        """The HRESULT that peers are answered with.
 
-        A code which that version no longer knows becomes MQ_ERROR, so that no peer is sent a code
-        outside its own table.
+        A code that only MSMQ 1.0 and 2.0 return, or none, becomes MQ_ERROR: we answer as a later version does.
         """
-        if self.last_version is not None and version > self.last_version:
-            return MQError.code
-        return self.code
+        return self.code if self.last_version is None else MQError.code
 
 
 class VendorError(MQError):

@@ -94,7 +94,7 @@ class DsIsFullError(DirectoryError, name="MQ_ERROR_DS_IS_FULL", code=0xC00E0042,
 class DsError(DirectoryError, name="MQ_ERROR_DS_ERROR", code=0xC00E0043):
     """The directory failed."""
 
-    advice = "Look in the log of the directory server."
+    advice = "`msmq directory status` and `msmq directory check` tell what is wrong, and what to do."
 
 
 class IllegalEnterpriseOperationError(

@@ -196,6 +196,9 @@ class Core:
         # Directory attributes
         self.record = QueueManagerRecord()
         # Persistent attributes
+        self.former_identifiers: tuple[bytes, ...] = ()
+        """What this queue manager was called before its object in the directory was lost and made anew. Messages that
+        were under way then still have those, in both directions."""
         self.last_domain = b""
         self.directory_server_list: tuple[str, ...] = ()
         self.directory_integrated = False
@@ -247,10 +250,6 @@ class Core:
         self.subscribers.append(subscriber)
         self._note_who_listens()
 
-    def unsubscribe(self, subscriber: Subscriber) -> None:
-        self.subscribers.remove(subscriber)
-        self._note_who_listens()
-
     def told_of(self, queue: Queue) -> list[Callable[[Queue, Sequence[int]], None]]:
         """Who wants to hear that messages of a queue are available."""
         return self.told_available if isinstance(queue, OutgoingQueue) else self.told_available_here
@@ -263,6 +262,11 @@ class Core:
         self.told_deleted[:] = overriding(self.subscribers, "messages_deleted")
         self.told_removed[:] = overriding(self.subscribers, "messages_removed")
         self.tells_each = any(each.every_message for each in self.subscribers)
+
+    @property
+    def own_identifiers(self) -> tuple[bytes, ...]:
+        """Whom messages may name and mean us: our identifier, and those we had before."""
+        return (self.record.identifier, *self.former_identifiers)
 
     # --- time and numbers ---------------------------------------------------------------------------------------
 
@@ -322,12 +326,17 @@ class Core:
         self._sequential_id = first + messages - 1
         return range(first & NUMBER_MASK, (first & NUMBER_MASK) + messages)
 
-    def next_message_ordinal(self) -> int:
-        """The Uniquifier of the next message this host sends; the 32-bit field wraps."""
-        if self._ordinal >= self._ordinal_limit:
+    def next_message_ordinals(self, messages: int) -> list[int]:
+        """The Uniquifiers of the next messages this host sends; the 32-bit field wraps."""
+        first = self._ordinal + 1
+        self._ordinal += messages
+        if self._ordinal > self._ordinal_limit:
             self._write_limits(self._sequential_limit, self._ordinal + _RESERVED_NUMBERS)
-        self._ordinal += 1
-        return self._ordinal & 0xFFFFFFFF
+        return [number & 0xFFFFFFFF for number in range(first, first + messages)]
+
+    def next_message_ordinal(self) -> int:
+        """The Uniquifier of the next message this host sends."""
+        return self.next_message_ordinals(1)[0]
 
     def _write_limits(self, sequential: int, ordinal: int) -> None:
         self.ledger.put_value("numbers", [sequential, ordinal])
@@ -355,8 +364,9 @@ class Core:
         self.by_path[queue.pathname.lower()] = queue
         if queue.private_queue_number:
             self.by_private_number[queue.private_queue_number] = queue
-        if any(queue.identifier):
-            self.by_identifier[queue.identifier] = queue
+        for identifier in (*queue.former_identifiers, queue.identifier):
+            if any(identifier):
+                self.by_identifier[identifier] = queue
 
     def unregister(self, queue: Queue) -> None:
         """Let nobody find a queue by any of its names; as long as messages are left in it, it goes by its number."""
@@ -366,4 +376,5 @@ class Core:
             return
         del self.by_path[queue.pathname.lower()]
         self.by_private_number.pop(queue.private_queue_number, None)
-        self.by_identifier.pop(queue.identifier, None)
+        for identifier in (*queue.former_identifiers, queue.identifier):
+            self.by_identifier.pop(identifier, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -30,6 +30,7 @@ from msmq.manager.model import (
 )
 from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
+from msmq.security.descriptor import SecurityDescriptor
 
 ONLINE_CHECK_S: Final = 60
 
@@ -255,7 +256,7 @@ CLASS_OF: Final[Mapping[type[DirectoryElement], ObjectClass]] = {
     ConnectedNetwork: ObjectClass.CONNECTED_NETWORK,
     User: ObjectClass.USER,
 }
-_VOLATILE: Final = frozenset({"site_gate_collection", "site1_reference", "site2_reference"})
+_VOLATILE: Final = frozenset({"site_gate_collection"})
 
 Element = TypeVar("Element", bound=Published)
 
@@ -289,7 +290,18 @@ def adopt(target: Published | Queue, item: DirectoryObject, *, keep: Collection[
         known.add("directory_server_type")
     for name, value in item.attributes.items():
         if name in known and name != "identifier" and name not in keep:
+            if name == "security" and isinstance(target, Queue):
+                value = _with_own_owner(target.security, value)
             setattr(target, name, value)
+
+
+def _with_own_owner(ours: bytes, theirs: bytes) -> bytes:
+    """A queue's descriptor from the directory. The directory lets nobody but the account of this host own what it
+    creates, so who owns the queue here is not taken from there."""
+    if not ours or not theirs:
+        return theirs or ours
+    own = SecurityDescriptor.decode(ours)
+    return replace(SecurityDescriptor.decode(theirs), owner=own.owner, group=own.group).encode()
 
 
 # --- the events ---------------------------------------------------------------------------------------------
@@ -314,8 +326,14 @@ class DirectoryEvents:
         self.online_check_s: float = ONLINE_CHECK_S
         self.came_online: Callable[[], None] = lambda: None
         """Called when the directory is back and our own attributes were taken over from it."""
+        self.read_around: Callable[[], None] = lambda: None
+        """Reads what our object refers to; given by the initialization."""
+        self.gone: Callable[[], None] = lambda: None
+        """Called when the directory turns out to be away."""
         self.remembered: Remembered = lambda object_class, conditions, attributes: None
         """What was heard of an object before the directory went away; given by whoever keeps it."""
+        self.deleted_here: Callable[[DirectoryObject], None] = lambda item: None
+        """Is told of a queue that was deleted on this host alone."""
         self.apart: Callable[[Callable[[], None]], None] = lambda action: action()
         """Runs what a timer starts and what asks the directory; given by whoever must not wait for it."""
 
@@ -323,6 +341,12 @@ class DirectoryEvents:
     def exists(self) -> bool:
         """Whether this host was given a directory at all, reachable or not."""
         return not isinstance(self.directory, NoDirectory)
+
+    @property
+    def reason(self) -> str:
+        """Why the directory refused what it was last asked to change, if it says so."""
+        told: str = getattr(self.directory, "last_failure", "")
+        return told
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -438,16 +462,6 @@ class DirectoryEvents:
         """Read Directory End."""
         return self.directory.read_end(query)
 
-    def read_link(self, identifier: bytes) -> RoutingLink | None:
-        """A routing link with its sites and gates; a gate the directory no longer knows is left out."""
-        link = self.read_element(RoutingLink, identifier)
-        if link is not None:
-            link.site1_reference = self.read_element(Site, link.site1_identifier)
-            link.site2_reference = self.read_element(Site, link.site2_identifier)
-            gates = (self.read_element(QueueManagerRecord, gate) for gate in link.site_gate_identifier_list)
-            link.site_gate_collection = [gate for gate in gates if gate is not None]
-        return link
-
     def resolve_distribution_list(
         self, guid: bytes, domain: str | None
     ) -> tuple[DirectoryResult, Sequence[str]]:
@@ -459,6 +473,14 @@ class DirectoryEvents:
         """Start the Directory Sites Update Timer and the Directory Site Gates Update Timer."""
         self.core.every(sites_s, lambda: self.apart(self.update_sites))
         self.core.every(site_gates_s, lambda: self.apart(self.update_site_gates))
+
+    def read_again(self) -> None:
+        """Others have changed our object, or what it refers to: take it over."""
+        result, own = self.read(ObjectClass.QUEUE_MANAGER, by_identifier(self.core.record.identifier))
+        if result is DirectoryResult.SUCCESS and own is not None:
+            adopt(self.core.record, own, keep=("public_encryption_key_list", "public_signing_key_list"))
+            save(self.core)
+            self.read_around()
 
     def update_sites(self) -> None:
         """Directory Sites Update (3.1.6.1)."""
@@ -487,8 +509,10 @@ class DirectoryEvents:
     def went_away(self) -> None:
         """The directory cannot be reached; look from time to time whether it is back."""
         if self.core.directory_integrated:
-            self.core.directory_offline = True
+            before, self.core.directory_offline = self.core.directory_offline, True
             self._start_online_timer()
+            if not before:
+                self.gone()
 
     def _start_online_timer(self) -> None:
         if self._online_timer is None:

@@ -53,6 +53,9 @@ SITES_UPDATE_S: Final = 12 * 3600
 SITE_GATES_UPDATE_S: Final = 3600
 DIRECTORY_SERVER_LIST_UPDATE_S: Final = 24 * 3600
 
+QUEUE_MANAGER_VERSION: Final = "6.0"
+"""What others are told of our version: that of the Message Queuing whose protocols these are."""
+
 DEAD_LETTER, DEAD_XACT, JOURNAL, ORDER, NOTIFY = 1, 2, 3, 4, 5
 """Numbers of the queue manager's own queues in the ledger."""
 
@@ -106,8 +109,8 @@ class Settings:
 
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
-_PROVISIONED: Final = ("site_identifier_list", *_KEYS)
-"""What provisioning has just made; an older object of this computer in the directory does not undo it."""
+_OURS: Final = (*_KEYS, "queue_manager_version", "operating_system_type")
+"""What the host knows better than an older object of this computer in the directory."""
 
 
 class Initialization:
@@ -170,6 +173,8 @@ class Initialization:
         name, domain = identity.computer_name, identity.dns_domain_name
         core.record.qualified_computer_name = f"{name}.{domain}" if domain else name
         core.record.operating_system_version = identity.operating_system_version
+        if core.directory_integrated and not core.record.queue_manager_version:
+            core.record.queue_manager_version = QUEUE_MANAGER_VERSION
 
     def _be_born(self) -> None:
         record = self.core.record
@@ -238,9 +243,9 @@ class Initialization:
         if result is not DirectoryResult.SUCCESS or identifier is None:
             raise refusal(result, "This queue manager could not be published")
         core.record = replace(core.record, identifier=identifier)
-        _, own = self._read_own()
+        result, own = self._read_own()
         if own is None:
-            return
+            raise refusal(result, "What was published of this queue manager could not be read again")
         if own.attributes.get("public_encryption_key_list") != core.record.public_encryption_key_list:
             self._renew(own)  # it was there before: the directory does not always say so
         else:
@@ -258,8 +263,10 @@ class Initialization:
 
     def _renew(self, own: DirectoryObject) -> None:
         """Take over our object, except what provisioning has just made: that is written to it."""
-        record = self.core.record
-        made = _PROVISIONED if self.settings.site_identifier is not None else _KEYS
+        record, site = self.core.record, self.settings.site_identifier
+        made: tuple[str, ...] = _OURS
+        if site is not None and site not in own.attributes["site_identifier_list"]:
+            made = ("site_identifier_list", *_OURS)
         adopt(record, own, keep=made)
         result = self.directory.write(directory_object(record), made)
         if result is not DirectoryResult.SUCCESS:
@@ -272,7 +279,6 @@ class Initialization:
 
     def _synchronize(self, provisioning: bool) -> None:
         """Take over what the directory says about us, or publish ourselves."""
-        core = self.core
         result, own = self._read_own()
         if result is _NOT_CONNECTED and not provisioning:
             return
@@ -280,12 +286,35 @@ class Initialization:
             if provisioning:
                 self._renew(own)
             else:
-                adopt(core.record, own)
+                self._follow(own)
         elif result is DirectoryResult.OBJECT_NOT_FOUND and provisioning:
             self._publish()
+        elif result is DirectoryResult.OBJECT_NOT_FOUND and (again := self._read_by_name()) is not None:
+            self._become(again)
         else:
             raise refusal(result, "This queue manager's object could not be read from the directory")
         self._read_around()
+
+    def _follow(self, own: DirectoryObject) -> None:
+        """Take over what the directory says about us, but for our keys: others would encrypt with keys that nobody has.
+        If the directory does not let us correct them, a check of the directory tells."""
+        record = self.core.record
+        if self.keys.exchange:
+            record.public_encryption_key_list = self.keys.public_encryption_key_list()
+            record.public_signing_key_list = self.keys.public_signing_key_list()
+        keep = _KEYS if self.keys.exchange else ()
+        wrong = any(own.attributes.get(name) != getattr(record, name) for name in keep)
+        adopt(record, own, keep=keep)
+        if wrong:
+            self.directory.write(directory_object(record), _KEYS)
+
+    def _become(self, own: DirectoryObject) -> None:
+        """Our object was lost, and somebody has joined this host again: it goes by a new identifier from now on. The
+        old one still means us, for messages that are under way."""
+        core = self.core
+        core.former_identifiers = (*core.former_identifiers, core.record.identifier)
+        core.record = replace(core.record, identifier=own.identifier)
+        self._renew(own)
 
     def _read_around(self) -> None:
         """What our object refers to, and the enterprise."""
@@ -319,7 +348,7 @@ class Initialization:
         settings = self.settings
         self.directory.start_update_timers(settings.sites_update_s, settings.site_gates_update_s)
         self.core.every(settings.directory_server_list_update_s, self._update_directory_servers)
-        self.directory.came_online = self._read_around
+        self.directory.came_online = self.directory.read_around = self._read_around
 
     def _update_directory_servers(self) -> None:
         self.find_directory_servers()
@@ -331,7 +360,9 @@ def refusal(result: DirectoryResult, what: str) -> MQError:
     if result is _NOT_CONNECTED:
         return NoDsError(f"{what}: the directory cannot be reached.")
     if result is DirectoryResult.OBJECT_NOT_FOUND:
-        return MachineNotFoundError(f"{what}: there is none. Provision this host.")
+        return MachineNotFoundError(
+            f"{what}: there is none. Join this host again with `msmq directory join`, then start it."
+        )
     return DsError(f"{what}: {result.value}.")
 
 

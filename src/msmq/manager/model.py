@@ -34,6 +34,11 @@ class DirectoryElement:
             raise PropertyNotallowedError(f"The Identifier of a {type(self).__name__} never changes.")
         object.__setattr__(self, name, value)
 
+    def made_again(self, identifier: bytes) -> None:
+        """The object in the directory was lost, and the one that stands for this element now has another identifier;
+        what names the element by the old one is for the caller to take care of."""
+        object.__setattr__(self, "identifier", identifier)
+
 
 class QueueType(Enum):
     """Queue.QueueType; journals belong to their queue and are SYSTEM like the queues the manager makes itself."""
@@ -245,7 +250,7 @@ MAX_LINK_COST: Final = 999_999
 
 @dataclass(slots=True)
 class RoutingLink(DirectoryElement):
-    """A link between two sites (3.1.1.8). The references and the gates are volatile and follow the identifiers."""
+    """A link between two sites (3.1.1.8). Sites and gates are known by their identifiers (ruling D26)."""
 
     identifier: bytes = NULL_GUID
     description: str = ""
@@ -254,9 +259,6 @@ class RoutingLink(DirectoryElement):
     site1_identifier: bytes = NULL_GUID
     site2_identifier: bytes = NULL_GUID
     site_gate_identifier_list: tuple[bytes, ...] = ()
-    site1_reference: Site | None = None
-    site2_reference: Site | None = None
-    site_gate_collection: list[QueueManagerRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if not 1 <= self.actual_cost <= MAX_LINK_COST:

@@ -55,6 +55,8 @@ from msmq.manager.messages.readers import Reading
 from msmq.manager.messages.transactions import Transaction, TransactionalOperation, Transactions
 from msmq.manager.model import OperationType, OutgoingState, QueueManagerState, QueueType
 from msmq.manager.queues.administration import Administration
+from msmq.manager.queues.elsewhere import Elsewhere
+from msmq.manager.queues.mending import Mending
 from msmq.manager.queues.queue import MessagePosition, OutgoingQueue, Queue
 from msmq.manager.queues.queues import DELETING, Queues
 from msmq.manager.queues.resolution import Naming
@@ -97,6 +99,9 @@ class QueueManager:
             computer_sid=self.settings.computer_sid,
         )
         self.administration = Administration(core, self.queues, self.directory, self.guard)
+        self.elsewhere = Elsewhere(core, self.directory, self.guard)
+        self.mending = Mending(core, self.queues, self.directory, self.guard)
+        self.queues.adopt = self.mending.adopt_by_identifier
         self.sending = Sending(core, self.mailbox, self.transactions, self.guard)
         self.credentials = Credentials(core, self.directory, self.settings.crypto)
         self.posting = Posting(core, self.sending, self.credentials)

@@ -27,8 +27,9 @@ from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.status import FaultStatus, RpcFault
 
 MAX_REQUESTS: Final = 4_096
-MAX_CURSORS: Final = 1_024
 """Requests of one handle that may be under way."""
+MAX_CURSORS: Final = 1_024
+"""Open cursors of one handle."""
 _TIME_STAMP_MASK: Final = 0xFFFFFFFF
 
 
@@ -136,14 +137,17 @@ class Handles:
 
     # --- requests ---------------------------------------------------------------------------------------
 
-    def has_room(self, handle: OpenHandle, request_id: int) -> bool:
-        """Whether a request with this id may be put on the table."""
-        return request_id not in handle.requests and len(handle.requests) < MAX_REQUESTS
+    def has_room(self, handle: OpenHandle, request_id: int, others: int = 0) -> bool:
+        """Whether a request with this id may be put on the table, when ``others`` are to come there before it."""
+        return request_id not in handle.requests and len(handle.requests) + others < MAX_REQUESTS
+
+    def check_room(self, handle: OpenHandle, request_id: int) -> None:
+        """Refuse a request whose id is taken, or that is one too many."""
+        if not self.has_room(handle, request_id):
+            raise InvalidParameterError("This request id is in use, or too many requests are under way.")
 
     def enter(self, handle: OpenHandle, request: Request) -> None:
-        """Put a request on the table; one whose id is taken is refused."""
-        if not self.has_room(handle, request.request_id):
-            raise InvalidParameterError("This request id is in use, or too many requests are under way.")
+        """Put a request on the table, where there is room for it."""
         handle.requests[request.request_id] = request
 
     def start_cleanup(self, handle: OpenHandle, request: Request) -> None:
@@ -181,6 +185,12 @@ class Handles:
         if handle.requests.get(request.request_id) is request:
             del handle.requests[request.request_id]
         self._unsaid.pop(request, None)
+
+    def not_there(self, handle: OpenHandle, request: Request) -> None:
+        """The message that a request had found is no more: it is on the table as one that still looks for one."""
+        self._unsaid.pop(request, None)
+        handle.descriptor.begun.discard(request.lookup_id)
+        request.lookup_id = 0
 
     def give_back(self, handle: OpenHandle, request: Request) -> None:
         """The client does not keep its message, or will never say: unlock it (3.1.5.1, 3.1.6.2)."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msmq.errors import InvalidParameterError, MQError, OperationCancelledError
@@ -12,14 +13,13 @@ from msmq.manager.mailbox.cursor import Cursor
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.readers import INFINITE
 from msmq.manager.messages.transactions import Transaction
-from msmq.manager.model import MessageSeekAction
 from msmq.manager.queue_manager import QueueManager
 from msmq.manager.queues.queue import Queue, ReadResult
-from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, meaning_of
+from msmq.remote_read.actions import INFINITE_MS, SEQUENCE_MASK, Action, Meaning, meaning_of
 from msmq.remote_read.handles import Handles, OpenHandle, Request
 from msmq.remote_read.interface import StartReceive, StartReceiveReply, StartTransactionalReceive
 from msmq.remote_read.sections import sections_of
-from msmq.rpc.interface import Call, Promise
+from msmq.rpc.interface import Answer, Call, Promise
 
 MQ_OK: Final = 0
 STATUS_INVALID_HANDLE: Final = 0xC0000008
@@ -48,155 +48,247 @@ class Receiving:
     def start(
         self,
         call: Call,
-        request: Start,
+        requests: Sequence[Start],
         *,
         check: Check | None = None,
         transaction: Transaction | None = None,
-    ) -> StartReceiveReply | Promise:
-        """A read from its call to its answer, or as far as it gets now. With ``check`` it is one of a transaction."""
-        meaning = meaning_of(request.ul_action, request.lookup_id, request.h_cursor, request.ul_timeout)
+    ) -> Sequence[Answer | Exception]:
+        """Reads from their calls, which came one behind the other, to their answers, or as far as they get now; answers
+        as many of them as can be done together. Receives of the first messages of a queue take theirs in one event, as
+        many as are there. Any other read is begun by itself, and so is one that has to wait. With ``check`` they are
+        in a transaction."""
+        first = requests[0]
+        meaning = meaning_of(first.ul_action, first.lookup_id, first.h_cursor, first.ul_timeout)
         if meaning is None:
             raise InvalidParameterError("These parameters do not go together.")
-        handle = self.handles.find(call, request.ph_context)
+        handle = self.handles.find(call, first.ph_context)
         cursor: Cursor | None = None
-        if request.h_cursor:
-            cursor = handle.descriptor.cursors.get(request.h_cursor)
+        if first.h_cursor:
+            cursor = handle.descriptor.cursors.get(first.h_cursor)
             if cursor is None:
-                return _failed(STATUS_INVALID_HANDLE)
+                return (_failed(STATUS_INVALID_HANDLE),)
         queue = handle.descriptor.queue
         assert queue is not None  # the handle was found
         if check is not None:
             check(queue, meaning.receives)
-        read = _Read(self, request, handle, queue, meaning.receives)
-        read.transactional = check is not None
-        read.transaction = transaction
-        self.handles.enter(handle, read)
+        self.handles.check_room(handle, first.dw_request_id)
+        made = partial(_Read, self, handle, queue, cursor, meaning, check is not None, transaction)
+        if _takes_the_first(first):
+            wanted = self._alike(handle, requests)
+            there = self.manager.reading.take(
+                handle.descriptor, len(wanted), len(wanted) * SMALL, two_phase_read=True
+            )  # fmt: skip
+            if len(there):
+                return [
+                    self._begun(made(request), there.message(place))
+                    for place, request in enumerate(wanted[: len(there)])
+                ]
+        return (self._begun(made(first)),)
+
+    def _alike(self, handle: OpenHandle, requests: Sequence[Start]) -> Sequence[Start]:
+        """The first request, and those behind it that want the next messages of the same queue."""
+        context = requests[0].ph_context
+        ids = {requests[0].dw_request_id}
+        for request in requests[1:]:
+            request_id = request.dw_request_id
+            if (
+                request.ph_context != context
+                or not _takes_the_first(request)
+                or request_id in ids
+                or not self.handles.has_room(handle, request_id, len(ids))
+            ):
+                break
+            ids.add(request_id)
+        return requests[: len(ids)]
+
+    def _begun(self, read: _Read, taken: StoredMessage | None = None) -> Answer | Exception:
+        """Put a read on the table, which has its message or looks for one; gives its answer, or the promise of one."""
+        self.handles.enter(read.handle, read)
         try:
-            if meaning.seek is not None:
-                read.found(self._look_up(request, meaning.seek, handle, receives=meaning.receives))
+            if taken is not None:
+                read.has(taken.lookup_id, taken)
             else:
-                self._seek(request, handle, cursor, read, receives=meaning.receives)
-        except BaseException:
-            self.handles.give_back(handle, read)
+                read.seek()
+        except BaseException as error:
+            self.handles.give_back(read.handle, read)
+            if isinstance(error, MQError):
+                return _failed(error.answer_code)
+            if isinstance(error, Exception):
+                return error
             raise
         return read.answer if read.answer is not None else read.promise()
 
-    def _seek(
-        self, request: Start, handle: OpenHandle, cursor: Cursor | None, read: _Read, *, receives: bool
-    ) -> None:
-        """The event of the queue manager that an action stands for. Only a receive that finds nothing waits."""
-        reading, descriptor = self.manager.reading, handle.descriptor
-        if receives and cursor is None:
-            there = reading.take(descriptor, 1, 1, two_phase_read=True)
-            if len(there):
-                read.has(there.message(0))
-                return
-        timeout_s = INFINITE if request.ul_timeout == INFINITE_MS else request.ul_timeout / 1000
-        if request.ul_action == Action.PEEK_NEXT:
-            assert cursor is not None
-            reading.peek_next(descriptor, read.found, cursor, timeout_s=timeout_s, tag=request.dw_request_id)
-            return
-        start = reading.dequeue_begin if receives else reading.peek
-        start(descriptor, read.found, timeout_s=timeout_s, cursor=cursor, tag=request.dw_request_id)
 
-    def _look_up(
-        self, request: Start, seek: MessageSeekAction, handle: OpenHandle, *, receives: bool
-    ) -> ReadResult:
-        """By lookup identifier; never waits. The neighbour of a message that is gone is looked for from the place where
-        it was, so that who walks a queue can go on (ruling RR4)."""
-        return self.manager.reading.read_by_lookup_id(
-            handle.descriptor,
-            request.lookup_id,
-            seek,
-            peek=not receives,
-            two_phase_read=receives,
-            from_gone=True,
-        )
+def _takes_the_first(request: Start) -> bool:
+    """Whether it is a receive of the first message that is there."""
+    return request.ul_action == Action.RECEIVE and not (request.h_cursor or request.lookup_id)
 
 
 class _Read(Request):
     """One read on its way: the queue manager answers, what the answer rests on becomes durable, the answer leaves. Each
-    of these comes at once or later, and the client may have given up before."""
+    of these comes at once or later, and the client may have given up before.
+
+    Until there is room for its answer a read has no more than the place of its message, unless that is small: a client
+    may have hundreds of reads wait for one large message, and not read what it is answered.
+    """
 
     __slots__ = (
         "_alarm",
-        "_handle",
+        "_cursor",
+        "_meaning",
+        "_place",
         "_promise",
         "_queue",
         "_receiving",
-        "_reply",
         "_request",
         "_seen",
+        "_shown",
         "answer",
+        "handle",
     )
 
     def __init__(
-        self, receiving: Receiving, request: Start, handle: OpenHandle, queue: Queue, receives: bool
+        self,
+        receiving: Receiving,
+        handle: OpenHandle,
+        queue: Queue,
+        cursor: Cursor | None,
+        meaning: Meaning,
+        transactional: bool,
+        transaction: Transaction | None,
+        request: Start,
     ) -> None:
-        super().__init__(request.dw_request_id, receiving.now(), receives)
+        super().__init__(request.dw_request_id, receiving.now(), meaning.receives, transactional, transaction)
         self._receiving = receiving
         self._request = request
-        self._handle = handle
+        self.handle = handle
         self._queue = queue
+        self._cursor = cursor
+        self._meaning = meaning
         self._seen = False
-        self._reply: StartReceiveReply | None = None
+        self._place = 0
+        self._shown: StoredMessage | None = None
         self._promise: Promise | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self.answer: StartReceiveReply | None = None
+
+    # --- looking for a message --------------------------------------------------------------------------
+
+    def seek(self) -> None:
+        """The event of the queue manager that an action stands for. Only a receive that finds nothing waits, and one
+        by lookup identifier never does."""
+        request, descriptor, cursor = self._request, self.handle.descriptor, self._cursor
+        reading = self._receiving.manager.reading
+        if self._meaning.seek is not None:
+            # The neighbour of a message that is gone is looked for from the place where it was, so that who walks a
+            # queue can go on (ruling RR4).
+            self.found(
+                reading.read_by_lookup_id(
+                    descriptor,
+                    request.lookup_id,
+                    self._meaning.seek,
+                    peek=not self.receives,
+                    two_phase_read=self.receives,
+                    from_gone=True,
+                )
+            )
+            return
+        timeout_s, tag = self._left_s(), request.dw_request_id
+        if request.ul_action == Action.PEEK_NEXT:
+            assert cursor is not None
+            reading.peek_next(descriptor, self.found, cursor, timeout_s=timeout_s, tag=tag, most_bytes=SMALL)
+            return
+        start = reading.dequeue_begin if self.receives else reading.peek
+        start(descriptor, self.found, timeout_s=timeout_s, cursor=cursor, tag=tag, most_bytes=SMALL)
+
+    def _left_s(self) -> float:
+        """How long the client still wants to wait."""
+        timeout_ms = self._request.ul_timeout
+        if timeout_ms == INFINITE_MS:
+            return INFINITE
+        return max(0.0, timeout_ms / 1000 - (self._receiving.now() - self.began))
 
     def found(self, result: ReadResult) -> None:
         """The queue manager has answered."""
         if self._alarm is not None:
             self._alarm.cancel()
-        if result.message is not None:
-            self.has(result.message)
+        if result.position is not None:
+            self.has(result.position.lookup_id, result.message)
             return
         self._seen = True
-        self._receiving.handles.give_back(self._handle, self)
+        self._receiving.handles.give_back(self.handle, self)
         self._answer(_failed(result.status))
 
-    def has(self, message: StoredMessage) -> None:
+    def has(self, lookup_id: int, message: StoredMessage | None) -> None:
         """A message was found, and is locked if this is a receive."""
         self._seen = True
+        self._place, self._shown = lookup_id, message
         if self.receives:
-            self.lookup_id = message.lookup_id
-            if message.packet.size <= SMALL:
+            self.lookup_id = lookup_id
+            if message is not None and message.packet.size <= SMALL:
                 self.message = message
-        promise, receiving, request = self._promise, self._receiving, self._request
-        if promise is not None and promise.over:
-            return  # who gave the read up gives the message back
-        try:
-            sections = sections_of(
-                self._queue,
-                message,
-                receiving.manager.transactions,
-                request.dw_max_body_size,
-                request.dw_max_compound_message_size,
-            )
-        except Exception as error:
-            if promise is None:
-                raise
-            receiving.handles.give_back(self._handle, self)
-            promise.answer(_failed(error.code) if isinstance(error, MQError) else error)
-            return
-        sequence_id = message.lookup_id & SEQUENCE_MASK
-        self._reply = StartReceiveReply.of(message.arrival_time, sequence_id, sections)
-        receiving.when_durable(self._survives)
+        if self._promise is None or not self._promise.over:  # who gave the read up gives the message back
+            self._receiving.when_durable(self._survives)
+            if message is not None and message.packet.size > SMALL:
+                self._shown = None
+
+    # --- answering --------------------------------------------------------------------------------------
 
     def _survives(self) -> None:
-        """Everything the answer rests on will survive: it may leave."""
-        promise, requests = self._promise, self._handle.requests
+        """Everything the answer rests on will survive: it may leave, when there is room for it."""
+        promise = self._promise
         if promise is not None and promise.over:
             return
-        answer = self._reply
-        if requests.get(self.request_id) is not self:
-            answer = _TAKEN  # closed meanwhile: what it had is somebody else's now
-        elif self.receives:
-            self._receiving.handles.start_cleanup(self._handle, self)
+        if self.receives and self._on_table:
+            # The time of a client that does not read what it is answered has begun too.
+            self._receiving.handles.start_cleanup(self.handle, self)
+        if promise is None:
+            self._make()
         else:
-            del requests[self.request_id]
-        assert answer is not None
-        self._answer(answer)
+            promise.when_room(self._make_promised)
+
+    def _make_promised(self) -> None:
+        try:
+            self._make()
+        except Exception as error:
+            self._receiving.handles.give_back(self.handle, self)
+            assert self._promise is not None
+            self._promise.answer(_failed(error.answer_code) if isinstance(error, MQError) else error)
+
+    def _make(self) -> None:
+        """Make the answer."""
+        receiving, request, handle = self._receiving, self._request, self.handle
+        if not self._on_table:
+            self._answer(_TAKEN)  # closed meanwhile: what it had is somebody else's now
+            return
+        message = self._shown or receiving.manager.reading.show(handle.descriptor, self._place)
+        if message is None:
+            self._seek_again()
+            return
+        sections = sections_of(
+            self._queue,
+            message,
+            receiving.manager.transactions,
+            request.dw_max_body_size,
+            request.dw_max_compound_message_size,
+        )
+        if not self.receives:
+            del handle.requests[self.request_id]
+        sequence_id = message.lookup_id & SEQUENCE_MASK
+        self._answer(StartReceiveReply.of(message.arrival_time, sequence_id, sections))
+
+    @property
+    def _on_table(self) -> bool:
+        return self.handle.requests.get(self.request_id) is self
+
+    def _seek_again(self) -> None:
+        """The message that was found is gone before it could be shown: taken by another reader, if this one only looks
+        at it, or damaged. It is as if it had not been there."""
+        self._receiving.handles.not_there(self.handle, self)
+        self._seen = False
+        self.seek()
+        if self._promise is not None:
+            self._watch()
 
     def _answer(self, answer: StartReceiveReply) -> None:
         if self._promise is None:
@@ -209,24 +301,26 @@ class _Read(Request):
     def promise(self) -> Promise:
         """The answer did not come at once."""
         self._promise = Promise(self._abandoned, self._hurried)
-        timeout_ms = self._request.ul_timeout
-        if not self._seen and timeout_ms != INFINITE_MS:
-            # The queue manager's own timers are looked at now and then; this one is to be on time.
-            self._alarm = asyncio.get_running_loop().call_later(
-                timeout_ms / 1000 + 0.001, self._receiving.manager.run_timers
-            )
+        self._watch()
         return self._promise
+
+    def _watch(self) -> None:
+        """The queue manager's own timers are looked at now and then; the end of this wait is to be on time."""
+        if not self._seen and self._request.ul_timeout != INFINITE_MS:
+            self._alarm = asyncio.get_running_loop().call_later(
+                self._left_s() + 0.001, self._receiving.manager.run_timers
+            )
 
     def _hurried(self) -> None:
         """A client that asks for an early answer ends the wait for a message."""
         if not self._seen:
-            self._receiving.manager.reading.cancel(self._handle.descriptor, self.request_id)
+            self._receiving.manager.reading.cancel(self.handle.descriptor, self.request_id)
 
     def _abandoned(self) -> None:
         """The client is gone, or wants no answer any more."""
         self._hurried()
         try:
-            self._receiving.handles.give_back(self._handle, self)
+            self._receiving.handles.give_back(self.handle, self)
         except MQError as error:  # it is tried again
             _log.warning("a message of a reader that is gone: %s", error)
 

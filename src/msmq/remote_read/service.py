@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -40,7 +40,7 @@ from msmq.remote_read.handles import MAX_CURSORS, Handles, OpenHandle, Request
 from msmq.remote_read.policy import Policy
 from msmq.remote_read.receive import MQ_OK, STATUS_INVALID_HANDLE, Receiving
 from msmq.remote_read.sections import operation_on, subqueue_name
-from msmq.rpc.interface import Answer, Call, Handler, Promise
+from msmq.rpc.interface import Answer, Call, Handler, Promise, Together
 from msmq.rpc.ndr import NULL_HANDLE, Parameters
 from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.server import RpcServer
@@ -101,7 +101,7 @@ class RemoteReadService:
         server.register(idl.REMOTE_READ, self.methods)
 
     @property
-    def methods(self) -> dict[int, Handler]:
+    def methods(self) -> dict[int, Handler | Together]:
         answering = partial(_with_status, idl.Status)
         return {
             0: self.get_server_port,
@@ -110,9 +110,9 @@ class RemoteReadService:
             4: _with_status(lambda status: idl.CreateCursorReply(0, status), self.create_cursor),
             5: answering(self.close_cursor),
             6: answering(self.purge_queue),
-            7: _with_status(no_message, self._receiving.start),
+            7: Together(_first_with_status(no_message, self._receiving.start)),
             8: answering(self.cancel_receive),
-            9: answering(self.end_receive),
+            9: Together(_first_with_status(idl.Status, self.end_receive)),
             10: answering(self.move_message),
             11: self.open_queue_for_move,
             12: answering(self.enlist_remote_transaction),
@@ -229,7 +229,7 @@ class RemoteReadService:
             handle = self.handles.find(call, request.ph_context)
         except InvalidHandleError as error:
             self.handles.close(call.close_handle(request.ph_context))
-            return idl.CloseQueueReply(request.ph_context, error.code)
+            return idl.CloseQueueReply(request.ph_context, error.answer_code)
         call.close_handle(request.ph_context)
         self.handles.close(handle)
         return self._once_durable(idl.CloseQueueReply(NULL_HANDLE, MQ_OK))
@@ -273,10 +273,10 @@ class RemoteReadService:
 
     def start_transactional_receive(
         self, call: Call, request: idl.StartTransactionalReceive
-    ) -> Parameters | Promise:
+    ) -> Answer | Exception:
         """R_StartTransactionalReceive (3.1.4.13). A transaction nobody enlisted us in is one of this message alone."""
         if request.p_transaction_id == idl.NO_TRANSACTION:
-            return self._receiving.start(call, request)
+            return self._receiving.start(call, (request,))[0]
         transactions = self.host.manager.transactions
         found = transactions.collection.get(request.p_transaction_id)
 
@@ -288,7 +288,7 @@ class RemoteReadService:
             if found is not None and not transactions.is_open(found):
                 raise TransactionSequenceError("The transaction is ending.")
 
-        return self._receiving.start(call, request, check=check, transaction=found)
+        return self._receiving.start(call, (request,), check=check, transaction=found)[0]
 
     def cancel_receive(self, call: Call, request: idl.CancelReceive) -> idl.Status:
         """R_CancelReceive (3.1.4.8)."""
@@ -300,11 +300,46 @@ class RemoteReadService:
                 self.handles.forget(handle, waiting)
         return idl.Status(status)
 
-    def end_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
-        """R_EndReceive (3.1.4.9)."""
-        handle, pending = self._pending(call, request, transactional=False)
-        self._end(handle, pending, delete=request.dw_ack == idl.RR_ACK)
-        return self._once_durable(_OK)
+    def end_receive(
+        self, call: Call, requests: Sequence[idl.EndReceive]
+    ) -> Sequence[Parameters | Promise]:  # fmt: skip
+        """R_EndReceive (3.1.4.9). Messages of one queue that are kept leave it in one event."""
+        handle, pending = self._pending(call, requests[0], transactional=False)
+        ending = [pending]
+        delete = requests[0].dw_ack == idl.RR_ACK
+        if delete and len(requests) > 1:
+            ending += self._kept_too(handle, pending, requests)
+        self._end(handle, ending, delete=delete)
+        return [self._once_durable(_OK) for _ in ending]
+
+    def _kept_too(
+        self, handle: OpenHandle, first: Request, requests: Sequence[idl.EndReceive]
+    ) -> list[Request]:  # fmt: skip
+        """What is kept as well by the requests behind the first one, off the table. Whatever might be refused waits for
+        its own turn."""
+        context, descriptor = requests[0].ph_context, handle.descriptor
+        found = {first.lookup_id: first}
+        for request in requests[1:]:
+            pending = handle.requests.get(request.dw_request_id)
+            if (
+                request.ph_context != context
+                or request.dw_ack != idl.RR_ACK
+                or pending is None
+                or pending.transactional
+                or not pending.lookup_id
+                or pending.lookup_id in found
+            ):
+                break
+            found[pending.lookup_id] = pending
+        assert descriptor.queue is not None  # the handle was found
+        if not descriptor.begun >= found.keys() or len(
+            descriptor.queue.positions.find(list(found)).ids
+        ) < len(found):
+            return []  # one of them is gone
+        del found[first.lookup_id]
+        for pending in found.values():
+            self.handles.forget(handle, pending)
+        return list(found.values())
 
     def end_transactional_receive(self, call: Call, request: idl.EndReceive) -> Parameters | Promise:
         """R_EndTransactionalReceive (3.1.4.15): with RR_ACK the message becomes part of the transaction."""
@@ -312,7 +347,7 @@ class RemoteReadService:
         keep = request.dw_ack == idl.RR_ACK
         transaction = pending.transaction
         if not keep or transaction is None:  # an internal transaction is over with this
-            self._end(handle, pending, delete=keep)
+            self._end(handle, [pending], delete=keep)
         elif not self.host.manager.transactions.is_open(transaction):
             self.handles.give_back(handle, pending)
             raise TransactionSequenceError("The transaction has ended before this message was confirmed.")
@@ -346,20 +381,23 @@ class RemoteReadService:
             raise MessageNotFoundError("The message is no longer in the queue.")
         return position
 
-    def _end(self, handle: OpenHandle, pending: Request, *, delete: bool) -> None:
-        reading, descriptor, lookup_id = self.host.manager.reading, handle.descriptor, pending.lookup_id
-        known = {} if pending.message is None else {lookup_id: pending.message}
-        reason = idl.REJECTED_CLASS if pending.rejected else MessageClass.ACK_RECEIVE
+    def _end(self, handle: OpenHandle, ending: Sequence[Request], *, delete: bool) -> None:
+        """End requests that are off the table already, in one event. Of several none is rejected, and all are there."""
+        reading, descriptor = self.host.manager.reading, handle.descriptor
+        ids = [pending.lookup_id for pending in ending]
+        known = {pending.lookup_id: pending.message for pending in ending if pending.message is not None}
+        reason = idl.REJECTED_CLASS if ending[0].rejected else MessageClass.ACK_RECEIVE
         try:
             if delete:
-                ended = reading.keep(descriptor, (lookup_id,), known, reason)
+                ended = reading.keep(descriptor, ids, known, reason)
             else:
-                ended = reading.give_back(descriptor, (lookup_id,), known)
+                ended = reading.give_back(descriptor, ids, known)
         except MQError:
-            self._still_pending(handle, pending)
+            for pending in ending:
+                self._still_pending(handle, pending)
             raise
         if not ended:
-            descriptor.begun.discard(lookup_id)
+            descriptor.begun.difference_update(ids)
             raise MessageNotFoundError("The message is no longer in the queue.")
 
     def _still_pending(self, handle: OpenHandle, pending: Request) -> None:
@@ -459,13 +497,32 @@ def no_message(status: int) -> idl.StartReceiveReply:
     return idl.StartReceiveReply(0, 0, 0, None, status)
 
 
-def _with_status(failed: Callable[[int], Parameters], method: Callable[[Call, Q], Answer]) -> Handler:
+def _with_status(
+    failed: Callable[[int], Parameters], method: Callable[[Call, Q], Answer | Exception]
+) -> Handler:
     """Methods with an HRESULT return their failure; a fault is for those without."""
 
     def answer(call: Call, request: Q) -> Answer:
         try:
-            return method(call, request)
+            found = method(call, request)
         except MQError as error:
-            return failed(error.code)
+            return failed(error.answer_code)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return answer
+
+
+def _first_with_status(
+    failed: Callable[[int], Parameters], method: Callable[[Call, Sequence[Q]], Sequence[Answer | Exception]]
+) -> Callable[[Call, Sequence[Q]], Sequence[Answer | Exception]]:
+    """The same for methods that take several calls: a failure is about the first of them."""
+
+    def answer(call: Call, requests: Sequence[Q]) -> Sequence[Answer | Exception]:
+        try:
+            return method(call, requests)
+        except MQError as error:
+            return (failed(error.answer_code),)
 
     return answer

@@ -38,7 +38,7 @@ from msmq.rpc.ndr import NULL_HANDLE, Parameters
 from msmq.rpc.pdu import AuthLevel
 from msmq.rpc.ports import ENDPOINT_MAPPER_PORT
 from msmq.rpc.security import Credentials
-from msmq.rpc.status import RpcBindError, RpcConnectionError, RpcFault
+from msmq.rpc.status import NotServedError, RpcBindError, RpcConnectionError, RpcFault
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.names import MultipleElementName, parse_format_name
 from msmq.wire.queue_format import QueueFormat
@@ -87,6 +87,10 @@ async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> in
             answer = await client.call(EPT_MAP, request)
     except RpcConnectionError as error:
         raise RemoteMachineNotAvailableError(f"{host} has no endpoint mapper: {error}") from error
+    except RpcFault as error:
+        raise RemoteMachineNotAvailableError(
+            f"The endpoint mapper of {host} does not tell: {error}"
+        ) from error
     for found in answer.towers:
         try:
             port = read_tower(found.tower_octet_string).port if found is not None else 0
@@ -94,8 +98,21 @@ async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> in
             continue
         if port:
             return port
-    # An older system: it has MS-MQQP instead (3.2.4.1), which we do not speak.
-    raise OperationNotSupportedByRemoteComputerError(f"{host} does not serve remote read (MS-MQRR).")
+    raise NoRemoteReadError(host)
+
+
+class NoRemoteReadError(OperationNotSupportedByRemoteComputerError):
+    """The host is there and has no MS-MQRR.
+
+    Here a client goes on with MS-MQQP (3.2.4.1), which is all that Windows 2000 and XP have. We do not speak it. Who
+    adds it catches this error where `RemoteHost.connect` raises it, and gives a host that reads in the other protocol.
+    """
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"{host} does not serve remote read (MS-MQRR). Systems as old as Windows 2000 and XP have only MS-MQQP, "
+            "which is not spoken here: read the queue on that computer, or have it send to a queue of this one."
+        )
 
 
 class RemoteHost:
@@ -128,7 +145,7 @@ class RemoteHost:
         ``levels`` are authentication levels to try in order instead of that of the credentials; NONE among them means
         to come as nobody. ``ask_port`` asks for the port of remote read once more (R_GetServerPort) and connects to
         that one, as old systems do. ``target_name`` is the host as its Kerberos principal names it, where that is not
-        the name it is reached by.
+        the name it is reached by. NoRemoteReadError if the host has no remote read.
         """
         if port is None:
             port = await find_port(host, mapper_port=mapper_port)
@@ -138,7 +155,9 @@ class RemoteHost:
                 client = await RpcClient.connect(
                     host, port, idl.REMOTE_READ, attempt, ndr64=ndr64, target_name=target_name
                 )
-                answer = await client.call(idl.R_GET_SERVER_PORT, idl.Nothing())  # proves who we are
+                answer = await _first_answer(client)
+            except NotServedError as error:
+                raise NoRemoteReadError(host) from error
             except RpcBindError as error:
                 trouble = error
                 continue
@@ -150,9 +169,14 @@ class RemoteHost:
                 raise RemoteMachineNotAvailableError(f"{host} cannot be reached: {error}") from error
             if ask_port and answer.status:
                 await client.close()
-                client = await RpcClient.connect(
-                    host, answer.status, idl.REMOTE_READ, attempt, ndr64=ndr64, target_name=target_name
-                )
+                try:
+                    client = await RpcClient.connect(
+                        host, answer.status, idl.REMOTE_READ, attempt, ndr64=ndr64, target_name=target_name
+                    )
+                except RpcConnectionError as error:
+                    raise RemoteMachineNotAvailableError(
+                        f"{host} cannot be reached at port {answer.status}, which it gave itself: {error}"
+                    ) from error
             return cls(client, caller or Caller(), call_timeout_s)
         raise AccessDeniedError(f"{host} does not let us in: {trouble}")
 
@@ -232,6 +256,15 @@ class RemoteHost:
             raise RemoteMachineNotAvailableError(
                 f"{operation.name} was not answered within {self.call_timeout_s:g} seconds."
             ) from None
+
+
+async def _first_answer(client: RpcClient) -> idl.Status:
+    """The answer to a first call, which proves who we are. Whoever does not wait for it leaves no connection behind."""
+    try:
+        return await client.call(idl.R_GET_SERVER_PORT, idl.Nothing())
+    except asyncio.CancelledError:
+        client.abort()
+        raise
 
 
 def _attempts(credentials: Credentials | None, levels: Sequence[AuthLevel]) -> list[Credentials | None]:

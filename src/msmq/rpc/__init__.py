@@ -34,7 +34,7 @@ from __future__ import annotations
 from msmq.rpc.accounts import AccountFile, AccountsError
 from msmq.rpc.channel import Limits
 from msmq.rpc.client import RpcClient
-from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise
+from msmq.rpc.interface import Answer, Call, Handler, Interface, Operation, Promise, Together
 from msmq.rpc.pdu import AuthLevel, AuthType, Syntax
 from msmq.rpc.security import Authentication, Credentials
 from msmq.rpc.server import RpcServer, ServerConfig
@@ -63,4 +63,5 @@ __all__ = [
     "RpcServer",
     "ServerConfig",
     "Syntax",
+    "Together",
 ]

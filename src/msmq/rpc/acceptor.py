@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
@@ -35,25 +35,26 @@ from msmq.rpc.pdu import (
     NakReason,
     PduFlags,
     PduType,
-    Request,
     SecTrailer,
     Syntax,
     build,
+    read_request,
 )
 from msmq.rpc.security import ACCEPTED_LEVELS, Authentication, AuthenticationError, SecurityContext
 from msmq.rpc.status import FaultStatus
 from msmq.rpc.syntaxes import NDR64, answer_context, is_feature_offer
+from msmq.rpc.verification import check_trailer
 
 _FIRST, _LAST = int(PduFlags.FIRST_FRAG), int(PduFlags.LAST_FRAG)
 
 
-class State(Enum):
+class State(IntEnum):
     """Where a connection is, seen from the server."""
 
-    OPENING = "opening"
-    AUTHENTICATING = "authenticating"
-    BOUND = "bound"
-    CLOSED = "closed"
+    OPENING = 0
+    AUTHENTICATING = 1
+    BOUND = 2
+    CLOSED = 3
 
 
 class Action(Enum):
@@ -76,10 +77,10 @@ SERVER_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
     (State.BOUND, PduType.ORPHANED): Action.ORPHAN,
 }
 """What a PDU of the client means; whatever is not here breaks the protocol and ends the connection."""
-_ACTIONS: Final = {
-    state: {int(ptype): action for (where, ptype), action in SERVER_TABLE.items() if where is state}
+_ACTIONS: Final = tuple(
+    {int(ptype): action for (where, ptype), action in SERVER_TABLE.items() if where is state}
     for state in State
-}
+)
 """The table, state by state."""
 
 
@@ -126,21 +127,17 @@ Event = CallArrived | CallCancelled | CallOrphaned | ConnectionClosed
 class _Incoming(Gathered):
     """A request that is coming; a refused one is only waited out."""
 
-    __slots__ = ("head", "refused", "security")
+    __slots__ = ("context_id", "object", "opnum", "refused", "security")
 
-    def __init__(self, head: Request, security: SecurityContext | None) -> None:
+    def __init__(
+        self, context_id: int, opnum: int, target: bytes | None, security: SecurityContext | None
+    ) -> None:
         super().__init__()
-        self.head = head
+        self.context_id = context_id
+        self.opnum = opnum
+        self.object = target
         self.security = security
         self.refused = False
-
-
-class _Executing(NamedTuple):
-    """A call that is to be answered."""
-
-    context_id: int
-    security: SecurityContext | None
-    cancels: int = 0
 
 
 class _BrokenError(Exception):
@@ -170,7 +167,12 @@ class ServerConnection(Channel):
         self._contexts: dict[int, PresentationContext] = {}
         self._incoming: dict[int, _Incoming] = {}
         self._partial_bytes = 0
-        self._executing: dict[int, _Executing] = {}
+        self._executing: dict[int, CallArrived] = {}
+        """Calls that are to be answered."""
+        self._cancels: dict[int, int] = {}
+        """How often, if at all, the client would have had them answered early."""
+        self._admitted: set[tuple[int, SecurityContext | None]] = set()
+        """Under which presentation and security contexts calls are let in."""
         self._opening_id: int | None = None
         self._events: list[Event] = []
         self.association_group_id = 0
@@ -205,6 +207,7 @@ class ServerConnection(Channel):
         self._buffer = b""
         self._incoming.clear()
         self._executing.clear()
+        self._cancels.clear()
         self._partial_bytes = 0
         self._events.append(ConnectionClosed(reason))
 
@@ -213,6 +216,7 @@ class ServerConnection(Channel):
         if action is Action.TAKE:
             self._request(fragment)
             return
+        self._admitted.clear()  # whatever it is, it may change who is let in
         match action:
             case Action.BIND:
                 self._bind(fragment)
@@ -233,7 +237,7 @@ class ServerConnection(Channel):
             self._nak(call_id, NakReason.NOT_SPECIFIED)
         elif self.state is not State.OPENING:
             self._fault(call_id, 0, FaultStatus.NCA_PROTOCOL_ERROR)
-        raise _BrokenError(f"PDU type {fragment.ptype} does not belong into {self.state.value}")
+        raise _BrokenError(f"PDU type {fragment.ptype} does not belong into {self.state.name.lower()}")
 
     def _refuse_malformed(self, ptype: int, call_id: int) -> None:
         """Tell the sender of a PDU that cannot be taken apart, in the way its kind allows."""
@@ -409,54 +413,65 @@ class ServerConnection(Channel):
 
     def _request(self, fragment: Fragment) -> None:
         call_id = fragment.call_id
-        head, start = Request.read_body(fragment)
+        flags = fragment.flags
+        context_id, opnum, target, start = read_request(fragment)
         try:
             security, stub = self._opened(fragment, start)
         except AuthenticationError:
-            first = fragment.flags & PduFlags.FIRST_FRAG
-            context_id = head.p_cont_id if first else self._begun_under(call_id)
-            self._fault(call_id, context_id, FaultStatus.ACCESS_DENIED)
+            begun_under = context_id if flags & _FIRST else self._begun_under(call_id)
+            self._fault(call_id, begun_under, FaultStatus.ACCESS_DENIED)
             raise
         incoming = self._incoming.get(call_id)
-        if fragment.flags & _FIRST:
+        if flags & _FIRST:
             if incoming is not None or call_id in self._executing:
-                self._fault(call_id, head.p_cont_id, FaultStatus.NCA_PROTOCOL_ERROR)
+                self._fault(call_id, context_id, FaultStatus.NCA_PROTOCOL_ERROR)
                 raise _BrokenError(f"call {call_id} begins twice")
-            status = self._objection(head.p_cont_id, security) or self._too_long(0, len(stub), security)
-            if fragment.flags & _LAST and status is None:  # there is nothing to gather
-                self._execute(call_id, head, stub, security)
+            status = self._objection(context_id, security) or self._too_long(0, len(stub), security)
+            if flags & _LAST and status is None:  # there is nothing to gather
+                self._execute(call_id, context_id, opnum, target, stub, security)
                 return
-            incoming = self._incoming[call_id] = _Incoming(head, security)
+            incoming = self._incoming[call_id] = _Incoming(context_id, opnum, target, security)
             if status is not None:
                 self._refuse(call_id, incoming, status)
-        elif incoming is None or incoming.head.opnum != head.opnum or incoming.security is not security:
+        elif incoming is None or incoming.opnum != opnum or incoming.security is not security:
             self._fault(call_id, self._begun_under(call_id), FaultStatus.NCA_PROTOCOL_ERROR)
             raise _BrokenError(f"a fragment that belongs to no call {call_id}")
         self._gather(call_id, incoming, stub)
-        if fragment.flags & _LAST:
+        if flags & _LAST:
             self._complete(call_id)
 
     def _begun_under(self, call_id: int) -> int:
         """The presentation context a call began under; a fragment that is not believed does not count."""
         known = self._incoming.get(call_id)
-        return known.head.p_cont_id if known is not None else 0
+        return known.context_id if known is not None else 0
 
     def _objection(self, context_id: int, security: SecurityContext | None) -> FaultStatus | None:
-        context = self._contexts.get(context_id)
-        if context is None:
-            return FaultStatus.NCA_UNKNOWN_INTERFACE
-        wanted = self._minimum(context.interface)
-        level = security.effective_level if security is not None else AuthLevel.NONE
-        if security is None and self._security and any(known.failed for known in self._security.values()):
-            return FaultStatus.ACCESS_DENIED
-        if wanted is None or level < wanted:
-            return FaultStatus.ACCESS_DENIED
+        if (context_id, security) not in self._admitted:
+            status = self._not_admitted(context_id, security)
+            if status is not None:
+                return status
+            self._admitted.add((context_id, security))
         limits = self._limits
         if len(self._incoming) + len(self._executing) >= (
             limits.max_unknown_calls if security is None else limits.max_calls
         ):
             return FaultStatus.NCA_SERVER_TOO_BUSY
         return None
+
+    def _not_admitted(self, context_id: int, security: SecurityContext | None) -> FaultStatus | None:
+        """Why calls under these contexts are not let in."""
+        context = self._contexts.get(context_id)
+        if context is None:
+            return FaultStatus.NCA_UNKNOWN_INTERFACE
+        wanted = self._minimum(context.interface)
+        level = security.effective_level if security is not None else AuthLevel.NONE
+        if security is None and any(known.failed for known in self._security.values()):
+            return FaultStatus.ACCESS_DENIED
+        return FaultStatus.ACCESS_DENIED if wanted is None or level < wanted else None
+
+    def interfaces_changed(self) -> None:
+        """Other interfaces are served from now on, or at other levels."""
+        self._admitted.clear()
 
     def _too_long(self, gathered: int, more: int, security: SecurityContext | None) -> FaultStatus | None:
         limits = self._limits
@@ -476,7 +491,7 @@ class ServerConnection(Channel):
         self._partial_bytes += len(stub)
 
     def _refuse(self, call_id: int, incoming: _Incoming, status: FaultStatus) -> None:
-        self._fault(call_id, incoming.head.p_cont_id, status, executed=False)
+        self._fault(call_id, incoming.context_id, status, executed=False)
         incoming.refused = True
         self._partial_bytes -= incoming.size
         incoming.clear()
@@ -487,42 +502,71 @@ class ServerConnection(Channel):
         incoming = self._incoming.pop(call_id)
         if not incoming.refused:
             self._partial_bytes -= incoming.size
-            self._execute(call_id, incoming.head, incoming.whole(), incoming.security)
+            self._execute(
+                call_id,
+                incoming.context_id,
+                incoming.opnum,
+                incoming.object,
+                incoming.whole(),
+                incoming.security,
+            )
 
-    def _execute(self, call_id: int, head: Request, stub: bytes, security: SecurityContext | None) -> None:
-        self._executing[call_id] = _Executing(head.p_cont_id, security)
-        context = self._contexts[head.p_cont_id]
-        self._events.append(CallArrived(call_id, context, head.opnum, head.object, stub, security))
+    def _execute(
+        self,
+        call_id: int,
+        context_id: int,
+        opnum: int,
+        target: bytes | None,
+        stub: bytes,
+        security: SecurityContext | None,
+    ) -> None:
+        if self._events:  # another call came in the same read
+            self.takes_many = True
+        arrived = CallArrived(call_id, self._contexts[context_id], opnum, target, stub, security)
+        self._executing[call_id] = arrived
+        self._events.append(arrived)
 
     def _cancel(self, fragment: Fragment) -> None:
         call_id = fragment.call_id
-        executing = self._executing.get(call_id)
-        if executing is not None:
-            self._executing[call_id] = executing._replace(cancels=min(executing.cancels + 1, 255))
+        if call_id in self._executing:
+            self._cancels[call_id] = min(self._cancels.get(call_id, 0) + 1, 255)
             self._events.append(CallCancelled(call_id))
 
     def _orphan(self, fragment: Fragment) -> None:
         """Only a whole call can be given up; of one that is still coming, the rest comes all the same."""
         call_id = fragment.call_id
         if self._executing.pop(call_id, None) is not None:
+            self._cancels.pop(call_id, None)
             self._events.append(CallOrphaned(call_id))
 
     # --- answers ----------------------------------------------------------------------------------------
 
     def respond(self, call_id: int, stub: bytes) -> None:
         """Answer a call. One that was orphaned, or whose connection closed, is no longer there to be answered."""
-        executing = self._executing.pop(call_id, None)
-        if executing is None:
+        arrived = self._executing.pop(call_id, None)
+        if arrived is None:
             return
-        context_id, security, cancels = executing
+        cancels = self._cancels.pop(call_id, 0) if self._cancels else 0
         # Windows answers with the low byte of the number alone, so that is what every client copes with.
-        self._send_stub(PduType.RESPONSE, call_id, context_id & 0xFF, cancels, stub, security)
+        context_id = arrived.context.context_id & 0xFF
+        self._send_stub(PduType.RESPONSE, call_id, context_id, cancels, stub, arrived.security)
 
     def fault(self, call_id: int, status: int, *, executed: bool = True) -> None:
         """Answer a call with a status."""
-        executing = self._executing.pop(call_id, None)
-        if executing is not None:
-            self._fault(call_id, executing.context_id, status, executed=executed, cancels=executing.cancels)
+        arrived = self._executing.pop(call_id, None)
+        if arrived is not None:
+            cancels = self._cancels.pop(call_id, 0)
+            self._fault(call_id, arrived.context.context_id, status, executed=executed, cancels=cancels)
+
+    def check_trailer(self, arrived: CallArrived, end: int) -> None:
+        """Look at what follows the arguments of a call, which end at ``end``; DecodeError if its sender meant another
+        one."""
+        meant = self._meant(arrived.context.context_id, arrived.opnum)
+        check_trailer(arrived.stub, end, meant, arrived.call_id)
+
+    def _syntaxes(self, context_id: int) -> tuple[Syntax, Syntax]:
+        context = self._contexts[context_id]
+        return context.interface, context.transfer
 
     def shut_down(self) -> None:
         """Tell the client that it would be kind to leave (C706 12.6.4.11)."""

@@ -109,8 +109,10 @@ class AccountFile:
 
     # --- changing ---------------------------------------------------------------------------------------
 
-    def add(self, name: str, password: str, groups: Iterable[Sid] = ()) -> LocalAccount:
-        """A new account with a SID of this machine."""
+    def add(
+        self, name: str, password: str, groups: Iterable[Sid] = (), sid: Sid | None = None
+    ) -> LocalAccount:
+        """A new account, with a SID that it had before or else with a new one of this machine."""
         self._refresh()
         if not _NAME.fullmatch(name) or name != name.strip():
             raise AccountsError(f"{name!r} is no name for an account")
@@ -118,8 +120,12 @@ class AccountFile:
             raise AccountsError(f"{name} is there already")
         if self._machine_sid is None:
             self._machine_sid = Sid(5, (21, *(secrets.randbits(32) for _ in range(3))))
-        taken = [account.sid.sub_authorities[-1] for account in self._accounts.values()]
-        sid = self._machine_sid.child(max(taken, default=FIRST_RELATIVE_IDENTIFIER - 1) + 1)
+        machine, others = self._machine_sid, {account.sid for account in self._accounts.values()}
+        if sid is None:
+            taken = [each.sub_authorities[-1] for each in others if machine.is_parent_of(each)]
+            sid = machine.child(max(taken, default=FIRST_RELATIVE_IDENTIFIER - 1) + 1)
+        elif sid in others:
+            raise AccountsError(f"another account has the SID {sid}")
         account = LocalAccount(name, sid, tuple(groups), self._seal(name, sid, password))
         self._accounts[name.casefold()] = account
         self._write()

@@ -19,10 +19,13 @@ from msmq.rpc.pdu import (
     PduFlags,
     PduType,
     SecTrailer,
+    Syntax,
     pack_front,
     read_fragment,
+    read_trailer,
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
+from msmq.rpc.verification import Meant
 
 READ_SIZE: Final = 64 << 10
 """What is read from a socket at a time, into a buffer that is kept. Where there is none asyncio has a new one of four
@@ -98,13 +101,17 @@ class Channel:
         self._limits = limits
         self._buffer = b""
         self._out: list[bytes] = []
+        """PDUs that wait to be written."""
         self._max_xmit = MIN_FRAGMENT
         self._security: dict[int, SecurityContext] = {}
+        self._meanings: dict[tuple[int, int, bool], Meant] = {}
         self.header_signing = False
+        self.takes_many = False
+        """Whether the peer has shown that it reads a stream: it makes several calls with one write."""
 
     @property
-    def parts_waiting(self) -> int:
-        """How many pieces, none longer than a fragment, wait to be written."""
+    def pdus_waiting(self) -> int:
+        """How many PDUs wait to be written."""
         return len(self._out)
 
     def data_to_send(self) -> bytes:
@@ -112,6 +119,14 @@ class Channel:
         data = b"".join(self._out)
         self._out.clear()
         return data
+
+    def writes(self) -> list[bytes]:
+        """What is to be written to the socket now, cut into what is written at a time: all of it for a peer that
+        `takes_many`, otherwise PDU by PDU. There are clients that take what one read brings for one PDU."""
+        if self.takes_many:
+            return [self.data_to_send()]
+        written, self._out = self._out, []
+        return written
 
     def _take(self, data: bytes) -> None:
         """Take what has come since the last time, PDU by PDU; the beginning of one more is kept."""
@@ -138,42 +153,42 @@ class Channel:
     ) -> None:
         """Queue a request or response, in as many fragments as it takes. ``last`` is the opnum of a request, and how
         often the call of a response was cancelled."""
-        signs = security is not None and security.signs
+        seal = security.seal if security is not None else None
         flags = _FIRST | (PduFlags.OBJECT_UUID if object_uuid else 0)
         overhead, signature_size = STUB_START + len(object_uuid), 0
-        if security is not None and signs:
-            signature_size = security.signature_size
+        if seal is not None:
+            signature_size = seal.signature_size
             overhead += SecTrailer.SIZE + signature_size
         room = (self._max_xmit - overhead) & -_STUB_ALIGNMENT
         offset, left = 0, len(stub)
         while True:
-            part = stub
+            part, size = stub, left
             if left <= room:
                 flags |= _LAST
-            if offset or left > room:
-                part = stub[offset : offset + room]
-            padding = -len(part) % _STUB_ALIGNMENT if signs else 0
+            else:
+                size = room
+            if offset or size < left:
+                part = stub[offset : offset + size]
+            padding = -size % _STUB_ALIGNMENT if seal is not None else 0
+            length = overhead + size + padding
             # The hint is what is left to come, this fragment included (C706 12.6.3.7).
             front = pack_front(
-                VERSION, 0, ptype, flags, LITTLE_ENDIAN, overhead + len(part) + padding, signature_size, call_id, left,
-                context_id, last,
+                VERSION, 0, ptype, flags, LITTLE_ENDIAN, length, signature_size, call_id, left, context_id, last
             )  # fmt: skip
             if object_uuid:
                 front += object_uuid
-            if security is not None and signs:
-                trailer = security.trailers[padding]
-                part, signature = security.protect(front, part + _PADDINGS[padding], trailer)
-                if len(signature) != signature_size:
-                    raise AuthenticationError(
-                        f"a signature of {len(signature)} bytes, {signature_size} were announced"
-                    )
-                self._out += (front, part, trailer, signature)
+            if seal is None:
+                pdu = front + part
             else:
-                self._out += (front, part)
+                assert security is not None
+                pdu = seal.protect(front, part + _PADDINGS[padding], security.trailers[padding])
+                if len(pdu) != length:
+                    raise AuthenticationError(f"a signed PDU of {len(pdu)} bytes, {length} were announced")
+            self._out.append(pdu)
             if flags & _LAST:
                 return
-            offset += room
-            left -= room
+            offset += size
+            left -= size
             flags &= ~_FIRST
 
     def _opened(self, fragment: Fragment, start: int) -> tuple[SecurityContext | None, bytes]:
@@ -186,20 +201,34 @@ class Channel:
         raw, end = fragment.raw, fragment.verifier
         if end == len(raw):
             return self._at_connect_level() if self._security else None, raw[start:]
-        trailer = SecTrailer.decode(raw, end)
-        security = self._security.get(trailer.auth_context_id)
+        auth_type, auth_level, padding, context_id = read_trailer(raw, end)
+        security = self._security.get(context_id)
         if security is None or not security.established:
             raise AuthenticationError("a verifier of a security context that is not there")
-        if trailer.auth_type != security.auth_type or trailer.auth_level != security.level:
+        if auth_type != security.auth_type or auth_level != security.level:
             raise AuthenticationError("a verifier of another provider or level than was agreed")
-        padding = trailer.auth_pad_length
         if end - start < padding:
             raise DecodeError("the padding is longer than the stub", start)
-        stub = raw[start:end]
-        if security.signs:
-            value = end + SecTrailer.SIZE
-            stub = security.unprotect(raw[:start], stub, raw[end:value], raw[value:])
+        if security.seal is None:
+            return security, raw[start : end - padding]
+        try:
+            stub = security.seal.unprotect(raw, start, end)
+        except Exception as error:  # whatever the library of a provider raises
+            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
         return security, stub[:-padding] if padding else stub
+
+    def _meant(self, context_id: int, opnum: int) -> Meant:
+        """What the careful client of a call means by it."""
+        known = self._meanings.get((context_id, opnum, self.header_signing))
+        if known is None:
+            interface, transfer = self._syntaxes(context_id)
+            known = Meant(interface, transfer, context_id, opnum, self.header_signing)
+            self._meanings[context_id, opnum, self.header_signing] = known
+        return known
+
+    def _syntaxes(self, context_id: int) -> tuple[Syntax, Syntax]:
+        """The interface and the transfer syntax of a presentation context."""
+        raise NotImplementedError
 
     def _at_connect_level(self) -> SecurityContext | None:
         found = [one for one in self._security.values() if one.established and not one.signs]

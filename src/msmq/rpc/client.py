@@ -34,7 +34,7 @@ from msmq.rpc.interface import Interface, Operation
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import Syntax
 from msmq.rpc.security import AuthenticationError, Credentials, SecurityContext
-from msmq.rpc.status import RpcBindError, RpcConnectionError, RpcError, RpcFault
+from msmq.rpc.status import NotServedError, RpcBindError, RpcConnectionError, RpcError, RpcFault
 from msmq.rpc.syntaxes import NDR, NDR64
 
 Q = TypeVar("Q", bound=Parameters)
@@ -150,7 +150,7 @@ class RpcClient:
         finally:
             self._binding = None
         if bound.context_id is None:
-            raise RpcBindError(
+            raise NotServedError(
                 f"{interface.name} is not served there (result {bound.result}, reason {bound.reason})"
             )
         self._bound[interface.syntax] = bound

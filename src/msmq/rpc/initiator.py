@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
 from msmq.errors import DecodeError
@@ -33,17 +33,19 @@ from msmq.rpc.pdu import (
 )
 from msmq.rpc.security import AuthenticationError, SecurityContext
 from msmq.rpc.syntaxes import NDR, NDR64, OUR_FEATURES, feature_syntax
-from msmq.rpc.verification import Meant, append_trailer
+from msmq.rpc.verification import append_trailer
+
+_FIRST, _LAST = int(PduFlags.FIRST_FRAG), int(PduFlags.LAST_FRAG)
 
 
-class State(Enum):
+class State(IntEnum):
     """Where a connection is, seen from the client."""
 
-    UNBOUND = "unbound"
-    BINDING = "binding"
-    ALTERING = "altering"
-    BOUND = "bound"
-    CLOSED = "closed"
+    UNBOUND = 0
+    BINDING = 1
+    ALTERING = 2
+    BOUND = 3
+    CLOSED = 4
 
 
 class Action(Enum):
@@ -73,10 +75,10 @@ CLIENT_TABLE: Final[Mapping[tuple[State, PduType], Action]] = {
     },
 }
 """What a PDU of the server means; whatever is not here breaks the protocol and ends the connection."""
-_ACTIONS: Final = {
-    state: {int(ptype): action for (where, ptype), action in CLIENT_TABLE.items() if where is state}
+_ACTIONS: Final = tuple(
+    {int(ptype): action for (where, ptype), action in CLIENT_TABLE.items() if where is state}
     for state in State
-}
+)
 """The table, state by state."""
 
 
@@ -130,8 +132,8 @@ class ClientConnection(Channel):
     def __init__(self, limits: Limits, security: SecurityContext | None = None) -> None:
         super().__init__(limits)
         self._mine = security
-        self._waiting: dict[int, Gathered] = {}
-        """Calls, and what has come of their answers."""
+        self._waiting: dict[int, Gathered | None] = {}
+        """Calls, and what has come of their answers, if they come in several fragments."""
         self._received = 0
         self._offered: ContextElement | None = None
         self._next_context_id = 0
@@ -195,11 +197,10 @@ class ClientConnection(Channel):
         """Send a request; its number is what the answer will carry."""
         assert self.state is State.BOUND or self.state is State.ALTERING
         self._last_call_id = call_id = self._last_call_id + 1 & 0xFFFFFFFF
-        self._waiting[call_id] = Gathered()
+        self._waiting[call_id] = None
         security = self._mine
         if security is not None and security.signs:
-            meant = Meant(*self._interfaces[context_id], call_id, context_id, opnum, self.header_signing)
-            stub = append_trailer(stub, meant)
+            stub = append_trailer(stub, self._meant(context_id, opnum), call_id)
         self._send_stub(PduType.REQUEST, call_id, context_id, opnum, stub, security, object_uuid or b"")
         return call_id
 
@@ -216,8 +217,13 @@ class ClientConnection(Channel):
     def _forget(self, call_id: int) -> bool:
         if call_id not in self._waiting:
             return False
-        self._received -= self._waiting.pop(call_id).size
+        gathered = self._waiting.pop(call_id)
+        if gathered is not None:
+            self._received -= gathered.size
         return True
+
+    def _syntaxes(self, context_id: int) -> tuple[Syntax, Syntax]:
+        return self._interfaces[context_id]
 
     # --- input ------------------------------------------------------------------------------------------
 
@@ -320,18 +326,24 @@ class ClientConnection(Channel):
         if security is None and self._mine is not None and self._mine.signs:
             raise AuthenticationError("an answer that nobody signed")
         call_id, flags = fragment.call_id, fragment.flags
-        answer = self._waiting.get(call_id)
-        if answer is None:
+        if call_id not in self._waiting:
             return  # given up meanwhile
-        if bool(flags & PduFlags.FIRST_FRAG) is bool(answer):
+        gathered = self._waiting[call_id]
+        if bool(flags & _FIRST) is (gathered is not None):
             raise DecodeError(f"the fragments of call {call_id} are out of order")
-        answer.add(stub)
+        if gathered is None:
+            if flags & _LAST:  # there is nothing to gather
+                del self._waiting[call_id]
+                self._events.append(ResponseArrived(call_id, stub))
+                return
+            gathered = self._waiting[call_id] = Gathered()
+        gathered.add(stub)
         self._received += len(stub)
-        if self._received > self._limits.max_partial or answer.size > self._limits.max_stub:
+        if self._received > self._limits.max_partial or gathered.size > self._limits.max_stub:
             raise DecodeError("the server's answers are longer than we take")
-        if flags & PduFlags.LAST_FRAG:
+        if flags & _LAST:
             self._forget(call_id)
-            self._events.append(ResponseArrived(call_id, answer.whole()))
+            self._events.append(ResponseArrived(call_id, gathered.whole()))
 
     def _fault(self, fragment: Fragment) -> None:
         fault = Fault.decode(fragment.body)

@@ -10,12 +10,13 @@ A server registers it with a handler for each operation, ``handler(call: Call, r
 status in a fault PDU.
 
 A handler that knows its answer returns it, and it is sent with the others of the same read: that costs no task. One
-that has to wait returns a `Promise`, or is a coroutine, which then becomes a task.
+that has to wait returns a `Promise`, or is a coroutine, which then becomes a task. Where several calls cost less
+together than each by itself, their handler is a `Together`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -69,9 +70,12 @@ class Promise:
 
     When the client gives the call up, or is gone, ``abandoned`` is called instead, once and at once; whatever is
     answered after that is dropped. ``hurried`` is called when the client asks for an early answer (co_cancel).
+
+    Many promises may be kept in one moment. Whoever has a large answer to give makes it in :meth:`when_room`, so that a
+    client which does not read costs no more than what waits for it already.
     """
 
-    __slots__ = ("_abandoned", "_deliver", "_hurried", "over")
+    __slots__ = ("_abandoned", "_deliver", "_hurried", "_when_room", "over")
 
     def __init__(
         self, abandoned: Callable[[], None] | None = None, hurried: Callable[[], None] | None = None
@@ -79,6 +83,7 @@ class Promise:
         self._abandoned = abandoned
         self._hurried = hurried
         self._deliver: Callable[[Parameters | Exception], None] | None = None
+        self._when_room: Callable[[Callable[[], None]], None] | None = None
         self.over = False
 
     def answer(self, answer: Parameters | Exception) -> None:
@@ -88,10 +93,21 @@ class Promise:
             self.over = True
             self._deliver(answer)
 
+    def when_room(self, action: Callable[[], None]) -> None:
+        """Call ``action``, which is to make the answer, once the client has read enough of what it was answered before;
+        never if the promise is over then."""
+        assert self._when_room is not None, "who has the answer already returns it"
+        if not self.over:
+            self._when_room(action)
+
     # --- for the runtime --------------------------------------------------------------------------------
 
-    def deliver_to(self, deliver: Callable[[Parameters | Exception], None]) -> None:
-        self._deliver = deliver
+    def deliver_to(
+        self,
+        deliver: Callable[[Parameters | Exception], None],
+        when_room: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._deliver, self._when_room = deliver, when_room
 
     def abandon(self) -> None:
         if not self.over:
@@ -139,3 +155,17 @@ class Call:
 
 Answer = Parameters | Promise | Awaitable[Parameters]
 Handler = Callable[[Call, Any], Answer]
+
+
+class Together:
+    """A handler of several calls of an operation that one client made one behind the other.
+
+    ``answer(call, requests)`` answers as many as it likes, from the first on and at least that one, and is called again
+    for the others. An exception among the answers means what it means when a handler raises it; one that is raised
+    answers the first call.
+    """
+
+    __slots__ = ("answer",)
+
+    def __init__(self, answer: Callable[[Call, Sequence[Any]], Sequence[Answer | Exception]]) -> None:
+        self.answer = answer

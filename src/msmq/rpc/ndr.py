@@ -24,7 +24,8 @@ What is checked. Every count against the bytes that remain before anything is re
 the depth of pointers against the limits of `NdrReader`, ``size_is``, ``length_is`` and ``switch_is`` against the
 field they name once everything is read, ranges, null in reference pointers. The error is DecodeError, always.
 
-How it works. Members of a fixed size that lie one behind the other are a `Run`, which one ``struct`` reads and writes.
+How it works. Members of a fixed size that lie one behind the other are a `msmq.rpc.ndr_runs.Run`, which one ``struct``
+reads and writes.
 Most parameters are one run and nothing else, and need no reader or writer. Any other type reads by calling ``assign``
 with its value: at once, or, behind a pointer, when the pointee's turn comes. ``scope`` is the structure the field
 stands in, which is where ``size_is`` looks.
@@ -33,13 +34,13 @@ stands in, which is where ``size_is`` looks.
 from __future__ import annotations
 
 import dataclasses
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, get_type_hints
 
 from msmq.errors import DecodeError, EncodeError
+from msmq.rpc.ndr_runs import Member, Pointer, Run, steps_of
 from msmq.rpc.ndr_scalars import (
     NULL_HANDLE,
     U8,
@@ -55,7 +56,6 @@ from msmq.rpc.ndr_scalars import (
     cstring,
     enum16,
     fixed_octets,
-    forms,
     guid,
     i8,
     i16,
@@ -95,29 +95,18 @@ class Range(Scalar):
         return None if fits else f"{value!r} is not within {self.low} to {self.high}"
 
 
-class Unique(NdrType):
+class Unique(Pointer):
     """``[unique]``: null, or a pointee of its own."""
 
     def __init__(self, to: Any) -> None:
         self.to = type_of(to)
 
-    def code(self, ndr64: bool) -> str:
-        """How ``struct`` writes the referent id."""
-        return "Q" if ndr64 else "I"
-
-    def alignment(self, ndr64: bool) -> int:
-        return 8 if ndr64 else 4
-
-    def minimum(self, ndr64: bool) -> int:
-        return self.alignment(ndr64)
-
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
         self.follow(reader, scope, assign, reader.count())
 
     def follow(self, reader: Decoder, scope: Any, assign: Assign, referent_id: int) -> None:
-        """Have the pointee read when its turn comes."""
         if referent_id:
-            reader.defer(partial(self.to.read, reader, scope, assign))
+            reader.deferred.append(partial(self.to.read, reader, scope, assign))
         else:
             assign(None)
 
@@ -125,7 +114,6 @@ class Unique(NdrType):
         writer.count(self.refer(writer, value, scope))
 
     def refer(self, writer: NdrWriter, value: Any, scope: Any) -> int:
-        """Have the pointee written when its turn comes; gives its referent id."""
         return 0 if value is None else writer.refer(partial(self.to.write, writer, value, scope))
 
 
@@ -228,6 +216,10 @@ class Array(NdrType):
 
     def _elements(self, reader: Decoder, scope: Any, assign: Assign, count: int) -> None:
         reader.claim(count, self.of.minimum(reader.ndr64))
+        flat = self.of.flat
+        if flat is not None:
+            assign([flat(reader) for _ in range(count)])
+            return
         values: list[Any] = [None] * count
         read = self.of.read
         for index in range(count):
@@ -341,114 +333,6 @@ class Struct:
     MEMBERS: ClassVar[tuple[tuple[str, NdrType], ...]] = ()
 
 
-class Run:
-    """Members of a fixed size, pointers among them, that lie one behind the other."""
-
-    def __init__(
-        self, names: Sequence[str], kinds: Sequence[Scalar | Unique], alignments: Sequence[int] = (1, 1)
-    ) -> None:
-        """``alignments``: those of the structure, in NDR and NDR64, when they are all of it."""
-        self._forms = tuple(forms(tuple(kinds), ndr64, alignments[ndr64]) for ndr64 in (False, True))
-        self._first = tuple(each[0] for each in self._forms)
-        scalars = [(place, kind) for place, kind in enumerate(kinds) if isinstance(kind, Scalar)]
-        self._read_checks, self._write_checks = (
-            tuple(
-                tuple((place, kind.objection) for place, kind in scalars if kind.doubtful(ndr64, reading))
-                for ndr64 in (False, True)
-            )
-            for reading in (True, False)
-        )
-        self.pointers = tuple(
-            (place, names[place], kind) for place, kind in enumerate(kinds) if isinstance(kind, Unique)
-        )
-        namespace: dict[str, Any] = {}
-        targets = "".join(f"scope.{name}, " for name in names)
-        exec(  # one assignment for all of them, as `msmq.wire.declare` has it
-            f"def put(scope, values): {targets}= values\ndef get(scope): return ({targets})", namespace
-        )
-        self._put, self._get = namespace["put"], namespace["get"]
-
-    def read(self, reader: Decoder, scope: Any) -> None:
-        ndr64 = reader.ndr64
-        values = reader.values(self._forms[ndr64])
-        for place, objection in self._read_checks[ndr64]:
-            if (wrong := objection(values[place])) is not None:
-                raise DecodeError(wrong, reader.offset)
-        self._put(scope, values)
-        for place, name, kind in self.pointers:
-            kind.follow(reader, scope, partial(setattr, scope, name), values[place])
-
-    def read_only(self, stub: bytes, scope: Any, ndr64: bool) -> int:
-        """Read a stub that has nothing else in it; gives where it ends."""
-        form = self._first[ndr64]
-        size = form.size
-        if size > len(stub):
-            raise DecodeError(f"{size} bytes expected, {len(stub)} left", 0)
-        values = form.unpack_from(stub)
-        for place, objection in self._read_checks[ndr64]:
-            if (wrong := objection(values[place])) is not None:
-                raise DecodeError(wrong, size)
-        self._put(scope, values)
-        return size
-
-    def write(self, writer: NdrWriter, scope: Any) -> None:
-        values, ndr64 = self._get(scope), writer.ndr64
-        for place, objection in self._write_checks[ndr64]:
-            if (wrong := objection(values[place])) is not None:
-                raise EncodeError(wrong)
-        if self.pointers:
-            values = [*values]
-            for place, _, kind in self.pointers:
-                values[place] = kind.refer(writer, values[place], scope)
-        writer.values(self._forms[ndr64], values)
-
-    def write_only(self, scope: Any, ndr64: bool) -> bytes:
-        """The bytes of a stub that has nothing else in it."""
-        values = self._get(scope)
-        for place, objection in self._write_checks[ndr64]:
-            if (wrong := objection(values[place])) is not None:
-                raise EncodeError(wrong)
-        try:
-            return self._first[ndr64].pack(*values)
-        except struct.error as error:
-            raise EncodeError(f"{values!r} cannot be written: {error}") from error
-
-
-class Member:
-    """A member of any other type."""
-
-    def __init__(self, name: str, kind: NdrType) -> None:
-        self.name, self.kind = name, kind
-
-    def read(self, reader: Decoder, scope: Any) -> None:
-        self.kind.read(reader, scope, partial(setattr, scope, self.name))
-
-    def write(self, writer: NdrWriter, scope: Any) -> None:
-        self.kind.write(writer, getattr(scope, self.name), scope)
-
-
-def _steps(members: Sequence[tuple[str, NdrType]], *, apart: bool) -> tuple[Run | Member, ...]:
-    """How to read and write members, one after the other. ``apart``: what one of them points to comes before the next
-    one, and not behind all of them."""
-    steps: list[Run | Member] = []
-    names: list[str] = []
-    kinds: list[Scalar | Unique] = []
-    for name, kind in members:
-        if isinstance(kind, Scalar | Unique):
-            names.append(name)
-            kinds.append(kind)
-            if not apart or isinstance(kind, Scalar):
-                continue
-        if names:
-            steps.append(Run(names, kinds))
-            names, kinds = [], []
-        if not isinstance(kind, Scalar | Unique):
-            steps.append(Member(name, kind))
-    if names:
-        steps.append(Run(names, kinds))
-    return tuple(steps)
-
-
 class StructType(NdrType):
     """How a declared structure lies in the stream."""
 
@@ -464,12 +348,12 @@ class StructType(NdrType):
             max(1, sum(kind.minimum(ndr64) for _, kind in self.members)) for ndr64 in (False, True)
         )
         names, kinds = zip(*self.members, strict=True) if self.members else ((), ())
-        self._flat = bool(kinds) and all(isinstance(kind, Scalar | Unique) for kind in kinds)
-        """Whether one run is all of it, padding included."""
-        if self._flat:
-            self._steps: tuple[Run | Member, ...] = (Run(names, kinds, self._alignments),)
-        else:
-            self._steps = _steps(self.members[:-1] if self.conformant else self.members, apart=False)
+        self._run: Run | None = None
+        """All of it, padding included, if it is one run."""
+        if kinds and all(isinstance(kind, Scalar | Pointer) for kind in kinds):
+            self._run = Run(names, kinds, self._alignments)
+            self.flat = self._read_flat
+        self._steps = steps_of(self.members[:-1] if self.conformant else self.members, apart=False)
 
     def alignment(self, ndr64: bool) -> int:
         return self._alignments[ndr64]
@@ -478,15 +362,20 @@ class StructType(NdrType):
         return self._minima[ndr64]
 
     def read(self, reader: Decoder, scope: Any, assign: Assign) -> None:
+        if self.flat is not None:
+            assign(self.flat(reader))
+            return
         maximum = reader.count() if self.conformant else None
         self.read_behind(reader, scope, assign, maximum)
 
+    def _read_flat(self, reader: Decoder) -> Any:
+        assert self._run is not None
+        value = object.__new__(self.cls)
+        self._run.read(reader, value)
+        return value
+
     def read_behind(self, reader: Decoder, scope: Any, assign: Assign, maximum: int | None) -> None:
         value = object.__new__(self.cls)
-        if self._flat:
-            self._steps[0].read(reader, value)
-            assign(value)
-            return
         alignment = self._alignments[reader.ndr64]
         reader.align(alignment)
         for step in self._steps:
@@ -506,8 +395,8 @@ class StructType(NdrType):
         """The rest of the structure, when the count of its array was written already."""
         if not isinstance(value, self.cls):
             raise EncodeError(f"a {self.cls.__name__} is needed here, not {type(value).__name__}")
-        if self._flat:
-            self._steps[0].write(writer, value)
+        if self._run is not None:
+            self._run.write(writer, value)
             return
         alignment = self._alignments[writer.ndr64]
         writer.align(alignment)
@@ -581,7 +470,7 @@ def declare(plain: type[T]) -> type[T]:
         members.append((field.name, kind))
     cls.MEMBERS = tuple(members)
     if issubclass(cls, Parameters):
-        cls.STEPS = steps = _steps(members, apart=True)
+        cls.STEPS = steps = steps_of(members, apart=True)
         if len(steps) == 1 and isinstance(steps[0], Run) and not steps[0].pointers:
             cls.FLAT = steps[0]
     return cls

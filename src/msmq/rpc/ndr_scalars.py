@@ -24,7 +24,7 @@ class Decoder(NdrReader):
     """A reader that remembers full pointers and what is to be compared at the end."""
 
     def __init__(self, data: bytes, ndr64: bool = False) -> None:
-        super().__init__(data, ndr64)
+        NdrReader.__init__(self, data, ndr64)
         self.checks: list[Callable[[], None]] = []
         self.full: dict[int, Referent] = {}
 
@@ -51,6 +51,8 @@ class NdrType:
 
     conformant: ClassVar[bool] = False
     """Whether its count stands before the structure that ends with it."""
+    flat: Callable[[Decoder], Any] | None = None
+    """Reads a structure that has no parts of a size that depends, and gives it; such are read without further ado."""
 
     def alignment(self, ndr64: bool) -> int:
         raise NotImplementedError

@@ -194,6 +194,9 @@ then those of `Request` or, with the last two as one number, of `Response`."""
 _read_header: Final[Callable[[bytes, int], tuple[int, int, int, int, int, int, int, int]]] = struct.Struct(
     "<BBBBB3xHHI"
 ).unpack_from
+read_trailer: Final[Callable[[bytes, int], tuple[int, int, int, int]]] = struct.Struct("<BBBxI").unpack_from
+"""The fields of a `SecTrailer` that mean something: provider, level, length of the padding, security context."""
+_read_request: Final[Callable[[bytes, int], tuple[int, int]]] = struct.Struct("<4xHH").unpack_from
 _PADDING_PLACE: Final = 2
 """Where a `SecTrailer` tells the length of the padding before it."""
 
@@ -394,18 +397,6 @@ class Request(Wire):
     opnum: u16 = 0
     object: bytes | None = None
 
-    @classmethod
-    def read_body(cls, fragment: Fragment) -> tuple[Request, int]:
-        """The head of a request and where in the PDU its stub begins."""
-        raw, end = fragment.raw, STUB_START
-        request = cls.decode(raw, CommonHeader.SIZE)
-        if fragment.flags & _OBJECT_UUID:
-            end += 16
-            request.object = raw[STUB_START:end]
-        if fragment.verifier < end:
-            raise DecodeError("the head of a request is cut off", CommonHeader.SIZE)
-        return request, end
-
     def write_body(self) -> bytes:
         return self.encode() + (self.object or b"")
 
@@ -421,6 +412,19 @@ class Response(Wire):
 STUB_START: Final = CommonHeader.SIZE + Request.SIZE
 """Where the stub begins in a response, and in a request without an object."""
 assert Request.SIZE == Response.SIZE
+
+
+def read_request(fragment: Fragment) -> tuple[int, int, bytes | None, int]:
+    """The presentation context, the opnum and the object of a request, and where in the PDU its stub begins. The hint
+    is not believed, so it is not read."""
+    raw, start, target = fragment.raw, STUB_START, None
+    if fragment.flags & _OBJECT_UUID:
+        start += 16
+        target = raw[STUB_START:start]
+    if fragment.verifier < start:
+        raise DecodeError("the head of a request is cut off", CommonHeader.SIZE)
+    context_id, opnum = _read_request(raw, CommonHeader.SIZE)
+    return context_id, opnum, target, start
 
 
 @wire("C706 12.6.4.7, MS-RPCE 2.2.2.8", size=16)

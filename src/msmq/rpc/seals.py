@@ -1,7 +1,8 @@
 """What protects the fragments of a connection once its handshake is over (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
 A seal signs and, at the privacy level, encrypts; it is made once for a security context and keeps its ciphers and keyed
-hashes, so that a fragment costs the cryptography and little else. `NtlmSeal` does what MS-NLMP 3.4 says with OpenSSL.
+hashes, so that a fragment costs the cryptography and little else. A protected PDU is a front, the stub, a trailer of
+`TRAILER_SIZE` bytes and the signature. `NtlmSeal` does what MS-NLMP 3.4 says with OpenSSL.
 `GssSeal` leaves it to the Kerberos library, which keeps its own keys.
 
 What a signature covers: the whole PDU when headers are signed, else the stub with its padding. NTLM with extended
@@ -10,7 +11,7 @@ session security always covers the whole PDU; Kerberos does when both sides anno
 
 from __future__ import annotations
 
-import struct
+from hmac import compare_digest
 from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.hashes import MD5
@@ -22,8 +23,9 @@ from spnego.iov import BufferType
 
 KERBEROS_MIC_SIZE: Final = 28
 """Of the AES types with SHA-1, the ones Windows issues: header of 16 and checksum of 12 (RFC 4121 4.2.6.1)."""
+TRAILER_SIZE: Final = 8
+"""Of a `msmq.rpc.pdu.SecTrailer`."""
 _NTLM_VERSION: Final = b"\1\0\0\0"
-_NUMBER: Final = struct.Struct("<I")
 
 
 class WrongSignatureError(Exception):
@@ -31,34 +33,36 @@ class WrongSignatureError(Exception):
 
 
 class Seal(Protocol):
-    """``head`` and ``trailer`` stand around the stub."""
+    """Protects and opens whole PDUs."""
 
     @property
     def signature_size(self) -> int: ...
 
-    def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        """What goes out instead of ``stub``, and the signature."""
+    def protect(self, front: bytes, stub: bytes, trailer: bytes) -> bytes:
+        """The whole PDU, with the signature behind it."""
 
-    def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
-        """The stub as it was before `protect`; any exception if something was changed."""
+    def unprotect(self, pdu: bytes, start: int, end: int) -> bytes:
+        """The stub of a PDU, in which it lies from ``start`` to ``end``, as it was before `protect`; any exception if
+        something was changed."""
 
 
 class _NtlmDirection:
     """One of the two directions of NTLM: its cipher, its keyed hash, and the number of the next message."""
 
     def __init__(self, context: NTLMProxy, direction: str) -> None:
-        self.cipher = getattr(context, f"_handle_{direction}").update
-        self._keyed = HMAC(getattr(context, f"_sign_key_{direction}"), MD5())  # what NTLM has
+        self.cipher = getattr(context, f"_handle_{direction}")._handle.update
+        self._keyed = HMAC(getattr(context, f"_sign_key_{direction}"), MD5()).copy  # what NTLM has
         # SPNEGO may have signed its list of mechanisms already. Asking for the number counts it.
         self._number = int(getattr(context, f"_seq_num_{direction}"))
         self._exchanged = bool(context._context_attr & NegotiateFlags.key_exch)
 
     def sign(self, message: bytes) -> bytes:
         """The signature of the next message (MS-NLMP 3.4.4.2)."""
-        number = _NUMBER.pack(self._number)
+        number = self._number.to_bytes(4, "little")
         self._number = self._number + 1 & 0xFFFFFFFF
-        keyed = self._keyed.copy()
-        keyed.update(number + message)
+        keyed = self._keyed()
+        keyed.update(number)
+        keyed.update(message)
         checksum = keyed.finalize()[:8]
         return _NTLM_VERSION + (self.cipher(checksum) if self._exchanged else checksum) + number
 
@@ -72,18 +76,27 @@ class NtlmSeal:
         if not context._context_attr & NegotiateFlags.extended_session_security:
             raise ValueError("NTLM without extended session security protects nothing")
         self._secret = secret
-        self._out = _NtlmDirection(context, "out")
-        self._in = _NtlmDirection(context, "in")
+        out, into = _NtlmDirection(context, "out"), _NtlmDirection(context, "in")
+        self._sign, self._encrypt = out.sign, out.cipher
+        self._expect, self._decrypt = into.sign, into.cipher
 
-    def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        sealed = self._out.cipher(stub) if self._secret else stub
-        return sealed, self._out.sign(head + stub + trailer)
+    def protect(self, front: bytes, stub: bytes, trailer: bytes) -> bytes:
+        clear = b"".join((front, stub, trailer))
+        if not self._secret:
+            return clear + self._sign(clear)
+        sealed = self._encrypt(stub)  # before the signature is: both use up the same cipher
+        return b"".join((front, sealed, trailer, self._sign(clear)))
 
-    def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
-        opened: bytes = self._in.cipher(stub) if self._secret else stub
-        if self._in.sign(head + opened + trailer) != signature:
+    def unprotect(self, pdu: bytes, start: int, end: int) -> bytes:
+        behind = end + TRAILER_SIZE
+        stub: bytes = pdu[start:end]
+        clear = pdu[:behind]
+        if self._secret:
+            stub = self._decrypt(stub)
+            clear = b"".join((pdu[:start], stub, pdu[end:behind]))
+        if not compare_digest(self._expect(clear), pdu[behind:]):
             raise WrongSignatureError("the signature is wrong")
-        return opened
+        return stub
 
 
 class GssSeal:
@@ -95,33 +108,35 @@ class GssSeal:
         self._header_signing = header_signing
         self.signature_size = context.query_message_sizes().header if secret else KERBEROS_MIC_SIZE
 
-    def _covered(self, head: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        return (head, trailer) if self._header_signing else (b"", b"")
+    def _covered(self, front: bytes, trailer: bytes) -> tuple[bytes, bytes]:
+        return (front, trailer) if self._header_signing else (b"", b"")
 
-    def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        head, trailer = self._covered(head, trailer)
+    def protect(self, front: bytes, stub: bytes, trailer: bytes) -> bytes:
+        before, behind = self._covered(front, trailer)
         if not self._secret:
-            return stub, self._context.sign(head + stub + trailer)
+            return b"".join((front, stub, trailer, self._context.sign(before + stub + behind)))
         sealed = self._context.wrap_iov(
             [
-                (BufferType.sign_only, head),
+                (BufferType.sign_only, before),
                 (BufferType.data, stub),
-                (BufferType.sign_only, trailer),
+                (BufferType.sign_only, behind),
                 BufferType.header,
             ]
         )
-        return sealed.buffers[1].data or b"", sealed.buffers[3].data or b""
+        return b"".join((front, sealed.buffers[1].data or b"", trailer, sealed.buffers[3].data or b""))
 
-    def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
-        head, trailer = self._covered(head, trailer)
+    def unprotect(self, pdu: bytes, start: int, end: int) -> bytes:
+        value = end + TRAILER_SIZE
+        stub, signature = pdu[start:end], pdu[value:]
+        before, behind = self._covered(pdu[:start], pdu[end:value])
         if not self._secret:
-            self._context.verify(head + stub + trailer, signature)
+            self._context.verify(before + stub + behind, signature)
             return stub
         opened = self._context.unwrap_iov(
             [
-                (BufferType.sign_only, head),
+                (BufferType.sign_only, before),
                 (BufferType.data, stub),
-                (BufferType.sign_only, trailer),
+                (BufferType.sign_only, behind),
                 (BufferType.header, signature),
             ]
         )

@@ -1,7 +1,7 @@
 """Security contexts of a connection: who the peer is, and what protects the fragments (MS-RPCE 2.2.2.11, 3.3.1.5.2).
 
-A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake; then `protect` and
-`unprotect` do a fragment by the seal that `msmq.rpc.seals` makes of what was agreed.
+A `SecurityContext` wraps a context of pyspnego for both sides. ``step`` carries the handshake; then its ``seal``, which
+`msmq.rpc.seals` makes of what was agreed, protects fragments and opens them.
 
 On the server an `Authentication` makes the contexts: NTLM over local accounts, Kerberos by keytab where pyspnego's
 extra is installed, SPNEGO over either. On the client `Credentials` do.
@@ -71,6 +71,10 @@ class SecurityContext:
         self._legs = 0
         self.auth_type = auth_type
         self.level = AuthLevel(level)
+        self.effective_level = (
+            AuthLevel.INTEGRITY if AuthLevel.CALL <= level < AuthLevel.PRIVACY else self.level
+        )  # fmt: skip
+        """What the level amounts to: CALL and PKT are done as INTEGRITY."""
         self.signs = level >= AuthLevel.CALL
         """Whether requests and responses carry a signature; the levels below INTEGRITY are raised to it."""
         self.context_id = context_id
@@ -81,16 +85,12 @@ class SecurityContext:
         self.header_signing = False
         self.established = False
         self.failed = False
-        self._seal: Seal | None = None
+        self.seal: Seal | None = None
+        """What protects requests and responses, once the handshake is over and if they are signed."""
         self.identity: Identity | None = None
         """Who was proven, once that is known."""
         self.principal: str | None = None
         """A Kerberos principal that was proven, for `look_up`."""
-
-    @property
-    def effective_level(self) -> AuthLevel:
-        """What the level amounts to: CALL and PKT are done as INTEGRITY."""
-        return AuthLevel.INTEGRITY if AuthLevel.CALL <= self.level < AuthLevel.PRIVACY else self.level
 
     def step(self, token: bytes | None) -> bytes:
         """One leg of the handshake: take the peer's token, give ours. Any trouble is an AuthenticationError."""
@@ -140,9 +140,9 @@ class SecurityContext:
             raise AuthenticationError("the peer asked for secrecy and cannot keep it")
         inner = self._inner
         if self.signs and isinstance(inner, NTLMProxy):
-            self._seal = NtlmSeal(inner, secret=seals)
+            self.seal = NtlmSeal(inner, secret=seals)
         elif self.signs:
-            self._seal = GssSeal(self._context, secret=seals, header_signing=self.header_signing)
+            self.seal = GssSeal(self._context, secret=seals, header_signing=self.header_signing)
         if self._authentication is None:
             return
         if isinstance(inner, NtlmAcceptor):
@@ -165,24 +165,6 @@ class SecurityContext:
         if token is None:
             raise self._failed(LookupError(f"{self.principal} is not known here"))
         self.identity = Identity(self.principal or "", token)
-
-    @property
-    def signature_size(self) -> int:
-        assert self._seal is not None
-        return self._seal.signature_size
-
-    def protect(self, head: bytes, stub: bytes, trailer: bytes) -> tuple[bytes, bytes]:
-        """What goes out instead of ``stub``, and the signature; ``head`` and ``trailer`` stand around it."""
-        assert self._seal is not None
-        return self._seal.protect(head, stub, trailer)
-
-    def unprotect(self, head: bytes, stub: bytes, trailer: bytes, signature: bytes) -> bytes:
-        """The stub as it was before `protect`; AuthenticationError if anything was changed."""
-        assert self._seal is not None
-        try:
-            return self._seal.unprotect(head, stub, trailer, signature)
-        except Exception as error:  # as in step
-            raise AuthenticationError(f"{type(error).__name__}: {error}") from error
 
 
 class TooSoonError(AuthenticationError):

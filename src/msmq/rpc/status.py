@@ -51,3 +51,7 @@ class RpcConnectionError(RpcError, ConnectionError):
 
 class RpcBindError(RpcConnectionError):
     """The server is there and does not want us: wrong interface, wrong syntax, wrong credentials."""
+
+
+class NotServedError(RpcBindError):
+    """The server is there, and does not have the interface or none of its transfer syntaxes."""

@@ -8,7 +8,7 @@ that someone in between changed a header.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from msmq.errors import DecodeError
@@ -24,27 +24,59 @@ CLIENT_SUPPORTS_HEADER_SIGNING: Final = 1
 _COMMAND_MASK: Final = 0x3FFF
 _COMMAND: Final = struct.Struct("<HH")
 _HEADER_2: Final = struct.Struct("<BBH4sIHH")
+_CALL_ID: Final = slice(8, 12)
+"""Where the number of the call stands in it: the only thing that calls of one operation have differently."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Meant:
-    """What a request says it is, by its headers and by what was agreed when the connection was bound."""
+    """What requests of an operation say they are, by their headers and by what was agreed when the connection was
+    bound. It is made once for all of them."""
 
     interface: Syntax
     transfer: Syntax
-    call_id: int
     context_id: int
     opnum: int
     header_signing: bool = False
+    context: bytes = field(init=False)
+    """What the command about the contexts says."""
+    _before: bytes = field(init=False)
+    _behind: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        context = self.interface.encode() + self.transfer.encode()
+        header = self.header(0)
+        bits = int(self.header_signing and CLIENT_SUPPORTS_HEADER_SIGNING).to_bytes(4, "little")
+        before = (
+            SIGNATURE,
+            _COMMAND.pack(BITMASK_1, len(bits)) + bits,
+            _COMMAND.pack(PCONTEXT, len(context)) + context,
+            _COMMAND.pack(HEADER_2 | COMMAND_END, len(header)) + header[: _CALL_ID.start],
+        )
+        object.__setattr__(self, "context", context)
+        object.__setattr__(self, "_before", b"".join(before))
+        object.__setattr__(self, "_behind", header[_CALL_ID.stop :])
+
+    def header(self, call_id: int) -> bytes:
+        """What the command about the header says of one call."""
+        return _HEADER_2.pack(
+            PduType.REQUEST, 0, 0, LITTLE_ENDIAN, call_id, self.context_id, self.opnum
+        )  # fmt: skip
+
+    def trailer(self, call_id: int) -> bytes:
+        """The whole trailer of one call, as we write it."""
+        return self._before + call_id.to_bytes(4, "little") + self._behind
 
 
-def check_trailer(stub: bytes, end: int, meant: Meant) -> None:
+def check_trailer(stub: bytes, end: int, meant: Meant, call_id: int) -> None:
     """Look at what follows the arguments of a request, which end at ``end``.
 
     A trailer must agree with ``meant``, or DecodeError is raised. Other bytes may follow and mean nothing: clients
-    pad, and Windows does not mind.
+    pad, and Windows does not mind. One that is not as we write it is looked at command by command.
     """
     start = end + -end % 4
+    if stub.startswith(meant.trailer(call_id), start):
+        return
     if stub[start : start + len(SIGNATURE)] != SIGNATURE:
         return
     offset = start + len(SIGNATURE)
@@ -56,18 +88,18 @@ def check_trailer(stub: bytes, end: int, meant: Meant) -> None:
         value = stub[offset : offset + length]
         if len(value) < length:
             raise DecodeError("a verification command is cut off", offset)
-        _check_command(command, value, meant, offset)
+        _check_command(command, value, meant, call_id, offset)
         offset += length
         if command & COMMAND_END:
             return
 
 
-def _check_command(command: int, value: bytes, meant: Meant, offset: int) -> None:
+def _check_command(command: int, value: bytes, meant: Meant, call_id: int, offset: int) -> None:
     kind = command & _COMMAND_MASK
     if kind == PCONTEXT:
-        expected = meant.interface.encode() + meant.transfer.encode()
+        expected = meant.context
     elif kind == HEADER_2:
-        expected = _header_2(meant)
+        expected = meant.header(call_id)
     elif kind == BITMASK_1:
         if len(value) != 4:
             raise DecodeError("a bit mask has four bytes", offset)
@@ -84,22 +116,6 @@ def _check_command(command: int, value: bytes, meant: Meant, offset: int) -> Non
         raise DecodeError("the request is not what its sender meant", offset)
 
 
-def _header_2(meant: Meant) -> bytes:
-    return _HEADER_2.pack(PduType.REQUEST, 0, 0, LITTLE_ENDIAN, meant.call_id, meant.context_id, meant.opnum)
-
-
-def append_trailer(stub: bytes, meant: Meant) -> bytes:
+def append_trailer(stub: bytes, meant: Meant, call_id: int) -> bytes:
     """``stub`` with the trailer of a careful client behind it."""
-    context = meant.interface.encode() + meant.transfer.encode()
-    bits = int(meant.header_signing and CLIENT_SUPPORTS_HEADER_SIGNING).to_bytes(4, "little")
-    header = _header_2(meant)
-    return b"".join(
-        (
-            stub,
-            bytes(-len(stub) % 4),
-            SIGNATURE,
-            _COMMAND.pack(BITMASK_1, len(bits)) + bits,
-            _COMMAND.pack(PCONTEXT, len(context)) + context,
-            _COMMAND.pack(HEADER_2 | COMMAND_END, len(header)) + header,
-        )
-    )
+    return b"".join((stub, bytes(-len(stub) % 4), meant.trailer(call_id)))

@@ -288,24 +288,9 @@ def _effective_entries(
             yield ace, mapping.map(ace.mask) & ~_NEVER_GRANTED
 
 
-def default_queue_descriptor(owner: Sid, group: Sid | None = None) -> SecurityDescriptor:
-    """The descriptor of a new queue: owner and administrators everything, Everyone send and look.
-
-    Looking means reading properties and permissions, which a sender needs to find the queue's format name.
-    """
-    return _default_descriptor(
-        owner, group, QueueAccessMask.QUEUE_GENERIC_ALL, QueueAccessMask.QUEUE_GENERIC_WRITE
-    )
-
-
 def default_queue_manager_descriptor(owner: Sid, group: Sid | None = None) -> SecurityDescriptor:
     """The descriptor of a new queue manager: owner and administrators everything, Everyone look."""
-    return _default_descriptor(
-        owner, group, QueueManagerAccessMask.MACHINE_GENERIC_ALL, QueueManagerAccessMask.MACHINE_WORLD_RIGHTS
-    )
-
-
-def _default_descriptor(owner: Sid, group: Sid | None, full: int, world: int) -> SecurityDescriptor:
-    trustees = {EVERYONE: world, ADMINISTRATORS: full, owner: full}
+    full = QueueManagerAccessMask.MACHINE_GENERIC_ALL
+    trustees = {EVERYONE: QueueManagerAccessMask.MACHINE_WORLD_RIGHTS, ADMINISTRATORS: full, owner: full}
     dacl = Acl.of(*(Ace(AceType.ACCESS_ALLOWED, int(mask), sid) for sid, mask in trustees.items()))
     return SecurityDescriptor(owner, group, dacl, control=Control.DACL_DEFAULTED)

@@ -62,6 +62,10 @@ class Sid:
         """The SID one level below, such as a group of a domain."""
         return Sid(self.authority, (*self.sub_authorities, relative_identifier))
 
+    def is_parent_of(self, other: Sid) -> bool:
+        """Whether a SID is one level below this one."""
+        return self.authority == other.authority and self.sub_authorities == other.sub_authorities[:-1]
+
     def encode(self) -> bytes:
         count = len(self.sub_authorities)
         return (

@@ -26,7 +26,6 @@ from msmq.security.keys import certificate_public_key
 from msmq.security.legacy import md2, md4
 from msmq.security.rejections import AuthenticationError
 from msmq.wire.algorithms import HashAlgorithm
-from msmq.wire.names.common import MsmqVersion
 from msmq.wire.signature import SignatureType
 
 
@@ -49,31 +48,6 @@ class HashPolicy:
         if algorithm not in self.accepted:
             raise AuthenticationError(f"signatures with {algorithm.name} are not accepted here")
         return algorithm
-
-
-_DEFAULT_HASH = {
-    MsmqVersion.V1: HashAlgorithm.MD5,
-    MsmqVersion.V2: HashAlgorithm.MD5,
-    MsmqVersion.V3: HashAlgorithm.SHA1,
-    MsmqVersion.V4: HashAlgorithm.SHA1,
-    MsmqVersion.V5: HashAlgorithm.SHA512,
-    MsmqVersion.V6: HashAlgorithm.SHA512,
-}
-_MD = frozenset({HashAlgorithm.MD2, HashAlgorithm.MD4, HashAlgorithm.MD5})
-
-
-def default_hash_algorithm(version: MsmqVersion) -> HashAlgorithm:
-    """What a queue manager of ``version`` signs with when nobody says otherwise (MS-MQMQ 6, note 7)."""
-    return _DEFAULT_HASH[version]
-
-
-def supported_hash_algorithms(version: MsmqVersion) -> frozenset[HashAlgorithm]:
-    """What a queue manager of ``version`` can verify (MS-MQMQ 6, note 7)."""
-    if version <= MsmqVersion.V2:
-        return _MD
-    if version <= MsmqVersion.V3:
-        return _MD | {HashAlgorithm.SHA1}
-    return frozenset(HashAlgorithm)
 
 
 @dataclass(frozen=True, slots=True)

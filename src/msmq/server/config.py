@@ -18,6 +18,7 @@ from msmq.admission.gate import Crowding
 from msmq.api.callers import Rules
 from msmq.api.door import Doorplate
 from msmq.errors import DecodeError, EncodeError
+from msmq.ha.settings import HaSettings
 from msmq.security.policy import CryptoPolicy
 from msmq.security.sid import Sid
 from msmq.security.signatures import HashPolicy
@@ -26,6 +27,7 @@ from msmq.server.directory_settings import ConfigError as ConfigError
 from msmq.server.directory_settings import DirectorySettings
 from msmq.server.logs import FORMATS
 from msmq.server.remote_read_door import SERVED, RpcSettings
+from msmq.server.web_settings import WebSettings
 from msmq.transfer.timers import TimerSettings
 from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.wire.packets import UNLIMITED_SESSIONS
@@ -242,11 +244,15 @@ class Config:
     directory: Annotated[
         DirectorySettings, "In which directory this host is: none, the file of a workgroup, or a domain."
     ] = field(default_factory=DirectorySettings)
+    ha: Annotated[
+        HaSettings, "High availability: a log that several instances of this queue manager share."
+    ] = field(default_factory=HaSettings)
     rpc: Annotated[RpcSettings, "Remote read."] = field(default_factory=RpcSettings)
     timers: Annotated[TimerSettings, "Times of the protocol, named as in MS-MQQB 3.1.2."] = field(
         default_factory=TimerSettings
     )
     api: Annotated[ApiConfig, "The channel of applications."] = field(default_factory=ApiConfig)
+    web: Annotated[WebSettings, "The console."] = field(default_factory=WebSettings)
 
     def __post_init__(self) -> None:
         for name in ("port", "ping_port"):
@@ -265,8 +271,9 @@ class Config:
             raise ConfigError(f"log_level is {self.log_level}; it is one of {', '.join(LOG_LEVELS)}.")
         if self.log_format not in FORMATS:
             raise ConfigError(f"log_format is {self.log_format}; it is one of {', '.join(FORMATS)}.")
-        if self.rpc.problem is not None:
-            raise ConfigError(self.rpc.problem)
+        for problem in (self.rpc.problem, self.ha.problem, self.web.problem):
+            if problem is not None:
+                raise ConfigError(problem)
         _ = self.crypto_policy  # refuses names that there are none of
         if not 1 <= self.window_size <= 0xFFFF:
             raise ConfigError(f"window_size is {self.window_size}; it goes from 1 to 65535.")

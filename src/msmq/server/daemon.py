@@ -25,6 +25,7 @@ from msmq.admission.guesses import Guesses, LockOut
 from msmq.api.desk import Resources
 from msmq.api.desk import Session as PeerSession
 from msmq.api.door import Door
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MsmqError
 from msmq.manager.core import Environment
@@ -36,6 +37,7 @@ from msmq.manager.queue_manager import QueueManager
 from msmq.remote_read.door import RemoteReadDoor
 from msmq.server import descriptors
 from msmq.server.alarm import Alarm, now_ms
+from msmq.server.allocator import keep_freed_memory
 from msmq.server.complaints import Complaints
 from msmq.server.config import Config, ConfigError
 from msmq.server.group_commit import GroupCommit
@@ -52,7 +54,8 @@ from msmq.server.outbound.outgoing import Outgoing
 from msmq.server.ping_responder import PingDoor
 from msmq.server.remote_read_door import authentication, build_door, open_door
 from msmq.server.troubles import Troubles
-from msmq.store import Disk, RealDisk, Store, StoreError, StoreOptions
+from msmq.server.work import Work
+from msmq.store import Disk, FarDisk, RealDisk, Store, StoreError, StoreOptions
 from msmq.transfer.events import Closed, Established, MessagesAcknowledged, MessagesReceived, WindowOpened
 from msmq.transfer.ping import PingResponder
 from msmq.transfer.session import SessionConfig
@@ -78,13 +81,14 @@ def tune_process() -> None:
     The collector of cycles looks less often: queued messages are many objects and no cycles, and looking through them
     again and again took a quarter of the time. The thread that writes to the disk gets its turn sooner: it wants one
     between writing and syncing and one afterwards, and beside a busy loop each would take it the usual 5 ms. A
-    connection is a file descriptor, and the usual limit to those is low.
+    connection is a file descriptor, and the usual limit to those is low. Memory of large bodies is used again.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     sys.setswitchinterval(_SWITCH_S)
     descriptors.raise_limit()
+    keep_freed_memory()
 
 
 class Daemon:
@@ -100,20 +104,22 @@ class Daemon:
         environment: Environment | None = None,
         disk: Disk | None = None,
         store_options: StoreOptions | None = None,
+        far_disk: FarDisk | None = None,
     ) -> None:
         """``domain`` is the directory of the domain this host is in: it is published there when it first starts.
         ``workgroup`` is what the file of a directory says, for hosts that have no such file.
 
         Without an ``environment`` and a ``disk`` it lives in the real world: its clock, its chance, the directory
-        of the configuration."""
+        of the configuration. ``far_disk`` takes the place of ``disk`` when its syncs wait for other computers."""
         self.config = config
+        self._far_disk = far_disk
         self.gate = Gate(config.crowding, asyncio.get_running_loop, _log.warning)
         lock_out = LockOut(config.lock_out_after, 60.0 * config.lock_out_minutes)
         self.guesses = Guesses(time.monotonic, _audit.warning, lock_out)
         self._domain = domain
         self.membership: Membership | None = None
         self._environment = environment or Environment(time.time, os.urandom)
-        self._disk = disk
+        self._disk = disk or far_disk
         self._store_options = store_options
         self._resolve = resolve
         self._directory = workgroup
@@ -126,6 +132,10 @@ class Daemon:
         self.door: Door | None = None
         """The channel of applications, if there is one."""
         self._in_session: dict[Connection, None] = {}
+        self.work = Work()
+        """What it did since it started."""
+        self.watched = asyncio.Event()
+        """Set while there are rules of alarms, for which somebody has to watch."""
         self.recovered: Mapping[str, Any] = {}
         """What the ledger had of users."""
         self.remote_read: RemoteReadDoor | None = None
@@ -168,7 +178,8 @@ class Daemon:
             raise
         self._housekeeping = Alarm(self._keep_house)
         self._to_clean = Alarm(self._clean)
-        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
+        self._house_kept_ms = now_ms() + _HOUSEKEEPING_MS
+        self._housekeeping.set(self._house_kept_ms)
         self.outgoing.start()
 
     async def _start_manager(self) -> None:
@@ -181,7 +192,7 @@ class Daemon:
             local_directory=self._domain is None and self._directory is not None,
             make_keys=True,
             crypto=config.crypto_policy,
-            computer_sid=(lambda computer: None) if membership is None else membership.computer_sid,
+            computer_sid=(lambda computer: None) if membership is None else membership.directory.computer_sid,
         )
         identity = Identity(config.name, config.dns_domain)
         directory = self._domain or self._directory
@@ -201,11 +212,16 @@ class Daemon:
         self.resource_manager = ResourceManager(self.manager.transactions)
         self.resource_manager.reenlist(self.coordinator.outcome_of)
         self.recovered = {
-            key: value for key, value in found.values.items() if key.startswith(("user/", "row/", "token/"))
+            key: value
+            for key, value in found.values.items()
+            if key.startswith(("user/", "row/", "token/", "alarms", "lineage"))
         }
         self.store.commit()  # who we are, before anybody is told
+        self.work.follow(lambda: self.store.durable)
         self._troubles = Troubles(self.manager.core, self.store, found.values)
-        self.commit = GroupCommit(self.store, self._store_failed, self._disk_full)
+        self.commit = GroupCommit(
+            self.store, self._store_failed, self._disk_full, self.work.committed, far=self._far_disk
+        )
         self.manager.core.events.failed = self._internal_error
         loop = asyncio.get_running_loop()
         self._handler_before = loop.get_exception_handler()
@@ -213,6 +229,7 @@ class Daemon:
         own_guid = self.manager.core.record.identifier
         session_config = SessionConfig(
             own_guid,
+            server_class=self.manager.core.record.operating_system_type.server_class,
             window_size=config.window_size,
             tolerate_wrong_message_count=config.tolerate_wrong_message_count,
             timers=config.timers,
@@ -247,9 +264,15 @@ class Daemon:
             self.manager.subscribe(subscriber)
         if membership is not None:
             membership.take = self.arrivals.receive
+            membership.commit = self.commit.request
+            self.manager.acknowledging.later = membership.later
+            membership.settle = self.arrivals.unclaimed.settle
+            membership.unclaimed = lambda: self.arrivals.unclaimed.identifiers
+            self.arrivals.unclaimed.undecided = membership.undecided
             membership.wake = self.outgoing.wake_everything
+            membership.forget_ways = self.addressing.forget
             self.outgoing.may_seal = membership.may_seal
-            self.addressing.ask = membership.ask
+            self.addressing.ask = membership.directory.ask
         self._cleaning = Cleaning(self.manager.core, self.manager.mailbox, self.manager.transactions)
         self._long_work = LongWork(self.manager.core.chores, self.commit, self._internal_error)
 
@@ -283,14 +306,14 @@ class Daemon:
 
     # What the channel of applications and remote read ask for
 
-    async def ask(self, call: Callable[[], _T]) -> _T:
-        return call() if self.membership is None else await self.membership.ask(call)
+    async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        return call() if self.membership is None else await self.membership.ask(call, anew=anew)
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
         return call() if self.membership is None else await self.membership.change(call, anew=anew)
 
-    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
-        self.commit.when_durable(action, patient=patient)
+    def when_durable(self, action: Callable[[], None]) -> None:
+        self.commit.when_durable(action)
 
     def sessions(self) -> list[PeerSession]:
         return [
@@ -308,6 +331,18 @@ class Daemon:
             threading.active_count(),
             len(asyncio.all_tasks()),
         )
+
+    def work_done(self) -> pb.Work:
+        attempts = {status.value: number for status, number in self.outgoing.attempts.items()}
+        return self.work.to_proto(self.store.disk_bytes, self.store.live_bytes, attempts, self.config.data)
+
+    @property
+    def account_file(self) -> Path | None:
+        accounts = self.config.rpc.with_accounts_in(self.config.data).accounts
+        return Path(accounts) if accounts else None
+
+    def alarms_are_set(self, some: bool) -> None:
+        (self.watched.set if some else self.watched.clear)()
 
     def troubles(self) -> list[str]:
         self._troubles.look()
@@ -363,6 +398,8 @@ class Daemon:
         self.listener.config = self._surroundings.config = self.config
         self.gate.crowding = self.config.crowding
         self.manager.acknowledging.send_insecure_nacks = self.config.send_insecure_nacks
+        if self.membership is not None:
+            self.membership.look_again()
         if fresh is not None and self._directory is not None:
             self._directory.take_over(fresh)
             self.manager.read_directory_again()
@@ -392,6 +429,10 @@ class Daemon:
             f"The queue manager stopped after an internal error ({error!r}); start it again."
         )
         failure.__cause__ = error
+        self.abandon(failure)
+
+    def abandon(self, failure: StoreError) -> None:
+        """Write nothing more and answer nobody, from this moment on."""
         self.store.abandon(failure)
         self.commit.give_up(failure)
 
@@ -450,19 +491,21 @@ class Daemon:
                     level, "session with %s closed: %s %s", connection.peer, event.reason.value, event.detail
                 )
                 self._in_session.pop(connection, None)
-                self.arrivals.closed(connection)
+                self.arrivals.answers.closed(connection)
                 self.outgoing.closed(connection, event.returned)
 
     def _room_again(self, connection: Connection) -> None:
         self.outgoing.room_again(connection)
-        self.arrivals.room_again(connection)
+        self.arrivals.answers.room_again(connection)
 
     # Time
 
     def _keep_house(self) -> None:
         """Timers of the queue manager, records nobody waits for, figures to show, space to give back. There is a next
         time whatever happens in between."""
-        self._housekeeping.set(now_ms() + _HOUSEKEEPING_MS)
+        self.work.late((now_ms() - self._house_kept_ms) / 1000)
+        self._house_kept_ms = now_ms() + _HOUSEKEEPING_MS
+        self._housekeeping.set(self._house_kept_ms)
         self.manager.run_timers()
         self._troubles.look()
         self.outgoing.follow_clock()

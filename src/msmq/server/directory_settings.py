@@ -69,11 +69,16 @@ class DirectorySettings:
     ] = ""
     recheck_s: Annotated[int, "How often it is tried again when no domain controller answers."] = 60
 
+    watch_s: Annotated[int, "How often it is asked what others have changed in the directory."] = 30
+
     def __post_init__(self) -> None:
         if self.kind and self.kind not in KINDS:
             raise ConfigError(f"directory.kind is {self.kind}; it is one of {', '.join(KINDS)}.")
-        if self.protection not in [member.value for member in Protection]:
-            raise ConfigError(f"directory.protection is {self.protection}; it is seal, tls or start-tls.")
+        if self.protection not in (Protection.SEAL.value, Protection.TLS.value, Protection.START_TLS.value):
+            raise ConfigError(
+                f"directory.protection is {self.protection}; it is seal, tls or start-tls. A password is not sent "
+                "without encryption."
+            )
         if self.mechanism not in _MECHANISMS:
             raise ConfigError(
                 f"directory.mechanism is {self.mechanism}; it is one of {', '.join(_MECHANISMS)}."

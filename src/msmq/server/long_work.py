@@ -41,7 +41,7 @@ class LongWork:
     def _plan(self) -> None:
         if not self._planned and not self._stopped:
             self._planned = True
-            self._commit.when_durable(self._soon, patient=True)
+            self._commit.when_durable(self._soon)
 
     def _soon(self) -> None:
         self._loop.call_soon(self._step)

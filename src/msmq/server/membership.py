@@ -1,36 +1,57 @@
 """A host in a domain: its directory over LDAP, and everything that would otherwise wait for it.
 
 The queue manager starts in a thread, where it may wait: there it is published or takes over what the directory has of
-it. From then on :class:`msmq.directory.cached.CachedDirectory` answers. Two things cannot say "later" themselves and
-are kept back here until the directory has spoken: messages whose sender is not known yet, and bodies that are to be
-encrypted with keys nobody has asked for yet.
+it. From then on :class:`msmq.directory.cached.CachedDirectory` answers. Three things cannot say "later" themselves and
+are kept back here until the directory has spoken: messages whose sender is not known yet, bodies that are to be
+encrypted with keys nobody has asked for yet, and acknowledgments to public queues that nobody has looked up yet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from msmq.directory.cached import CachedDirectory, DomainDirectory, Question, reading
+from msmq.directory.patience import OPERATION_S
 from msmq.directory.threads import find_all
-from msmq.directory.troubles import explain
-from msmq.errors import DsError, MachineNotFoundError, MQError, NoDsError
-from msmq.manager.directory import DirectoryResult, Expression, ObjectClass, Relation
+from msmq.directory.troubles import explain, explained
+from msmq.errors import DsError, MachineNotFoundError, MQError, MsmqError, NoDsError
+from msmq.manager.differences import Difference
+from msmq.manager.directory import (
+    DirectoryObject,
+    DirectoryResult,
+    Expression,
+    Filter,
+    ObjectClass,
+    Relation,
+    by_identifier,
+)
 from msmq.manager.ledger.recovered import Recovered
 from msmq.manager.queue_manager import QueueManager
-from msmq.security.sid import Sid
 from msmq.server.directory_settings import ConfigError, DirectorySettings
 from msmq.server.inbound.connection import Connection
 from msmq.transfer.events import MessagesReceived
-from msmq.wire.guid import NULL_GUID
+from msmq.wire.guid import NULL_GUID, guid_text
+from msmq.wire.headers import USER_TH
 from msmq.wire.message import UserMessage
+from msmq.wire.names import PublicName, parse_format_name
 
 if TYPE_CHECKING:
     from msmq.directory.active_directory import ActiveDirectory
+    from msmq.directory.changes import Changed, Mark
 
+ReadingOf = tuple[ObjectClass, Filter | None, Sequence[str] | None]
+DESTINATION_FLAGS = USER_TH | 7 << 10
+"""What of UserHeader.Flags decides where a message goes."""
+_ROUTES = frozenset({ObjectClass.QUEUE_MANAGER, ObjectClass.ROUTING_LINK, ObjectClass.SITE})
+_MOST_LATE = 1_000
+"""So many acknowledgments may wait for the directory to tell where they go; whoever names a thousand queues that nobody
+knows gets none for the others."""
+_FEW = 100
+"""Up to so many queues are read one by one, more with all others of this host."""
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -59,13 +80,26 @@ class Membership:
         self._active = reach(settings) if directory is None else None
         self.directory = CachedDirectory(directory or self._active)  # type: ignore[arg-type]  # one of them is there
         self._manager: QueueManager | None = None
-        self._machine: Sid | None = None
         self._parked: dict[Connection, list[MessagesReceived]] = {}
         self._open = ExitStack()
+        self._watching: asyncio.Task[None] | None = None
+        self._look_now = asyncio.Event()
+        self._mark: Mark | None = None
         self.take: Callable[[Connection, MessagesReceived], None] = lambda connection, event: None
         """Where messages go that were kept back."""
+        self.forget_ways: Callable[[], None] = lambda: None
+        """Has routes worked out anew."""
         self.wake: Callable[[], None] = lambda: None
         """Lets everything that waits to be sent try again."""
+        self._unanswered: set[bytes] = set()
+        """Queues that messages are for and of which the directory did not say whether they are ours."""
+        self.unclaimed: Callable[[], Sequence[bytes]] = lambda: ()
+        """Queues that messages wait for which came while nobody could say whether they are ours."""
+        self.settle: Callable[[bytes], None] = lambda identifier: None
+        """Is told that the directory has spoken about one of them."""
+        self.commit: Callable[[], None] = lambda: None
+        """Has what was sent late written down."""
+        self._late = 0
 
     # --- starting and stopping ------------------------------------------------------------------------------
 
@@ -85,10 +119,6 @@ class Membership:
         if site is None:
             raise DsError(f"The directory has no site {self._settings.site}: {self._reason(result)}")
         return site.identifier
-
-    def computer_sid(self, computer: str) -> Sid | None:
-        """The account of this computer, if the directory has told it."""
-        return self._machine
 
     def connect(self) -> None:
         """Reach the domain, if it can be reached. It waits."""
@@ -112,8 +142,6 @@ class Membership:
                 raise
             raise type(error)(f"{error} {explain(self._active)}") from error
         record = manager.core.record
-        if self._active is not None:
-            self._machine = self._active.computer_sid(record.computer_name)
         if not record.site_identifier_list:
             _log.warning("this host is in no site, so others find no way to it: name one in directory.site")
         return found
@@ -125,17 +153,25 @@ class Membership:
         directory.go_live()
         directory.lost = events.went_away
         events.remembered = directory.remembered
+        events.deleted_here = directory.deleted_here
         events.apart = self._apart
+        events.gone = self._went_away
         read_around = events.came_online
 
         def came_online() -> None:
             read_around()
             _log.info("the directory is back")
+            self.look_again()
             self.wake()
 
         events.came_online = came_online
-        if self._manager.core.directory_offline and self._active is not None:
-            _log.warning("no domain controller answers: %s", explain(self._active))
+        if self._manager.core.directory_offline:
+            self._went_away()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    def _went_away(self) -> None:
+        why = "" if self._active is None else explained(self._active.connection.last_trouble)
+        _log.warning("the directory does not answer; what is known goes on meanwhile. %s", why)
 
     def _apart(self, action: Callable[[], None]) -> None:
         self.directory.soon(self._run_apart(action))
@@ -146,17 +182,93 @@ class Membership:
         except MQError as error:
             _log.error("the directory could not be read again: %s", error)
 
+    # --- what others change ---------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Take over now whatever others have changed."""
+        self._mark = None
+        self._look_now.set()
+
+    async def _watch(self) -> None:
+        """Look from time to time what others have changed; the first time, and when asked to, at everything."""
+        while True:
+            self._look_now.clear()
+            try:
+                await self._settle_unclaimed()
+                await self._catch_up()
+            except MQError as error:
+                _log.warning("what others have changed in the directory could not be read: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._look_now.wait(), self._settings.watch_s)
+
+    async def _catch_up(self) -> None:
+        assert self._manager is not None
+        manager, core = self._manager, self._manager.core
+        if core.directory_offline or self._active is None:
+            return
+        active = self._active
+        _, changed = await self.directory.run(lambda: active.changes(self._mark))
+        if changed is None or (changed.mark == self._mark and not changed.everything):
+            return
+        self.directory.forget(None if changed.everything else changed.classes)
+        if changed.everything or changed.classes & _ROUTES or core.record.identifier in changed.identifiers:
+            await self.directory.ask(manager.directory.read_again, anew=True)
+            self.forget_ways()
+        if changed.everything or ObjectClass.QUEUE in changed.classes:
+            await self._take_over_queues(changed)
+        if not self._look_now.is_set():  # else everything was asked for meanwhile
+            self._mark = changed.mark
+
+    async def _take_over_queues(self, changed: Changed) -> None:
+        """Queues of ours that others have changed or made."""
+        assert self._manager is not None
+        mending, events = self._manager.mending, self._manager.directory
+
+        def few() -> list[DirectoryObject]:
+            read = [events.read(ObjectClass.QUEUE, by_identifier(guid))[1] for guid in changed.identifiers]
+            return [item for item in read if item is not None and mending.is_ours(item)]
+
+        many = changed.everything or len(changed.identifiers) > _FEW
+
+        def catch_up() -> list[str]:
+            found = mending.published() if many else few()
+            # What an application is creating is not others' work: its own call has it here in a moment.
+            return mending.catch_up([item for item in found if not self.directory.is_creating(item)])
+
+        told = await self.directory.ask(catch_up, anew=True)
+        # Messages are judged by what was taken over just now, until the directory has been asked again for their sake.
+        for guid in [queue.identifier for queue in mending.public] if many else changed.identifiers:
+            self.directory.drop(reading(ObjectClass.QUEUE, by_identifier(guid), ("security",)))
+        for what in told:
+            _log.info("%s", what)
+        if changed.everything:
+            self._warn(await self.directory.ask(mending.differences))
+
+    @staticmethod
+    def _warn(found: Sequence[Difference]) -> None:
+        if found:
+            _log.warning(
+                "this host and the directory differ in %d queues, for example %s (%s); `msmq directory check` lists "
+                "them",
+                len(found),
+                found[0].queue,
+                found[0].kind,
+            )
+
     async def stop(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         await self.directory.close()
         await asyncio.to_thread(self._open.close)
 
     # --- what must not wait ---------------------------------------------------------------------------------
 
-    async def ask(self, call: Callable[[], _T]) -> _T:
-        return await self.directory.ask(call)
+    async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
+        """A call of an application, which is not kept waiting for a directory that is slow."""
+        return await self.directory.ask(call, anew=anew, limit_s=OPERATION_S)
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
-        return await self.directory.change(call, anew=anew)
+        return await self.directory.change(call, anew=anew, limit_s=OPERATION_S)
 
     def holds_up(self, connection: Connection, event: MessagesReceived) -> bool:
         """Whether messages must wait until the directory has told who their senders are, or for others that do."""
@@ -177,13 +289,33 @@ class Membership:
         if self._manager.core.directory_offline:
             return []
         messages, credentials = event.messages, self._manager.credentials
-        needed = [
+        needed: list[ReadingOf | None] = [
+            (ObjectClass.QUEUE, by_identifier(guid), None) for guid in self._unknown_queues(event)
+        ]
+        needed += [
             credentials.needed_for(messages.message(index))
             for index, proof in enumerate(messages.proofs)
             if proof
         ]
         questions = {reading(*question) for question in needed if question is not None}
         return [question for question in questions if not self.directory.knows(question)]
+
+    def _unknown_queues(self, event: MessagesReceived) -> list[bytes]:
+        """Identifiers of public queues that messages are for and that are not here: others may have made them."""
+        assert self._manager is not None
+        core, messages = self._manager.core, event.messages
+        own = core.own_identifiers
+        seen: set[tuple[int, bytes]] = set()
+        found: dict[bytes, None] = {}
+        for index, (flags, name) in enumerate(zip(messages.user_flags, messages.names, strict=True)):
+            key = (flags & DESTINATION_FLAGS, name)
+            if key in seen or messages.addresses[index] not in own:
+                continue
+            seen.add(key)
+            queue = messages.message(index).user.destination_queue
+            if isinstance(queue, bytes) and queue not in core.by_identifier:
+                found[queue] = None
+        return list(found)
 
     async def _let_in(self, connection: Connection, needed: list[Question]) -> None:
         await self.directory.load(*needed)
@@ -193,9 +325,65 @@ class Membership:
             more = self._unknown_senders(event)
             if more:  # of messages that came behind
                 await self.directory.load(*more)
+            for guid in self._unknown_queues(event):
+                await self._claim(guid)
             connection.let_go(event.messages.size)
             self.take(connection, event)
         del self._parked[connection]
+
+    def later(self, destination: str, send: Callable[[], None]) -> bool:
+        """Have an acknowledgment sent when the directory has told whose public queue it goes to; whether it is asked.
+        What follows from a message cannot wait for that, and nobody has asked about its queue before."""
+        assert self._manager is not None
+        with suppress(MsmqError):
+            name = parse_format_name(destination)
+            if (
+                isinstance(name, PublicName)
+                and not self._manager.core.directory_offline
+                and self._late < _MOST_LATE
+            ):
+                self._late += 1
+                self.directory.soon(self._send_late(name, send))
+                return True
+        return False
+
+    async def _send_late(self, name: PublicName, send: Callable[[], None]) -> None:
+        assert self._manager is not None
+        outgoing = self._manager.queues.outgoing
+        try:
+            with suppress(MsmqError):
+                await self.directory.ask(lambda: outgoing.locate(name))
+            send()
+            self.commit()
+        finally:
+            self._late -= 1
+
+    def undecided(self, guid: bytes) -> bool:
+        """Whether a public queue that is not here may be ours, and the directory could not be asked."""
+        assert self._manager is not None
+        return self._manager.core.directory_offline or guid in self._unanswered
+
+    async def _settle_unclaimed(self) -> None:
+        assert self._manager is not None
+        for guid in {*self.unclaimed(), *self._unanswered}:
+            if not self._manager.core.directory_offline:
+                await self._claim(guid)
+
+    async def _claim(self, guid: bytes) -> None:
+        """Have a queue here that messages are for, if the directory has it as one of ours."""
+        assert self._manager is not None
+        mending = self._manager.mending
+        known = guid in self._manager.core.by_identifier
+        try:
+            queue = None if known else await self.directory.ask(lambda: mending.adopt_by_identifier(guid))
+        except MQError as error:
+            self._unanswered.add(guid)
+            _log.warning("messages for the public queue %s have to wait: %s", guid_text(guid), error)
+            return
+        self._unanswered.discard(guid)
+        if queue is not None:
+            _log.info("adopted %s, which others have made in the directory", queue.pathname)
+        self.settle(guid)
 
     def may_seal(self, packet: UserMessage, again: Callable[[], None]) -> bool:
         """Whether the keys of a destination were asked for; ``again`` is called when they are there."""

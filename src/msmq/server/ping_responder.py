@@ -42,11 +42,17 @@ class _Asking(asyncio.DatagramProtocol):
 
 
 async def ping(
-    address: str, port: int, cookies: PingCookies, own_guid: bytes, response_ms: int, source: str | None
+    address: str,
+    port: int,
+    cookies: PingCookies,
+    own_guid: bytes,
+    response_ms: int,
+    source: str | None,
+    server_class: bool,
 ) -> bool:
-    """Whether a queue manager is there and would take one more session."""
+    """Whether a queue manager is there and would take one more session from us, a server or a client."""
     loop = asyncio.get_running_loop()
-    request = PingRequest(cookies, own_guid, now_ms(), response_ms=response_ms)
+    request = PingRequest(cookies, own_guid, now_ms(), server_class=server_class, response_ms=response_ms)
     answered = asyncio.Event()
     transport, _ = await loop.create_datagram_endpoint(
         lambda: _Asking(request, answered),

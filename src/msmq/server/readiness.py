@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+STILL_STARTING_S: Final = 10.0
+_MORE: Final = "EXTEND_TIMEOUT_USEC=60000000"
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
@@ -22,3 +28,20 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
     except OSError:  # it is gone; whoever started us does not wait any more
         return False
     return True
+
+
+@asynccontextmanager
+async def patience(every_s: float = STILL_STARTING_S) -> AsyncIterator[None]:
+    """While something waits, for a directory for example, ask the service manager from time to time for a minute more:
+    it would take us for dead."""
+
+    async def ask() -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            notify(_MORE)
+
+    asking = asyncio.get_running_loop().create_task(ask())
+    try:
+        yield
+    finally:
+        asking.cancel()

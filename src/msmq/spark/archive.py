@@ -2,10 +2,16 @@
 
 How it works
 ------------
-Each batch of the stream is written to a folder of its own, ``messages/batch=N``, divided by queue and day. A batch that
-is repeated after a crash writes its folder anew. A folder counts when Spark has put ``_SUCCESS`` into it, so that half
-a batch is never read. :func:`compact` writes several folders as one with fewer, larger files; a note in
-``_compaction.json`` says which of them count until the old ones are deleted, so that it may be killed at any time too.
+Each batch of the stream is written to a folder of its own, ``messages/batch=N``, divided by queue and day. A folder
+counts when ``_SUCCESS`` is in it, which is put there when everything else is safe. A batch that is repeated after a
+crash is written to another folder, ``batch=N.1``, and that of the highest number counts. :func:`compact` writes several
+folders as one with fewer, larger files, ``batch=N-M``, which counts in the place of all within it. Only then the others
+are deleted. So nothing is ever moved or overwritten, half a batch is never read, and it may be killed at any time, on
+stores without an atomic rename too (:mod:`msmq.spark.storage`).
+
+``_last.json`` says which batch was begun last, and where it ends by Spark's own log. A checkpoint that is older than
+the archive would give numbers of batches again to other messages, which would take the place of those that are there:
+such a batch is refused.
 
 ``_archive.json`` holds the format, the version of the columns, and their types. Columns that are added later are null
 in older files; a change of meaning or type is a new version, which older releases refuse. Options of the source choose
@@ -18,19 +24,19 @@ With the format ``delta`` the messages are one Delta table instead, ``delta``. E
 
 from __future__ import annotations
 
-import json
+import hashlib
 import posixpath
+import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow.fs as files
 import pyarrow.parquet as parquet
 
-from msmq.spark.claims import file_uri, settle
-from msmq.spark.durable import make_durable
+from msmq.spark.claims import settle
 from msmq.spark.schema import SCHEMA_VERSION, Table
+from msmq.spark.storage import Entry, read_json, storage_of, write_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,10 +46,19 @@ MESSAGES: Final = "messages"
 DELTA: Final = "delta"
 FORMATS: Final = ("parquet", DELTA)
 _ABOUT: Final = "_archive.json"
+_LAST: Final = "_last.json"
+_CHECKPOINT: Final = "_checkpoint"
+_WHOLE: Final = "_SUCCESS"
+_NAME: Final = re.compile(r"batch=(\d+)(?:-(\d+))?(?:\.(\d+))?")
 _HELD_BYTES: Final = 16 << 20
 """Of rows that Spark or Parquet hold at once, for each task. Messages may have four megabytes."""
-_SMALL_GROUPS: Final = {"parquet.block.size": str(_HELD_BYTES), "parquet.page.size.row.check.min": "1"}
-"""Parquet usually looks only after a hundred rows whether a page or a group is full."""
+_WRITING: Final = {
+    # Parquet usually looks only after a hundred rows whether a page or a group is full.
+    "parquet.block.size": str(_HELD_BYTES),
+    "parquet.page.size.row.check.min": "1",
+    # The archive says itself what is whole, when it is on the disk.
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
 _READ_AT_ONCE: Final = "spark.sql.parquet.columnarReaderBatchSize"
 _LOOKED_AT: Final = 64
 """Files that tell how large the rows of an archive are: the largest."""
@@ -55,37 +70,48 @@ class ArchiveError(ValueError):
     """A folder that is no archive, or one of a newer release."""
 
 
+class Folder(NamedTuple):
+    """A folder of one batch or of several that were compacted, and how often it was begun before."""
+
+    first: int
+    last: int
+    attempt: int
+    name: str
+
+    def stands_for(self, other: Folder) -> bool:
+        """Whether this one counts instead of another."""
+        if not (self.first <= other.first and other.last <= self.last):
+            return False
+        return (self.last - self.first, self.attempt) > (other.last - other.first, other.attempt)
+
+
 class Archive:
     """The files of an archive."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, spark: SparkSession | None = None) -> None:
         self.path = path.rstrip("/")
-        self._system, self._root = files.FileSystem.from_uri(file_uri(self.path))
-
-    def _inside(self, *names: str) -> str:
-        return posixpath.join(self._root, *names)
+        self._storage = storage_of(self.path, spark)
 
     def uri(self, *names: str) -> str:
         """A place in it, as Spark takes it."""
-        return posixpath.join(file_uri(self.path), *names)
+        return posixpath.join(self._storage.uri, *names)
 
     @property
     def checkpoint(self) -> str:
-        return self.uri("_checkpoint")
+        return self.uri(_CHECKPOINT)
 
     def prepare(self, form: str = "parquet") -> None:
         """Make the folder an archive, or see that it is one of this format; end a compaction that was killed."""
         if form not in FORMATS:
             raise ArchiveError(f"The format of an archive is {' or '.join(FORMATS)}, not {form!r}.")
-        self._system.create_dir(self._root, recursive=True)
-        if self._read(_ABOUT) is None:
+        if read_json(self._storage, _ABOUT) is None:
             identifier = uuid.uuid4().hex
-            self._write(_ABOUT, {"schema_version": SCHEMA_VERSION, "format": form, "id": identifier})
+            about = {"schema_version": SCHEMA_VERSION, "format": form, "id": identifier}
+            write_json(self._storage, _ABOUT, about)
         if self.check() != form:
             raise ArchiveError(f"{self.path} is an archive in another format than {form}.")
         if form != DELTA:
-            self._system.create_dir(self._inside(MESSAGES), recursive=True)
-            self._finish_compaction()
+            self._tidy()
 
     def keep_columns(self, types: Mapping[str, str]) -> None:
         """Note the columns that are going to be written, beside those that the archive has.
@@ -102,7 +128,7 @@ class Archive:
                     "the options that the archive was begun with, or begin another one."
                 )
         if not types.keys() <= known.keys():
-            self._write(_ABOUT, said | {"columns": known | dict(types)})
+            write_json(self._storage, _ABOUT, said | {"columns": known | dict(types)})
 
     def check(self) -> str:
         """See that it is an archive; gives its format.
@@ -117,94 +143,133 @@ class Archive:
             )
         return str(said.get("format", "parquet"))
 
+    def check_checkpoint(self) -> None:
+        """See that batches go on where they were.
+
+        Raises:
+            ArchiveError: the checkpoint is gone. Spark would count batches from 0 again, and each would take the place
+                of one that is there.
+        """
+        begun = self.folders() or read_json(self._storage, _LAST) is not None
+        if begun and not self._storage.files(posixpath.join(_CHECKPOINT, "offsets")):
+            raise ArchiveError(
+                f"{self.path} has messages, and its folder {_CHECKPOINT} is gone, which says how far the queues were "
+                "read: new batches would take the place of those that are there. Begin another archive."
+            )
+
+    def begin_batch(self, number: int) -> None:
+        """Note that a batch is going to be written, before anything of it is.
+
+        Raises:
+            ArchiveError: this number was given to other messages before.
+        """
+        end = self._storage.read(posixpath.join(_CHECKPOINT, "offsets", str(number)))
+        now = {"batch": number, "end": hashlib.sha256(end or b"").hexdigest()}
+        last = read_json(self._storage, _LAST)
+        if last is not None and last["batch"] >= number and last != now:
+            raise ArchiveError(
+                f"{self.path} has the batch {last['batch']} already, and its folder {_CHECKPOINT} is older than that: "
+                f"it gives the number {number} to other messages now, which would take the place of those that are "
+                "there. Begin another archive."
+            )
+        if last != now:
+            write_json(self._storage, _LAST, now)
+
     @property
     def identifier(self) -> str:
         """What tells it from other archives."""
         return str(self._about().get("id", self.path))
 
     def _about(self) -> dict[str, Any]:
-        said = self._read(_ABOUT)
+        said = read_json(self._storage, _ABOUT)
         if said is None:
             raise ArchiveError(f"{self.path} is no archive: `msmq pipeline archive` makes one.")
         return said
 
+    # --- folders ----------------------------------------------------------------------------------------------------
+
     def folders(self) -> list[str]:
         """The folders that count, in order."""
-        found = self._system.get_file_info(files.FileSelector(self._inside(MESSAGES), allow_not_found=True))
-        names = sorted(info.base_name for info in found if info.type == files.FileType.Directory)
-        note = self._read("_compaction.json")
-        if note is not None:
-            replaced = note["replaces"] if note["target"] in names else [note["target"]]
-            names = [name for name in names if name not in replaced]
-        return [name for name in names if self._is_file(MESSAGES, name, "_SUCCESS")]
+        return [folder.name for folder in self._counting()]
+
+    def _counting(self) -> list[Folder]:
+        """Looks until it finds the same twice: a list takes a while, in which a compaction may have come and gone."""
+        before, found = None, self._whole()
+        while found != before:
+            before, found = found, self._whole()
+        return sorted(each for each in found if not any(other.stands_for(each) for other in found))
+
+    def _whole(self) -> list[Folder]:
+        """The folders that everything was written to."""
+        marks = [entry.name.split("/") for entry in self._storage.files(MESSAGES)]
+        return sorted(_folder(mark[1]) for mark in marks if len(mark) == 3 and mark[2] == _WHOLE)
+
+    def parts(self, folders: Sequence[str]) -> list[Entry]:
+        """The files of some folders; a batch without messages has none."""
+        wanted = set(folders)
+        return [
+            entry
+            for entry in self._storage.files(MESSAGES)
+            if entry.name.split("/")[1] in wanted and entry.name.endswith(".parquet")
+        ]
 
     def rows_within(self, folders: Sequence[str], size: int) -> int:
         """How many rows of some folders take about ``size`` bytes in memory where rows are largest; at least one."""
-        found = [
-            info
-            for name in folders
-            for info in self._system.get_file_info(
-                files.FileSelector(self._inside(MESSAGES, name), recursive=True)
-            )
-            if info.type == files.FileType.File and info.path.endswith(".parquet")
-        ]
-        found.sort(key=lambda info: info.size, reverse=True)
+        found = self.parts(folders)
+        found.sort(key=lambda entry: entry.size, reverse=True)
         average = 1
-        for info in found[:_LOOKED_AT]:
-            footer = parquet.read_metadata(info.path, filesystem=self._system)
+        for entry in found[:_LOOKED_AT]:
+            with self._storage.open(entry) as file:
+                footer = parquet.read_metadata(file)
             groups = (footer.row_group(number) for number in range(footer.num_row_groups))
             average = max(average, *(group.total_byte_size // max(group.num_rows, 1) for group in groups), 1)
         return max(size // average, 1)
 
-    # --- compaction -------------------------------------------------------------------------------------------------
+    def fill(self, first: int, last: int, write: Callable[[str], None]) -> str:
+        """Have a folder written for some batches, in the place of those that are there of them."""
+        name = f"batch={first:012d}" if first == last else f"batch={first:012d}-{last:012d}"
+        begun = [_folder(each) for each in self._storage.folders(MESSAGES, f"{name}*")]
+        attempts = [each.attempt for each in begun if (each.first, each.last) == (first, last)]
+        made = _folder(f"{name}.{max(attempts) + 1}" if attempts else name)
+        for each in map(_folder, self._storage.folders(MESSAGES, "batch=*-*")):
+            if each.stands_for(made) and self._is_whole(each.name):
+                raise ArchiveError(f"{self.path}: the batch {first} is among those of {each.name} already.")
+        write(self.uri(MESSAGES, made.name))
+        self._keep(made.name)
+        self._storage.write(posixpath.join(MESSAGES, made.name, _WHOLE), b"")
+        self._keep(made.name)
+        replaced = begun if first == last else map(_folder, self._storage.folders(MESSAGES))
+        for each in replaced:
+            if made.stands_for(each):
+                self._delete(each.name)
+        return made.name
 
-    def replace(self, old: Sequence[str], write: Callable[[str], None]) -> str:
-        """Put one folder, which ``write`` fills, in the place of several."""
-        target = f"{old[0].partition('-')[0]}-{old[-1].rpartition('=')[2].rpartition('-')[2]}"
-        self._delete("_compacting")
-        write(self.uri("_compacting"))
-        self.keep("_compacting")
-        self._write("_compaction.json", {"target": target, "replaces": list(old)})
-        self._finish_compaction()
-        return target
+    def _is_whole(self, name: str) -> bool:
+        return self._storage.read(posixpath.join(MESSAGES, name, _WHOLE)) is not None
 
-    def _finish_compaction(self) -> None:
-        note = self._read("_compaction.json")
-        if note is None:
-            return
-        if self._is_file("_compacting", "_SUCCESS"):
-            self._system.move(self._inside("_compacting"), self._inside(MESSAGES, note["target"]))
-            self.keep(MESSAGES, note["target"])
-        for name in note["replaces"]:
-            self._delete(MESSAGES, name)
-        self._system.delete_file(self._inside("_compaction.json"))
+    def _tidy(self) -> None:
+        """Delete the folders in whose place there are others."""
+        for name in ("_compaction.json", "_compacting"):  # what earlier releases left when they were killed
+            self._storage.delete(name)
+        whole = self._whole()
+        for each in map(_folder, self._storage.folders(MESSAGES)):
+            if any(other.stands_for(each) for other in whole):
+                self._delete(each.name)
 
-    # --- files ------------------------------------------------------------------------------------------------------
-
-    def keep(self, *names: str) -> None:
+    def _keep(self, name: str) -> None:
         """See that a folder survives a power failure: its messages are removed elsewhere next."""
-        make_durable(self._system, self._inside(*names))
+        self._storage.keep(posixpath.join(MESSAGES, name))
 
-    def _is_file(self, *names: str) -> bool:
-        return bool(self._system.get_file_info(self._inside(*names)).type == files.FileType.File)
+    def _delete(self, name: str) -> None:
+        self._storage.delete(posixpath.join(MESSAGES, name))
 
-    def _delete(self, *names: str) -> None:
-        if self._system.get_file_info(self._inside(*names)).type == files.FileType.Directory:
-            self._system.delete_dir(self._inside(*names))
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        if not self._is_file(name):
-            return None
-        with self._system.open_input_stream(self._inside(name)) as stream:
-            said: dict[str, Any] = json.loads(bytes(stream.read()))
-        return said
-
-    def _write(self, name: str, value: Mapping[str, Any]) -> None:
-        with self._system.open_output_stream(self._inside(f"{name}.new")) as stream:
-            stream.write(json.dumps(value).encode())
-        make_durable(self._system, self._inside(f"{name}.new"))
-        self._system.move(self._inside(f"{name}.new"), self._inside(name))
-        make_durable(self._system, self._inside(name))
+def _folder(name: str) -> Folder:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return Folder(-1, -2, 0, name)  # somebody else's: it stands for nothing
+    first, last, attempt = found.groups()
+    return Folder(int(first), int(last or first), int(attempt or 0), name)
 
 
 def archive(
@@ -224,8 +289,9 @@ def archive(
     """
     if format == DELTA:
         require_delta(spark)
-    place = Archive(path)
+    place = Archive(path, spark)
     place.prepare(format)
+    place.check_checkpoint()
     read = spark.readStream.format("msmq").options(**options).option("checkpointLocation", place.checkpoint)
     messages = read.load().selectExpr("*", f"{_DATE} AS date")
     place.keep_columns(dict(messages.dtypes))
@@ -239,16 +305,16 @@ def archive(
 
 
 def _write_parquet(place: Archive, batch: DataFrame, number: int) -> None:
-    folder = place.uri(MESSAGES, f"batch={number:012d}")
-    _parquet(batch, folder)
-    place.keep(MESSAGES, f"batch={number:012d}")
+    place.begin_batch(number)
+    place.fill(number, number, partial(_parquet, batch))
 
 
 def _parquet(rows: DataFrame, folder: str) -> None:
-    rows.write.mode("overwrite").partitionBy(*_PARTITIONS).options(**_SMALL_GROUPS).parquet(folder)
+    rows.write.mode("append").partitionBy(*_PARTITIONS).options(**_WRITING).parquet(folder)
 
 
 def _write_delta(place: Archive, batch: DataFrame, number: int) -> None:
+    place.begin_batch(number)
     write = batch.write.format(DELTA).mode("append").partitionBy(*_PARTITIONS).option("mergeSchema", "true")
     write.option("txnAppId", place.identifier).option("txnVersion", number).save(place.uri(DELTA))
 
@@ -278,22 +344,22 @@ def _made_for(spark: SparkSession) -> str:
     return ".".join(spark.version.split(".")[:2])
 
 
-def settle_archive(path: str, options: Mapping[str, str]) -> int:
+def settle_archive(path: str, options: Mapping[str, str], spark: SparkSession | None = None) -> int:
     """Remove from their queues what is safe in a consuming archive whose query has ended."""
     where = {
         name: value for name, value in options.items() if name not in ("queue", "queues", "queuePattern")
     }
-    return settle(Archive(path).checkpoint, **where)
+    return settle(Archive(path, spark).checkpoint, spark, **where)
 
 
 def read_archive(spark: SparkSession, path: str) -> DataFrame:
     """Everything in an archive, with the columns of the source and the day as ``date``."""
-    place = Archive(path)
+    place = Archive(path, spark)
     if place.check() == DELTA:
         require_delta(spark)
         return spark.read.format(DELTA).load(place.uri(DELTA))
     folders = place.folders()
-    if not folders:
+    if not place.parts(folders):
         return spark.createDataFrame([], f"{Table().ddl}, `date` DATE")
     return _read_folders(spark, place, folders)
 
@@ -311,7 +377,7 @@ def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
     """Write the folders of an archive as one, with one file for each queue and day; gives how many there were. While
     it is archived to, the last folder may be written anew: compaction leaves it alone. For a Delta table, which Delta
     compacts, it gives 0."""
-    place = Archive(path)
+    place = Archive(path, spark)
     if place.check() == DELTA:
         require_delta(spark)
         spark.sql(f"OPTIMIZE delta.`{place.uri(DELTA)}`")
@@ -326,5 +392,5 @@ def compact(spark: SparkSession, path: str, *, least: int = 2) -> int:
         sorted_ = messages.repartition(*_PARTITIONS).sortWithinPartitions(*_PARTITIONS, "lookup_id")
         _parquet(sorted_, target)
 
-    place.replace(old, write)
+    place.fill(_folder(old[0]).first, _folder(old[-1]).last, write)
     return len(old)

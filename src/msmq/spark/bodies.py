@@ -29,13 +29,19 @@ def _activex(body_type: int, body: bytes) -> str | None:
     return text_of(body_type, body)
 
 
-def _value(body_type: int, body: bytes) -> str | None:
+def value(body_type: int, body: bytes) -> str | None:
     """The value as the sender's formatter wrote it, as JSON: for ``from_json`` of Spark. Null when it is only bytes."""
     formatter = formatter_of(body_type, body) or Formatter.JSON
     try:
         return json.dumps(to_json(read_as(formatter, body_type, body)), ensure_ascii=False)
     except DecodeError:
         return None
+
+
+def text(body_type: int, body: bytes) -> str | None:
+    """The body as text: as its type says, or else UTF-8 if it is that."""
+    found = _activex(body_type, body)
+    return _utf8(body_type, body) if found is None else found
 
 
 def _strict(body: bytes, codec: str) -> str | None:
@@ -50,6 +56,6 @@ BODY_READERS: Final[dict[str, BodyReader | None]] = {
     "text": _utf8,
     "utf-16": _utf16,
     "activex": _activex,
-    "value": _value,
+    "value": value,
 }
 """A body that cannot be read the way it is asked for is null; no row is lost for it."""

@@ -9,12 +9,14 @@ claim whose end stands in the offsets of a committed batch is *settled*: exactly
 queue, then the claim. Whoever comes by may do that, any number of times: the reader between batches and when it ends,
 the next run when it starts, and :func:`settle`. A batch that is repeated after a crash writes its claim again.
 
-A query may read from several queue managers, and each of its sources finds the claims of all. So a claim says which
-queue its identifiers are of, and the queue manager itself refuses to remove those of another: such a claim is left to
-the source that is connected to that one. A queue that was deleted took its messages with it, whether or not there is
-another of its name now.
+A query may read from several queue managers, by one source or by several, and each source finds the claims of all. So a
+claim says which queue its identifiers are of, and the queue manager itself refuses to remove those of another, or of
+itself before its data were replaced by an older copy: such a claim is left to the source that is connected to that one.
+A server that is away keeps its claims until it is back. A queue that was deleted took its messages with it, whether or
+not there is another of its name now.
 
-A claim is a file of JSON lines: the end, then a line for each queue.
+Beside a checkpoint in a local folder a claim is a file of JSON lines: the end, then a line for each server and queue.
+Those of other checkpoints are kept by the queue managers (:mod:`msmq.spark.kept`).
 """
 
 from __future__ import annotations
@@ -25,132 +27,172 @@ import json
 import posixpath
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import pyarrow.fs as files
-
+from msmq.client.queue import QueueIdentity, Removal
 from msmq.errors import QueueNotFoundError
-from msmq.spark.durable import make_durable
-from msmq.spark.offsets import Offset, OffsetError
+from msmq.spark.offsets import FleetOffset, OffsetError
+from msmq.spark.storage import Storage, is_local, storage_of
 
 if TYPE_CHECKING:
-    from msmq.spark.doors import Door
+    from pyspark.sql import SparkSession
+
+    from msmq.spark.planner import MessagesPartition
 
 FOLDER: Final = "msmq-claims"
 
 
-class Claims:
-    """The claims beside one checkpoint."""
+class Servers(Protocol):
+    """Who removes messages."""
 
-    def __init__(self, checkpoint: str) -> None:
-        system, root = files.FileSystem.from_uri(file_uri(checkpoint))
-        self._system = system
-        self._root = root
-        self._folder = posixpath.join(root, FOLDER)
+    def remove(
+        self, server: str, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None
+    ) -> Removal:
+        """Take messages out of a queue of a server; ``elsewhere`` if that one is not there now."""
 
-    def make(self, end: Offset, messages: Mapping[str, array[int]]) -> None:
-        """Write down what a batch has, before anybody reads it. ``end`` says which queues the names are."""
-        lines = [end.json()]
-        for queue, ids in messages.items():
-            packed = base64.b64encode(zlib.compress(ids.tobytes(), 1)).decode()
-            lines.append(json.dumps({"queue": queue, "ids": packed}))
-        self._system.create_dir(self._folder, recursive=True)
-        final = self._path(end)
-        with self._system.open_output_stream(f"{final}.new") as stream:
-            stream.write("\n".join(lines).encode())
-        self._system.move(f"{final}.new", final)
 
-    def settle(self, door: Door) -> int:
-        """Remove the messages of every committed batch, as far as the queue manager behind the door has them; gives
-        how many were removed."""
-        waiting = {self._name(end): end for end in self._committed()} if self.any() else {}
-        return sum(self._settle(door, end) for end in waiting.values())
+class Log:
+    """What Spark has written down of a query: where its batches end, and which are done."""
 
-    def settle_end(self, door: Door, end: Offset) -> int:
-        """Remove the messages of a batch that is known to be committed."""
-        return self._settle(door, end)
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
 
-    def _settle(self, door: Door, end: Offset) -> int:
-        path = self._path(end)
-        if self._system.get_file_info(path).type == files.FileType.NotFound:
-            return 0
-        for folder in (
-            "offsets",
-            "commits",
-        ):  # a commit that a power failure undoes would want these messages again
-            make_durable(self._system, posixpath.join(self._root, folder))
-        lines = self._read(path).splitlines()
-        removed = 0
-        whole = True
-        for line in lines[1:]:
-            claimed = json.loads(line)
-            ids = array("Q")
-            ids.frombytes(zlib.decompress(base64.b64decode(claimed["ids"])))
-            try:
-                done = door.remove(claimed["queue"], ids, end.identity(claimed["queue"]))
-            except QueueNotFoundError:  # it was deleted, with all that was in it
-                continue
-            removed += done.removed
-            whole = whole and not done.held and not done.elsewhere
-        if whole:  # else somebody looks at one of them, or another source has to remove them
-            self._delete(path)
-        return removed
-
-    # --- the checkpoint of Spark ------------------------------------------------------------------------------------
-
-    def _committed(self) -> Iterator[Offset]:
-        """The ends, of sources of our kind, of the batches that are committed and still written down."""
+    def committed(self) -> Iterator[FleetOffset]:
+        """The ends, of sources of our kind, of the batches that are committed and still written down; the last come
+        last."""
         done = self._numbers("commits")
         if not done:
             return
         for number in self._numbers("offsets"):
             if number <= done[-1]:
-                for line in self._read(posixpath.join(self._root, "offsets", str(number))).splitlines():
-                    yield from _offsets(line)
+                yield from self._ends(number)
 
-    def belongs(self, end: Offset) -> bool:
-        """Whether the last batch that Spark has planned in this checkpoint ends there."""
+    def is_last(self, end: FleetOffset) -> bool:
+        """Whether the last batch that was planned ends there."""
+        return end in self.last()
+
+    def last(self) -> list[FleetOffset]:
+        """Where the last batch ends that was planned, in each source of our kind."""
         planned = self._numbers("offsets")
-        if not planned:
-            return False
-        lines = self._read(posixpath.join(self._root, "offsets", str(planned[-1]))).splitlines()
-        return any(found == end for line in lines for found in _offsets(line))
+        return list(self._ends(planned[-1])) if planned else []
+
+    def keep(self) -> None:
+        """See that it survives a power failure."""
+        for folder in ("offsets", "commits"):
+            self.storage.keep(folder)
+
+    def _ends(self, number: int) -> Iterator[FleetOffset]:
+        text = self.storage.read(posixpath.join("offsets", str(number)))  # None: Spark has tidied up
+        for line in (text or b"").decode().splitlines():
+            yield from _offsets(line)
 
     def _numbers(self, folder: str) -> list[int]:
-        return sorted(int(name) for name in self._names(posixpath.join(self._root, folder)) if name.isdigit())
+        names = [posixpath.basename(entry.name) for entry in self.storage.files(folder)]
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+class Claims:
+    """The claims beside one checkpoint of this computer."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._storage = storage_of(checkpoint)
+        self._log = Log(self._storage)
+
+    def begin(self, queues: object) -> None:
+        """There are none: they are deleted with the checkpoint."""
+
+    def make(self, servers: object, end: FleetOffset, messages: Iterable[MessagesPartition]) -> None:
+        """Write down what a batch has, before anybody reads it."""
+        lines = [end.json()]
+        for part in messages:
+            known = None if part.identity is None else part.identity._asdict()
+            claimed = {"server": part.server, "queue": part.queue, "identity": known}
+            lines.append(json.dumps(claimed | {"ids": packed(part.lookup_ids)}))
+        name = self._path(end)
+        self._storage.write(f"{name}.new", "\n".join(lines).encode())
+        self._storage.replace(name, f"{name}.new")
+        self._storage.keep(
+            name
+        )  # messages whose claim a power failure undoes would stay in their queue for ever
+
+    def settle(self, servers: Servers, committed: FleetOffset | None = None) -> int:
+        """Remove the messages of every committed batch, as far as the servers have them; gives how many were
+        removed."""
+        waiting = {self._name(end): end for end in self._log.committed()} if self.any() else {}
+        return sum(self.settle_end(servers, end) for end in waiting.values())
+
+    def settle_end(self, servers: Servers, end: FleetOffset) -> int:
+        """Remove the messages of a batch that is known to be committed."""
+        text = self._storage.read(self._path(end))
+        if text is None:  # somebody else has settled it
+            return 0
+        self._log.keep()  # a commit that a power failure undoes would want these messages again
+        removed = 0
+        whole = True
+        for line in text.decode().splitlines()[1:]:
+            claimed = json.loads(line)
+            ids = unpacked(claimed["ids"])
+            try:
+                done = servers.remove(
+                    claimed.get("server", ""), claimed["queue"], ids, _identity(claimed, end)
+                )
+            except QueueNotFoundError:  # it was deleted, with all that was in it
+                continue
+            removed += done.removed
+            whole = whole and not done.held and not done.elsewhere
+        if whole:  # else somebody looks at one of them, or another source has to remove them
+            self._delete(self._path(end))
+        return removed
+
+    def belongs(self, end: FleetOffset) -> bool:
+        """Whether the last batch that Spark has planned in this checkpoint ends there."""
+        return self._log.is_last(end)
 
     def any(self) -> bool:
         """Whether there are claims that are not settled."""
-        return any(not name.endswith(".new") for name in self._names(self._folder))
+        return bool(self._names())
 
-    def _names(self, folder: str) -> list[str]:
-        found = self._system.get_file_info(files.FileSelector(folder, allow_not_found=True))
-        return [info.base_name for info in found if info.type == files.FileType.File]
-
-    def _read(self, path: str) -> str:
-        try:
-            with self._system.open_input_stream(path) as stream:
-                return bytes(stream.read()).decode()
-        except FileNotFoundError:  # Spark has tidied up, or somebody else has settled it
-            return ""
+    def _names(self) -> list[str]:
+        names = [posixpath.basename(entry.name) for entry in self._storage.files(FOLDER)]
+        return [name for name in names if not name.endswith(".new")]
 
     def _delete(self, path: str) -> None:
-        try:
-            self._system.delete_file(path)
-        except FileNotFoundError:
-            return
+        self._storage.delete(path)
 
     @staticmethod
-    def _name(end: Offset) -> str:
-        return hashlib.sha256(end.json().encode()).hexdigest()[:32]
+    def _name(end: FleetOffset) -> str:
+        return name_of(end)
 
-    def _path(self, end: Offset) -> str:
-        return posixpath.join(self._folder, self._name(end))
+    def _path(self, end: FleetOffset) -> str:
+        return posixpath.join(FOLDER, self._name(end))
 
 
-def _offsets(line: str) -> Iterator[Offset]:
+def name_of(end: FleetOffset) -> str:
+    """What tells the claim of a batch from others."""
+    return hashlib.sha256(end.json().encode()).hexdigest()[:32]
+
+
+def packed(lookup_ids: array[int]) -> str:
+    """Identifiers as text, in little space."""
+    return base64.b64encode(zlib.compress(lookup_ids.tobytes(), 1)).decode()
+
+
+def unpacked(text: str) -> array[int]:
+    ids = array("Q")
+    ids.frombytes(zlib.decompress(base64.b64decode(text)))
+    return ids
+
+
+def _identity(claimed: dict[str, Any], end: FleetOffset) -> QueueIdentity | None:
+    """Which queue is meant by a line of a claim; earlier releases left that to the end."""
+    if "identity" not in claimed:
+        return end.of("", "").identity(claimed["queue"])
+    known = claimed["identity"]
+    return None if known is None else QueueIdentity(**known)
+
+
+def _offsets(line: str) -> Iterator[FleetOffset]:
     """The offsets of ours in a line of Spark's log, which has one for each line, or a map of them."""
     try:
         value: Any = json.loads(line)
@@ -158,25 +200,27 @@ def _offsets(line: str) -> Iterator[Offset]:
         return
     for candidate in (value, *(value.values() if isinstance(value, dict) else ())):
         try:
-            yield Offset.parse(candidate)
+            yield FleetOffset.parse(candidate)
         except OffsetError:
             continue
 
 
-def file_uri(path: str) -> str:
-    """A path or a URI as Arrow and Spark take it; Spark also writes ``file:/path``."""
-    if path.startswith("file:") and not path.startswith("file://"):
-        return "file://" + path.removeprefix("file:")
-    return path if "://" in path else Path(path).absolute().as_uri()
-
-
-def settle(checkpoint: str, **options: str) -> int:
+def settle(checkpoint: str, spark: SparkSession | None = None, /, **options: str) -> int:
     """Remove from the queues what committed batches of a stopped query have read; gives how many were removed.
 
-    ``options`` are those of the source that say where the queue manager is: ``server``, ``token`` and so on.
+    ``options`` are those of the source that say where the queue managers are: ``server``, ``token`` and so on. A
+    checkpoint elsewhere than on this computer is read by a session of Spark, the active one if none is given.
     """
-    from msmq.spark.doors import open_door
-    from msmq.spark.options import Access
+    from msmq.spark.fleet import Fleet
+    from msmq.spark.kept import KeptClaims
+    from msmq.spark.options import SourceOptions
 
-    with open_door(Access.of(options)) as door:
-        return Claims(checkpoint).settle(door)
+    given = SourceOptions.of({"queuePattern": ".*", **options})
+    fleet = Fleet.of(given)
+    try:
+        if is_local(checkpoint):
+            return Claims(checkpoint).settle(fleet)
+        log, claims = Log(storage_of(checkpoint, spark)), KeptClaims(checkpoint)
+        return sum(claims.settle(fleet, end) for end in log.committed())
+    finally:
+        fleet.close()

@@ -17,7 +17,6 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from msmq.capture.cutter import Damage
@@ -26,8 +25,7 @@ from msmq.capture.inputs import Found, Origin, Source, Tally, find_packets
 from msmq.capture.problems import UnreadableError
 from msmq.capture.streams import Endpoint
 from msmq.errors import DecodeError
-from msmq.spark.alike import look_alike
-from msmq.spark.schema import NAMES, Messages, ReadMessage, Table, in_order
+from msmq.spark.schema import NAMES, Messages, Table
 from msmq.wire.framing import decode_packet
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import Ping
@@ -56,7 +54,9 @@ _FRAME_DDL: Final = (
     "`file` STRING, `time` TIMESTAMP, `stream` BIGINT, `source` STRING, `destination` STRING, `packet` STRING, "
     "`size` BIGINT, `error` STRING"
 )
-_OF_A_QUEUE: Final = frozenset(("queue", "lookup_id", "arrived_time", "queue_manager", "queue_guid"))
+_OF_A_QUEUE: Final = frozenset(
+    ("queue", "lookup_id", "arrived_time", "queue_manager", "queue_guid", "server")
+)
 
 
 class Task(NamedTuple):
@@ -158,7 +158,7 @@ def read(task: Task, table: Table, *, port: int, ping_port: int) -> Iterator[pa.
 
 class _Rows:
     """Rows on their way into a batch: where each packet was found, what it is, and the messages among them. Packets
-    are read when the batch is full, so that those that look alike are read together."""
+    are made into columns when the batch is full."""
 
     def __init__(self, task: Task, table: Table) -> None:
         self._task = task
@@ -226,26 +226,22 @@ class _Rows:
 
     def _read(self) -> pa.RecordBatch:
         """The columns of messages; finds out what each packet is."""
-        table, packets = self._table, self._packets
-        alike, others = look_alike(packets)
-        made = [table.alike(_nowhere(len(each)), each) for each in alike]
-        rows = np.array(self._rows, np.int64)
-        places = [rows[each.places] for each in alike]
-        messages: list[ReadMessage] = []
+        messages: list[bytes] = []
         standing: list[int] = []
-        for place in others:
-            row = self._rows[place]
+        for row, data in zip(self._rows, self._packets, strict=True):
             try:
-                packet = decode_packet(packets[place])
+                packet = decode_packet(data)
             except DecodeError as error:
                 self._kinds[row], self._errors[row] = "Malformed", str(error)
                 continue
             if isinstance(packet, UserMessage):
-                messages.append(ReadMessage("", 0, packet))
+                messages.append(packet.data)
                 standing.append(row)
             else:
                 self._kinds[row] = type(packet).__name__
-        return in_order([*made, table.batch(messages)], [*places, standing], len(self))
+        nothing = bytes(len(messages))
+        nowhere = Messages("", nothing, nothing, messages, nothing, nothing)
+        return self._table.spread(nowhere, standing, len(self))
 
     def _frames(self) -> Iterator[Iterable[Any]]:
         """The columns of :data:`_FRAME`."""
@@ -261,12 +257,6 @@ class _Rows:
         yield self._kinds
         yield self._sizes
         yield map(self._errors.get, range(count))
-
-
-def _nowhere(count: int) -> Messages:
-    """What a queue would say of messages that are in none."""
-    nothing = bytes(count)
-    return Messages("", nothing, nothing, (), nothing, nothing)
 
 
 @lru_cache(maxsize=1 << 14)

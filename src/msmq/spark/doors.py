@@ -6,28 +6,49 @@ asked again: when the connection breaks it is, until the time-out of the connect
 
 from __future__ import annotations
 
+import hashlib
 import re
+import time
 from array import array
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.columns import read_columns
-from msmq.client.connection import Tls
 from msmq.client.info import QueueKind
+from msmq.client.message import Delivery
 from msmq.client.problems import ConnectionLostError
-from msmq.client.queue import QueueIdentity, Removal, Survey
-from msmq.client.sync import SyncConnection, connect_sync
+from msmq.client.queue import QueueIdentity, Removal, Survey, Waiting
+from msmq.client.sync import SyncConnection, SyncReceiver, connect_sync
+from msmq.client.target import Tls
+from msmq.errors import (
+    IoTimeoutError,
+    MQError,
+    MsmqError,
+    QueueExistsError,
+    QueueNotFoundError,
+    SharingViolationError,
+)
 from msmq.spark.ahead import ahead
 from msmq.spark.options import Access
 from msmq.spark.schema import Messages
+from msmq.spark.telling import PlainError
 
 _T = TypeVar("_T")
-_COMPUTER_QUEUES: Final = (".\\deadletter$", ".\\xactdeadletter$", ".\\journal$")
+_COMPUTER_QUEUES: Final = {
+    ".\\system$;deadletter": ".\\deadletter$",
+    ".\\system$;deadxact": ".\\xactdeadletter$",
+    ".\\system$;journal": ".\\journal$",
+}
+"""The queues that every computer has: as the queue manager calls them, and as people do."""
 _MEANT: Final = re.compile("journal|letter", re.IGNORECASE)
 _FETCHED_AHEAD: Final = 8
 """Replies of the queue manager, each of at most a megabyte or one message."""
+_LEASE_PATIENCE_S: Final = 10.0
+_LEASE_PAUSE_S: Final = 0.2
+_LONGEST_LABEL: Final = 120
 OWN_QUEUES: Final = "\\private$\\spark-"
 """In the paths of queues that the sink makes for itself."""
 
@@ -41,19 +62,72 @@ class Door(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
+    @property
+    def host(self) -> Host:
+        """Whose door it is."""
+
     def queues(self, pattern: str) -> list[str]:
-        """The queues whose path a regular expression matches as a whole, in order."""
+        """The queues whose path a regular expression matches as a whole, in order, as :meth:`spelt`."""
+
+    def spelt(self, queue: str) -> str:
+        """The name of a queue as rows and positions have it, however it was given."""
 
     def survey(
-        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+        self,
+        queue: str,
+        spans: Sequence[tuple[int, int]],
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        *,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
-        """What stands in spans of a queue, and which queue that is; 0 is no limit."""
+        """What stands in spans of a queue, and which queue that is; 0 is no limit. With what was ``known`` of the queue
+        when the highest number was ``seen``, whether that is still so."""
+
+    def waiting(self, queue: str, spans: Sequence[tuple[int, int]]) -> Waiting:
+        """How much stands in spans of a queue."""
+
+    def hold(self, queue: str, holder: str) -> None:
+        """See that no other stream consumes a queue while this door is open.
+
+        Raises:
+            ConsumedError: another one does.
+        """
+
+    def claim(self, queue: str, label: str, body: bytes) -> None:
+        """Have a claim on messages of a queue kept, until it is forgotten."""
+
+    def claims(self, queue: str) -> list[Claim]:
+        """The claims on messages of a queue."""
+
+    def forget(self, queue: str, lookup_ids: Sequence[int]) -> None:
+        """Forget some claims."""
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         """The messages of a span, in order and in batches."""
 
     def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         """Take messages out; those that are gone already do no harm. With an ``identity``, only of that very queue."""
+
+
+class Host(NamedTuple):
+    """A queue manager, by name and by GUID; by its address where it tells neither."""
+
+    name: str
+    queue_manager: str
+
+
+class Claim(NamedTuple):
+    """Something that a consuming stream has noted, by its lookup identifier among the claims."""
+
+    lookup_id: int
+    label: str
+    body: bytes
+
+
+class ConsumedError(PlainError):
+    """A queue that another stream consumes."""
 
 
 def open_door(access: Access) -> Door:
@@ -69,6 +143,16 @@ def connect(access: Access) -> SyncConnection:
     """A connection of the client to that queue manager."""
     tls = Tls(authorities=access.authorities) if access.authorities else None
     return connect_sync(access.server, token=access.token, tls=tls, timeout=access.timeout_s)
+
+
+def _lease_of(queue: str) -> str:
+    """The queue that whoever consumes another one has open."""
+    return f".{OWN_QUEUES}consumer-{hashlib.sha256(queue.lower().encode()).hexdigest()[:16]}"
+
+
+def _claims_of(queue: str) -> str:
+    """The queue with the claims on messages of another one."""
+    return f".{OWN_QUEUES}claims-{hashlib.sha256(queue.lower().encode()).hexdigest()[:16]}"
 
 
 def _closable(batches: Iterator[_T]) -> Generator[_T, None, None]:
@@ -92,6 +176,10 @@ class ChannelDoor:
 
     def __init__(self, access: Access) -> None:
         self._mq = connect(access)
+        self._patience_s = min(access.timeout_s, _LEASE_PATIENCE_S)
+        self._host: Host | None = None
+        self._spelt: dict[str, str] = {}
+        self._leases: dict[str, SyncReceiver] = {}
 
     def __enter__(self) -> Self:
         self._mq.__enter__()
@@ -100,7 +188,18 @@ class ChannelDoor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for lease in self._leases.values():
+            with suppress(MsmqError):
+                lease.__exit__(kind, error, trace)
+        self._leases.clear()
         self._mq.__exit__(kind, error, trace)
+
+    @property
+    def host(self) -> Host:
+        if self._host is None:
+            found = self._mq.manager()
+            self._host = Host(found.computer_name, found.identifier)
+        return self._host
 
     def queues(self, pattern: str) -> list[str]:
         matching = re.compile(pattern, re.IGNORECASE)
@@ -110,15 +209,96 @@ class ChannelDoor:
         if "journal" in pattern.lower():
             names += [info.path for info in found if info.kind is QueueKind.JOURNAL]
         if _MEANT.search(pattern):
-            names += _COMPUTER_QUEUES
-        return sorted(name for name in names if matching.fullmatch(name) and OWN_QUEUES not in name.lower())
+            names += _COMPUTER_QUEUES.values()
+        pairs = [(name, self._short(name)) for name in names if OWN_QUEUES not in name.lower()]
+        return sorted(short for name, short in pairs if matching.fullmatch(name) or matching.fullmatch(short))
+
+    def spelt(self, queue: str) -> str:
+        if queue not in self._spelt:
+            try:
+                self._spelt[queue] = self._short(self._again(lambda: self._mq.queue_info(queue)).path)
+            except MQError:  # there is none now, or it is one that the computer has for itself
+                return self._short(queue)
+        return self._spelt[queue]
+
+    def _short(self, path: str) -> str:
+        """A path with a dot for this computer."""
+        computer, backslash, rest = path.partition("\\")
+        own = backslash and "=" not in computer and computer.lower() == self.host.name.lower()
+        short = f".\\{rest}" if own else path
+        return _COMPUTER_QUEUES.get(short.lower(), short)
 
     def survey(
-        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+        self,
+        queue: str,
+        spans: Sequence[tuple[int, int]],
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        *,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
         return self._again(
-            lambda: self._mq.queue(queue).survey(spans, most_messages=most_messages, most_bytes=most_bytes)
+            lambda: self._mq.queue(queue).survey(
+                spans, most_messages=most_messages, most_bytes=most_bytes, known=known, seen=seen
+            )
         )
+
+    def waiting(self, queue: str, spans: Sequence[tuple[int, int]]) -> Waiting:
+        return self._again(lambda: self._mq.queue(queue).waiting(spans))
+
+    def hold(self, queue: str, holder: str) -> None:
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                self._again(lambda: self._hold(queue, holder))
+                return
+            except SharingViolationError:
+                self._leases.pop(queue, None)
+                if time.monotonic() > deadline:
+                    who = self._mq.queue_info(_lease_of(queue)).label
+                    raise ConsumedError(
+                        f"{queue} of {self.host.name} is consumed already, by {who}. Two that consume one queue would "
+                        "both have its messages: end one of them, or let this one read by mode=browse."
+                    ) from None
+                time.sleep(_LEASE_PAUSE_S)  # one that was killed may not be gone yet
+
+    def _hold(self, queue: str, holder: str) -> None:
+        """Open a queue that only one may have open, and look whether it is still ours."""
+        if queue not in self._leases:
+            lease = _lease_of(queue)
+            with suppress(QueueExistsError):
+                self._mq.create_queue(lease, transactional=False)
+            receiver = self._mq.queue(lease).receiver(exclusive=True, prefetch=1)
+            receiver.__enter__()
+            self._leases[queue] = receiver
+            self._mq.set_queue(lease, label=holder[-_LONGEST_LABEL:])
+        with suppress(IoTimeoutError):  # nothing ever comes to it
+            self._leases[queue].receive(timeout=0)
+
+    def claim(self, queue: str, label: str, body: bytes) -> None:
+        kept = _claims_of(queue)
+
+        def send() -> None:
+            with suppress(QueueExistsError):
+                self._mq.create_queue(kept, transactional=False)
+            self._mq.queue(kept).send(body, label=label, delivery=Delivery.RECOVERABLE)
+
+        self._again(send)
+
+    def claims(self, queue: str) -> list[Claim]:
+        def browse() -> list[Claim]:
+            found = self._mq.queue(_claims_of(queue)).browse()
+            return [Claim(message.lookup_id, message.label, message.body) for message in found]
+
+        try:
+            return self._again(browse)
+        except QueueNotFoundError:
+            return []
+
+    def forget(self, queue: str, lookup_ids: Sequence[int]) -> None:
+        if lookup_ids:
+            self._again(lambda: self._mq.queue(_claims_of(queue)).remove(array("Q", lookup_ids)))
 
     def read(self, queue: str, after: int, upto: int) -> Iterator[Messages]:
         while True:

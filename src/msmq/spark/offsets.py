@@ -9,18 +9,22 @@ Numbers are those of one queue manager. Another one, whatever its name, gives th
 does one that was set up anew. An offset therefore says of each queue which it was, by GUIDs: it says nothing about
 another queue of that name. An offset that people write may leave this out; it then counts for whatever is there.
 
+A queue manager whose data were replaced by an older copy gives numbers again. It finds that out from the *incarnation*
+in which a position was last moved; a position that begins anew after that says so (``restored``).
+
 A message that a batch ends with must be there when the batch is read or repeated, or something is lost; but a message
 that has a time to be received may expire meanwhile, as its sender wanted. So an offset also names those of its ends.
 
 The JSON is ``{"version": 1, "queues": {name: {lane: number}}, "identities": {name: {"queue_manager": GUID, "queue":
-GUID}}, "expiring": {name: [lane, ...]}}`` with lanes as text in ``queues``, keys sorted, so that the same position is
-always the same text.
+GUID, "incarnation": text}}, "expiring": {name: [lane, ...]}, "restored": {name: text}}`` with lanes as text in
+``queues``, keys sorted, so that the same position is always the same text. That of several queue managers
+(:class:`FleetOffset`) is ``{"version": 2, "servers": {name: position}}``; one without a name is written as above.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +34,7 @@ LANES: Final = 8
 _SHIFT: Final = 56
 _NUMBERS: Final = (1 << _SHIFT) - 1
 _VERSION: Final = 1
+_FLEET_VERSION: Final = 2
 
 
 class OffsetError(ValueError):
@@ -72,13 +77,14 @@ def number_of(lookup_id: int) -> int:
 class Offset:
     """An immutable position; a lane that is not named stands at its beginning."""
 
-    __slots__ = ("_expiring", "_identities", "_queues")
+    __slots__ = ("_expiring", "_identities", "_queues", "_restored")
 
     def __init__(
         self,
         queues: Mapping[str, Mapping[int, int]] | None = None,
         identities: Mapping[str, QueueIdentity] | None = None,
         expiring: Mapping[str, Iterable[int]] | None = None,
+        restored: Mapping[str, str] | None = None,
     ) -> None:
         self._queues = {
             name: {lane: number for lane, number in lanes.items() if number}
@@ -92,6 +98,7 @@ class Offset:
             for name, lanes in (expiring or {}).items()
             if (kept := frozenset(lanes)) and name in self._queues
         }
+        self._restored = {name: since for name, since in (restored or {}).items() if name in self._queues}
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -99,6 +106,7 @@ class Offset:
             and self._queues == other._queues
             and self._identities == other._identities
             and self._expiring == other._expiring
+            and self._restored == other._restored
         )
 
     def __hash__(self) -> int:
@@ -111,47 +119,77 @@ class Offset:
     def queues(self) -> tuple[str, ...]:
         return tuple(self._queues)
 
+    @property
+    def managers(self) -> set[str]:
+        """The GUIDs of the queue managers whose queues it has; usually there is one."""
+        return {known.queue_manager for known in self._identities.values()}
+
     def identity(self, queue: str) -> QueueIdentity | None:
         """Which queue had the name; None if nobody has said."""
         return self._identities.get(queue)
 
     def is_of(self, queue: str, identity: QueueIdentity | None) -> bool:
         """Whether this is a position in that very queue, as far as is known."""
-        return identity is None or self._identities.get(queue, identity) == identity
+        return identity is None or self._identities.get(queue, identity).is_same(identity)
 
     def lanes(self, queue: str, identity: QueueIdentity | None = None) -> dict[int, int]:
         """The last number read of each lane; none if this is a position in another queue of that name."""
         return dict(self._queues.get(queue, {})) if self.is_of(queue, identity) else {}
 
+    def highest(self, queue: str) -> int:
+        """The highest number read in a queue."""
+        return max(self._queues.get(queue, {}).values(), default=0)
+
+    def renamed(self, names: Callable[[str], str]) -> Offset:
+        """This position with other names of its queues."""
+        return Offset(
+            {names(name): lanes for name, lanes in self._queues.items()},
+            {names(name): identity for name, identity in self._identities.items()},
+            {names(name): lanes for name, lanes in self._expiring.items()},
+            {names(name): since for name, since in self._restored.items()},
+        )
+
     def may_expire(self, queue: str, lane: int) -> bool:
         """Whether the last message of a lane has a time to be received."""
         return lane in self._expiring.get(queue, ())
 
-    def expiring(self, lanes: Mapping[str, Iterable[int]]) -> Offset:
-        """This position, knowing of which lanes the last message may expire."""
-        return Offset(self._queues, self._identities, lanes)
+    def anew(self, queue: str, identity: QueueIdentity) -> Offset:
+        """This position at the beginning of a queue that is not the one that was read, or was restored."""
+        return Offset(
+            self._queues | {queue: {}},
+            self._identities | {queue: identity},
+            {name: lanes for name, lanes in self._expiring.items() if name != queue},
+            self._restored | {queue: identity.incarnation},
+        )
 
     def reading(
-        self, lookup_ids: Mapping[str, Iterable[int]], identities: Mapping[str, QueueIdentity] | None = None
+        self, queue: str, identity: QueueIdentity, lookup_ids: Iterable[int], expiring: Container[int]
     ) -> Offset:
-        """This position after more messages were read. Those of another queue of the same name begin anew."""
-        known = identities or {}
-        queues = {name: dict(lanes) for name, lanes in self._queues.items()}
-        for name, found in lookup_ids.items():
-            lanes = queues[name] = self.lanes(name, known.get(name))
-            for lookup_id in found:
-                lane = lane_of(lookup_id)
-                lanes[lane] = max(lanes.get(lane, 0), number_of(lookup_id))
-        expiring = {
-            name: [lane for lane in lanes if queues[name].get(lane) == self._queues[name].get(lane)]
-            for name, lanes in self._expiring.items()
-        }
-        return Offset(queues, self._identities | dict(known), expiring)
+        """This position after more messages of a queue were read, of which some may expire. Where none were read it
+        stays as it is: Spark compares positions."""
+        lanes, ends = self.lanes(queue), set(self._expiring.get(queue, ()))
+        moved = queue not in self._queues
+        for lookup_id in lookup_ids:
+            lane, number = lane_of(lookup_id), number_of(lookup_id)
+            if number > lanes.get(lane, 0):
+                moved = True
+                lanes[lane] = number
+                (ends.add if lookup_id in expiring else ends.discard)(lane)
+        if not moved:
+            return self
+        return Offset(
+            self._queues | {queue: lanes},
+            self._identities | {queue: identity},
+            self._expiring | {queue: frozenset(ends)},
+            self._restored,
+        )
 
     def spans(self, end: Offset) -> Iterator[Span]:
         """What lies between this position and a later one."""
         for name, lanes in end._queues.items():
             begun = self.lanes(name, end.identity(name))
+            if end._restored.get(name) != self._restored.get(name):
+                begun = {}
             for lane, number in sorted(lanes.items()):
                 start = begun.get(lane, 0)
                 if number > start:
@@ -169,9 +207,14 @@ class Offset:
             name: {str(lane): lanes[lane] for lane in sorted(lanes)}
             for name, lanes in sorted(self._queues.items())
         }
-        known = {name: identity._asdict() for name, identity in sorted(self._identities.items())}
+        known = {
+            name: {
+                field: said for field, said in identity._asdict().items() if field != "incarnation" or said
+            }
+            for name, identity in sorted(self._identities.items())
+        }
         expiring = {name: sorted(lanes) for name, lanes in sorted(self._expiring.items())}
-        more = {"identities": known, "expiring": expiring}
+        more = {"identities": known, "expiring": expiring, "restored": dict(sorted(self._restored.items()))}
         return {"version": _VERSION, "queues": queues} | {name: said for name, said in more.items() if said}
 
     def json(self) -> str:
@@ -196,12 +239,15 @@ class Offset:
                 for name, lanes in value["queues"].items()
             }
             identities = {
-                str(name): QueueIdentity(str(known["queue_manager"]), str(known["queue"]))
+                str(name): QueueIdentity(
+                    str(known["queue_manager"]), str(known["queue"]), str(known.get("incarnation", ""))
+                )
                 for name, known in value.get("identities", {}).items()
             }
             expiring = {
                 str(name): [int(lane) for lane in lanes] for name, lanes in value.get("expiring", {}).items()
             }
+            restored = {str(name): str(since) for name, since in value.get("restored", {}).items()}
         except OffsetError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -212,4 +258,75 @@ class Offset:
             for lane, number in lanes.items()
         ):
             raise OffsetError(f"lanes go from 0 to {LANES - 1}, numbers to 2**{_SHIFT}: {str(given)[:200]}")
-        return cls(queues, identities, expiring)
+        return cls(queues, identities, expiring, restored)
+
+
+class FleetOffset:
+    """An immutable position in the queues of several queue managers, each by the name it is reached by.
+
+    A position without a name (``""``) is that of the only server of a source, or one that people wrote for whatever
+    servers there are.
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Mapping[str, Offset] | None = None) -> None:
+        self._parts = dict(parts or {})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FleetOffset) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self.json())
+
+    def __repr__(self) -> str:
+        return f"FleetOffset({self._parts!r})"
+
+    @property
+    def parts(self) -> dict[str, Offset]:
+        return dict(self._parts)
+
+    def name_of(self, server: str, queue_manager: str) -> str | None:
+        """The name under which a server has its position: the one by which the same queue manager was reached before,
+        or its own. Addresses may be given to other computers; a queue manager is known by its GUID."""
+        names = [name for name, part in self._parts.items() if queue_manager in part.managers]
+        if names:
+            return server if server in names else names[0]
+        if server in self._parts:
+            return server
+        return "" if "" in self._parts and not self._parts[""].managers else None
+
+    def of(self, server: str, queue_manager: str) -> Offset:
+        """The position of a server; the beginning if there is none."""
+        name = self.name_of(server, queue_manager)
+        return Offset() if name is None else self._parts[name]
+
+    def at(self, offsets: Mapping[str, Offset], before: Container[str] = ()) -> FleetOffset:
+        """This position with those of some servers, which were reached by other names ``before``."""
+        others = {name: part for name, part in self._parts.items() if name not in before}
+        return FleetOffset(others | dict(offsets))
+
+    def value(self) -> dict[str, Any]:
+        """What Spark keeps: plain values that JSON has."""
+        if self._parts.keys() <= {""}:
+            return self._parts.get("", Offset()).value()
+        servers = {name: part.value() for name, part in sorted(self._parts.items())}
+        return {"version": _FLEET_VERSION, "servers": servers}
+
+    def json(self) -> str:
+        return json.dumps(self.value(), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, given: str | Mapping[str, Any]) -> FleetOffset:
+        """Read what :meth:`value` or :meth:`json` gave, or an offset of one server.
+
+        Raises:
+            OffsetError: it is something else.
+        """
+        try:
+            value = json.loads(given) if isinstance(given, str) else given
+            if value["version"] == _FLEET_VERSION:
+                return cls({str(name): Offset.parse(part) for name, part in value["servers"].items()})
+        except (AttributeError, KeyError, TypeError, json.JSONDecodeError) as error:
+            raise OffsetError(f"this is no offset of the source: {str(given)[:200]}") from error
+        return cls({"": Offset.parse(value)})

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from socket import gethostname
 from typing import Any, Final, TypeVar
 
 from msmq.spark.bodies import BODY_READERS
-from msmq.spark.offsets import Offset, OffsetError
+from msmq.spark.offsets import FleetOffset, OffsetError
 from msmq.spark.telling import PlainError
 
 EARLIEST: Final = "earliest"
@@ -25,17 +26,28 @@ CONSUME: Final = "consume"
 ACCESS_OPTIONS: Final = (
     "server", "token", "tokenFile", "authorities", "user", "password", "passwordFile", "timeout",
 )  # fmt: skip
+EXTRA_OPTIONS: Final = ("includeText", "includeValue", "includeHeaders")
 SOURCE_OPTIONS: Final = (
-    *ACCESS_OPTIONS, "queue", "queues", "queuePattern", "mode", "checkpointLocation", "startingOffsets",
-    "endingOffsets", "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "body", "includeHeaders",
-    "pushFilters", "partitions",
+    *ACCESS_OPTIONS, "servers", "serversFile", "serversDirectory", "serversAddress", "serversSite",
+    "failOnUnreachable", "queue", "queues", "queuePattern", "mode", "checkpointLocation", "startingOffsets",
+    "startingTimestamp", "endingOffsets", "endingTimestamp", "minMessagesPerTrigger", "maxTriggerDelay",
+    "maxMessagesPerTrigger", "maxBytesPerTrigger", "failOnDataLoss", "body", *EXTRA_OPTIONS, "pushFilters",
+    "partitions", "minPartitions",
 )  # fmt: skip
+_MAX_DELAY_S: Final = 900.0
 MAX_BYTES: Final = 128 << 20
 """Of one batch of a stream, where nobody says otherwise. What the sinks of Spark hold of it at once fits into the
 gigabyte that its virtual machine usually has."""
 _LEAST_TIMEOUT_S: Final = 0.001
 REMOTE_READ: Final = "mqrr:"
 """How a server that is read by MS-MQRR begins."""
+
+USUAL_ADDRESS: Final = "tls:{host}:1802"
+_NOT_PUBLIC: Final = ("private$", "system$", "deadletter$", "xactdeadletter$", "journal$")
+"""How the names of queues begin that no directory lists."""
+
+_OF_A_TABLE: Final = "provider"
+"""What Spark adds to the options when a table of its catalog is made."""
 
 _T = TypeVar("_T")
 
@@ -49,6 +61,11 @@ def check_names(options: Mapping[str, str], known: Collection[str]) -> None:
     Raises:
         OptionError: an option is given that there is not, and would silently do nothing.
     """
+    if _OF_A_TABLE in options:
+        raise OptionError(
+            "Spark keeps the options of CREATE TABLE ... USING msmq to itself when the table is read: nobody could "
+            "read it. CREATE TEMPORARY VIEW ... USING msmq OPTIONS (...) has them."
+        )
     spelt = {name.lower(): name for name in known}
     for name in options:
         if name.lower() not in spelt:
@@ -100,16 +117,31 @@ class SourceOptions:
     """What to read, and how."""
 
     access: Access
+    servers: tuple[str, ...]
+    servers_file: str | None
+    directory: str | None
+    """The configuration of a queue manager, which says where the directory is that lists the servers."""
+    address: str
+    """What to make of the names there."""
+    site: str | None
+    fail_on_unreachable: bool
     queues: tuple[str, ...]
     pattern: str | None
-    starting: str | Offset
-    ending: str | Offset
+    starting: str | FleetOffset
+    starting_time_s: float | None
+    ending: str | FleetOffset
+    ending_time_s: float | None
     consume: bool
     fail_on_data_loss: bool
-    include_headers: bool
+    extras: tuple[str, ...]
+    """Those of the options that add columns."""
     body: str
     partitions: int | None
+    min_partitions: int
     max_messages: int
+    min_messages: int
+    max_delay_s: float
+    """How long a batch waits for as many."""
     max_bytes: int
     checkpoint: str | None
     push_filters: bool
@@ -119,22 +151,98 @@ class SourceOptions:
         check_names(options, SOURCE_OPTIONS)
         queues, pattern = _queues(options)
         consume = _choice(options, "mode", (BROWSE, CONSUME)) == CONSUME
+        servers, servers_file = _servers(options)
+        starting_s, ending_s = _time(options, "starting", "begin"), _time(options, "ending", "end")
         return cls(
             access=Access.of(options),
+            servers=servers,
+            servers_file=servers_file,
+            directory=options.get("serversDirectory"),
+            address=_address(options),
+            site=options.get("serversSite"),
+            fail_on_unreachable=_truth(options, "failOnUnreachable", True),
             queues=queues,
             pattern=pattern,
             starting=_offset(options, "startingOffsets", EARLIEST, queues, pattern),
+            starting_time_s=starting_s,
             ending=_offset(options, "endingOffsets", LATEST, queues, pattern),
+            ending_time_s=ending_s,
             consume=consume,
             fail_on_data_loss=_truth(options, "failOnDataLoss", consume),
-            include_headers=_truth(options, "includeHeaders", False),
+            extras=tuple(name for name in EXTRA_OPTIONS if _truth(options, name, False)),
             body=_choice(options, "body", tuple(BODY_READERS)),
             partitions=_number(options, "partitions", 1, int),
+            min_partitions=_number(options, "minPartitions", 1, int) or 0,
             max_messages=_number(options, "maxMessagesPerTrigger", 1, int) or 0,
+            min_messages=_number(options, "minMessagesPerTrigger", 1, int) or 0,
+            max_delay_s=_number(options, "maxTriggerDelay", _LEAST_TIMEOUT_S, float) or _MAX_DELAY_S,
             max_bytes=_number(options, "maxBytesPerTrigger", 1, int) or MAX_BYTES,
             checkpoint=options.get("checkpointLocation"),
             push_filters=_truth(options, "pushFilters", False),
         )
+
+    def accesses(self) -> dict[str, Access]:
+        """The servers by their names; the only one of the option ``server`` has none."""
+        names = self.servers if self.servers_file is None else _names_in(self.servers_file)
+        return {name: self.access_to(name) for name in names or ("",)}
+
+    def access_to(self, name: str) -> Access:
+        """How to come to a server of that name, which tasks elsewhere are told without a list."""
+        return replace(self.access, server=name) if name else self.access
+
+    @property
+    def holder(self) -> str:
+        """Who consumes, for others who would like to."""
+        return f"process {os.getpid()} on {gethostname()} with the checkpoint {self.checkpoint}"
+
+
+def _time(options: Mapping[str, str], which: str, what: str) -> float | None:
+    time_ms = _number(options, f"{which}Timestamp", 0, int)
+    if time_ms is not None and f"{which}Offsets" in options:
+        raise OptionError(f"Say where to {what} by {which}Offsets or by {which}Timestamp, not by both.")
+    return None if time_ms is None else time_ms / 1_000
+
+
+def _servers(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
+    given = [name for name in ("server", "servers", "serversFile", "serversDirectory") if options.get(name)]
+    if len(given) > 1:
+        raise OptionError(f"Say where to read by one of the options {' and '.join(given)}.")
+    file = options.get("serversFile")
+    if file is not None:
+        _names_in(file)
+        return (), file
+    names = [name.strip() for name in options.get("servers", "").split(",") if name.strip()]
+    if options.get("servers") is not None and not names:
+        raise OptionError("servers names none: addresses are separated by commas.")
+    return tuple(dict.fromkeys(names)), None
+
+
+def _address(options: Mapping[str, str]) -> str:
+    for name in ("serversAddress", "serversSite"):
+        if name in options and "serversDirectory" not in options:
+            raise OptionError(f"{name} is for servers that a directory lists: serversDirectory says which.")
+    address = options.get("serversAddress", USUAL_ADDRESS)
+    try:
+        made = address.format(host="host", computer="COMPUTER")
+    except (KeyError, IndexError, ValueError):
+        made = address
+    if made == address:
+        raise OptionError(
+            f"serversAddress is an address with {{host}} or {{computer}} in it, as in {USUAL_ADDRESS}, not {address!r}."
+        )
+    return address
+
+
+def _names_in(file: str) -> list[str]:
+    """The addresses in a file, one in a line; what follows a number sign is a comment."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise OptionError(f"serversFile: {error}") from error
+    names = [name for line in lines if (name := line.partition("#")[0].strip())]
+    if not names:
+        raise OptionError(f"serversFile: there is no address in {file}.")
+    return list(dict.fromkeys(names))
 
 
 def _queues(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
@@ -159,26 +267,43 @@ def _queues(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None]:
 
 def _offset(
     options: Mapping[str, str], name: str, usual: str, queues: tuple[str, ...], pattern: str | None
-) -> str | Offset:
+) -> str | FleetOffset:
     value = options.get(name, usual)
     if value.lower() in (EARLIEST, LATEST):
         if name == "endingOffsets" and value.lower() == EARLIEST:
             raise OptionError("endingOffsets: nothing lies before the earliest message.")
         return value.lower()
     try:
-        offset = Offset.parse(value)
+        offset = FleetOffset.parse(value)
     except OffsetError as error:
         raise OptionError(f"{name}: {error}") from error
+    named = {queue for part in offset.parts.values() for queue in part.queues}
     if pattern is None:
-        others = [queue for queue in offset.queues if queue not in queues]
-    else:
-        others = [queue for queue in offset.queues if not re.fullmatch(pattern, queue, re.IGNORECASE)]
+        known = {_inside(queue) for queue in queues}
+        others = [queue for queue in named if _inside(queue) not in known]
+    else:  # whose computer only the server knows
+        others = [
+            queue
+            for queue in named
+            if not queue.startswith(".") and not re.fullmatch(pattern, queue, re.IGNORECASE)
+        ]
     if others:
         raise OptionError(
-            f"{name} has positions in queues that are not read: {', '.join(others)}. Names of queues are spelt there "
-            "as in the options queue and queues, or as rows have them."
+            f"{name} has positions in queues that are not read: {', '.join(sorted(others))}. Names of queues are spelt "
+            "there as in the options queue and queues, or as rows have them."
         )
     return offset
+
+
+def _inside(queue: str) -> str:
+    """The name of a queue without its computer."""
+    return (queue.partition("\\")[2] or queue).lower()
+
+
+def public_name(queue: str) -> str | None:
+    """The name of a public queue on its computer; None if the queue is another one."""
+    name = _inside(queue)
+    return None if "=" in queue or name.startswith(_NOT_PUBLIC) else name.partition(";")[0]
 
 
 def _choice(options: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """A report as one HTML file that needs nothing else: no script, no font, no reference to elsewhere.
 
 Charts are drawings in the page (SVG), with a title on each mark for whoever points at it; tables hold every figure that
-a chart shows for a queue. Long times are drawn in steps of several hours, so that a bar is never too thin to see.
+a chart shows for a queue. Long times are drawn in longer steps, so that a bar is never too thin to see.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from typing import Any, Final
 
 from msmq.spark.report import Report, is_dead_letter_queue
 
-MOST_CHARTS: Final = 40
+MOST_CHARTS: Final = 100
 """Queues with charts; tables have all."""
+MOST_OPEN: Final = 12
+"""Queues whose charts need not be unfolded."""
 MOST_ROWS: Final = 2_000
 MOST_STEPS: Final = 120
-_STEPS_H: Final = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)
+_MINUTES: Final = (1, 2, 5, 10, 15, 30)
+_HOURS: Final = (1, 2, 3, 6, 12, 24, 48, 168, 720, 8_760)
+_STEPS_S: Final = (*(60 * each for each in _MINUTES), *(3_600 * each for each in _HOURS))
 _WIDTH, _HEIGHT = 640, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 8, 10, 22
 _PLOT_W, _PLOT_H = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-_HOUR: Final = timedelta(hours=1)
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: light-dark(#16202b, #e8ecf1); --soft: light-dark(#5c6875, #9aa6b2);
@@ -59,8 +62,8 @@ _FIGURES: Final = (
     ("Largest", "largest"), ("Latency p50, s", "latency_p50"), ("p95", "latency_p95"), ("p99", "latency_p99"),
 )  # fmt: skip
 _QUEUES: Final = (("Queue", "queue"), *_FIGURES)
-_TRAFFIC: Final = (("Queue", "queue"), ("Hour", "hour"), *_FIGURES)
-_FAILURES: Final = (("Queue", "queue"), ("Hour", "hour"), ("Reason", "reason"), ("Messages", "messages"))
+_TRAFFIC: Final = (("Queue", "queue"), ("Time", "time"), *_FIGURES)
+_FAILURES: Final = (("Queue", "queue"), ("Time", "time"), ("Reason", "reason"), ("Messages", "messages"))
 _REASONS: Final = (("Queue", "queue"), ("Reason", "reason"), ("Messages", "messages"))
 _LETTERS: Final = (
     ("Sent to", "destination_queue"), ("Label", "label"), ("Reason", "reason"), ("Messages", "messages"),
@@ -69,36 +72,53 @@ _NONE: Final = '<p class="none">None.</p>'
 _NUMBERS: Final = {key for _, key in _FIGURES}
 
 
-def page(found: Report) -> str:
-    """The report as a page."""
-    hours = [row["hour"] for row in found.traffic if row["hour"] is not None]
-    axis = _Axis(hours) if hours else None  # one for all, so that charts can be compared
-    charts = "".join(_charts(row["queue"], found.traffic, axis) for row in found.queues[:MOST_CHARTS])
-    more = len(found.queues) - MOST_CHARTS
+def page(found: Report, *, archive: str = "", where: str = "") -> str:
+    """The report as a page, which says what ``archive`` it is of and ``where`` its messages were chosen by. What went
+    wrong comes first, and queues in which something did before the others."""
+    times = [row["time"] for row in found.traffic if row["time"] is not None]
+    axis = _Axis(times, found.step_s) if times else None  # one for all, so that charts can be compared
+    queues = sorted(found.queues, key=lambda row: -row["failures"])  # of those without any the busiest first
+    charts = [_charts(row["queue"], found.traffic, axis) for row in queues[:MOST_CHARTS]]
+    more = len(queues) - MOST_CHARTS
     left_out = f"<p>{more:,} quieter queues are in the tables.</p>" if more > 0 else ""
-    grid = f'<div class="charts">{charts}</div>{left_out}' if charts else _NONE
+    grid = _grid_of(charts[:MOST_OPEN]) if charts else _NONE
+    if charts[MOST_OPEN:]:
+        folded = f"<summary>{len(charts) - MOST_OPEN:,} more queues</summary>{_grid_of(charts[MOST_OPEN:])}"
+        grid += f"<details>{folded}{left_out}</details>"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Queues</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>
-<h1>Queues</h1><p>{_period(found)} Made {found.made:%Y-%m-%d %H:%M} UTC; all times are UTC.</p>
+<h1>Queues</h1>{_about(found, archive, where)}
 {_tiles(found)}
-<h2>Traffic and latency</h2>{_table("queues", found.queues, _QUEUES)}
-{_by_hour("traffic", found.traffic, _TRAFFIC)}
-<h2>By queue and hour</h2>{grid}
 <h2>Failures</h2>{_table("failures", _summed(found.failures), _REASONS)}
-{_by_hour("failures-by-hour", found.failures, _FAILURES)}
+{_by_time("failures-by-time", found.failures, _FAILURES)}
 <h2>Why messages are dead letters</h2>{_table("dead-reasons", _summed(found.dead_reasons), _REASONS)}
-{_by_hour("dead-reasons-by-hour", found.dead_reasons, _FAILURES)}
+{_by_time("dead-reasons-by-time", found.dead_reasons, _FAILURES)}
 <h2>Most frequent dead letters</h2>{_table("dead-letters", found.dead_letters, _LETTERS)}
+<h2>Traffic and latency</h2>{_table("queues", queues, _QUEUES)}
+{_by_time("traffic", found.traffic, _TRAFFIC)}
+<h2>By queue and time</h2>{grid}
 </body></html>
 """
 
 
+def _grid_of(charts: Sequence[str]) -> str:
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def _about(found: Report, archive: str, where: str) -> str:
+    """Which messages these are."""
+    of = f"Messages of <b>{html.escape(archive)}</b>. " if archive else ""
+    chosen = "" if where in ("", "true") else f"Only where <code>{html.escape(where)}</code>. "
+    return f"<p>{of}{chosen}{_period(found)} Made {found.made:%Y-%m-%d %H:%M} UTC; all times are UTC.</p>"
+
+
 def _period(found: Report) -> str:
-    hours = [row["hour"] for row in found.traffic if row["hour"] is not None]
-    if not hours:
+    times = [row["time"] for row in found.traffic if row["time"] is not None]
+    if not times:
         return ""
-    return f"{min(hours):%Y-%m-%d %H:%M} to {max(hours) + _HOUR:%Y-%m-%d %H:%M}."
+    end = max(times) + timedelta(seconds=found.step_s)
+    return f"{min(times):%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}."
 
 
 def _tiles(found: Report) -> str:
@@ -143,12 +163,12 @@ def _table(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[st
     return f'<div class="card scroll">{table}</div>'
 
 
-def _by_hour(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> str:
-    """A table to unfold, with the latest hours if there are too many for a page."""
+def _by_time(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str]]) -> str:
+    """A table to unfold, with the latest times if there are too many for a page."""
     if not rows:
         return ""
     shown = (
-        sorted(rows, key=lambda row: row["hour"] or datetime.min)[-MOST_ROWS:]
+        sorted(rows, key=lambda row: row["time"] or datetime.min)[-MOST_ROWS:]
         if len(rows) > MOST_ROWS
         else rows
     )
@@ -157,11 +177,11 @@ def _by_hour(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[tuple[
         if shown != rows
         else ""
     )
-    return f"<details><summary>By hour</summary>{note}{_table(name, shown, columns)}</details>"
+    return f"<details><summary>By time</summary>{note}{_table(name, shown, columns)}</details>"
 
 
 def _summed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Queues and reasons, most frequent first, whatever the hour."""
+    """Queues and reasons, most frequent first, whatever the time."""
     sums: Counter[tuple[str, str]] = Counter()
     for row in rows:
         sums[row["queue"], row["reason"]] += row["messages"]
@@ -184,31 +204,38 @@ def _shown(value: Any) -> str:
 
 
 class _Axis:
-    """Time from left to right, in steps of some hours."""
+    """Time from left to right, in steps that are not too many."""
 
-    def __init__(self, hours: Sequence[datetime]) -> None:
-        first, last = min(hours), max(hours)
-        count = (last - first) // _HOUR + 1
-        self.step_h = next(
-            step for step in _STEPS_H if -(-count // step) <= MOST_STEPS or step == _STEPS_H[-1]
-        )
-        self.count = -(-count // self.step_h)
+    def __init__(self, times: Sequence[datetime], least_s: int) -> None:
+        first, last = min(times), max(times)
+        span_s = (last - first) // timedelta(seconds=1) + least_s
+        steps = [step for step in _STEPS_S if step >= least_s]
+        self.step_s = next((step for step in steps if -(-span_s // step) <= MOST_STEPS), steps[-1])
+        self.count = -(-span_s // self.step_s)
         self.first = first
         self.width = _PLOT_W / self.count
 
-    def number(self, hour: datetime) -> int:
-        return (hour - self.first) // (_HOUR * self.step_h)
+    @property
+    def every(self) -> str:
+        """A step in words."""
+        number, unit = (
+            (self.step_s // 60, "minute") if self.step_s < 3_600 else (self.step_s // 3_600, "hour")
+        )
+        return unit if number == 1 else f"{number} {unit}s"
+
+    def number(self, time: datetime) -> int:
+        return (time - self.first) // timedelta(seconds=self.step_s)
 
     def x(self, number: float) -> float:
         return _LEFT + number * self.width
 
     def time(self, number: int) -> datetime:
-        return self.first + _HOUR * self.step_h * number
+        return self.first + timedelta(seconds=self.step_s) * number
 
     def labels(self) -> str:
         """A few times under the axis, none beyond its end."""
         apart = max(1, -(-self.count // 5))
-        form = "%m-%d %H:00" if self.step_h < 24 else "%Y-%m-%d"
+        form = "%m-%d %H:%M" if self.step_s < 24 * 3_600 else "%Y-%m-%d"
         return "".join(
             f'<text x="{self.x(number):.1f}" y="{_HEIGHT - 6}">{self.time(number):{form}}</text>'
             for number in range(0, self.count, apart)
@@ -217,12 +244,11 @@ class _Axis:
 
 
 def _charts(queue: str, traffic: Sequence[dict[str, Any]], axis: _Axis | None) -> str:
-    rows = [row for row in traffic if row["queue"] == queue and row["hour"] is not None]
+    rows = [row for row in traffic if row["queue"] == queue and row["time"] is not None]
     title = f"<h3>{html.escape(queue)}</h3>"
     if axis is None or not rows:
         return f'<div class="card">{title}<p>No times are known.</p></div>'
-    every = "hour" if axis.step_h == 1 else f"{axis.step_h} hours"
-    bars = f'<div class="key"><span><i></i>Messages per {every}</span>'
+    bars = f'<div class="key"><span><i></i>Messages per {axis.every}</span>'
     if any(row["failures"] for row in rows):
         bars += '<span><i class="failed"></i>Failures among them</span>'
     lines = ""
@@ -236,12 +262,12 @@ def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
     """Messages of each step, failures in front of them."""
     sums = [[0, 0] for _ in range(axis.count)]
     for row in rows:
-        bar = sums[axis.number(row["hour"])]
+        bar = sums[axis.number(row["time"])]
         bar[0] += row["messages"]
         bar[1] += row["failures"]
     top = _nice(max(bar[0] for bar in sums))
     gap = min(2.0, axis.width / 5)
-    width = min(axis.width - gap, 24.0)  # a single hour is no wall
+    width = min(axis.width - gap, 24.0)  # a single bar is no wall
     marks = ""
     for number, values in enumerate(sums):
         said = f"{axis.time(number):%Y-%m-%d %H:%M}: {values[0]:,} messages"
@@ -258,12 +284,12 @@ def _bars(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
 
 
 def _lines(rows: Sequence[dict[str, Any]], axis: _Axis) -> str:
-    """Latencies; of a step of several hours the highest."""
+    """Latencies; of a longer step the highest."""
     found: dict[str, dict[int, int]] = {"latency_p95": {}, "latency_p50": {}}
     for row in rows:
         for key, values in found.items():
             if row[key] is not None:
-                number = axis.number(row["hour"])
+                number = axis.number(row["time"])
                 values[number] = max(values.get(number, 0), row[key])
     top = _nice(max(max(values.values()) for values in found.values()))
     marks = ""
@@ -289,7 +315,7 @@ _Point = tuple[float, float, int, int]
 
 
 def _runs(points: Iterable[_Point]) -> list[list[_Point]]:
-    """Points of steps that follow one another: over hours without messages there is no line."""
+    """Points of steps that follow one another: over times without messages there is no line."""
     runs: list[list[_Point]] = []
     for point in points:
         if runs and point[2] == runs[-1][-1][2] + 1:

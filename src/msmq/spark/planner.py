@@ -7,27 +7,30 @@ messages, queues or queue managers are gone or are others, is data loss, which i
 from __future__ import annotations
 
 import logging
-import os
 import time
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
-from msmq.client.queue import QueueIdentity, Survey
+from msmq.client.queue import QueueIdentity, Survey, Waiting
 from msmq.errors import QueueNotFoundError
 from msmq.spark.doors import Door
 from msmq.spark.offsets import LANES, Offset, Span, lane_of
 from msmq.spark.options import SourceOptions
 from msmq.spark.telling import PlainError
-from msmq.wire.headers import INFINITE
 
 _log = logging.getLogger(__name__)
 
 _LAST_NUMBER: Final = (1 << 56) - 1
-_LEAST_PER_PARTITION: Final = 5_000
+_MESSAGES_PER_TASK: Final = 1 << 14
+_BYTES_PER_TASK: Final = 16 << 20
+"""A source of Python is not told how many processors a cluster has. So parts are as large as they have to be to be
+worth a task, and the cluster runs as many of them at once as it can."""
 _LARGEST_MESSAGE: Final = 8 << 20
 """More than any message takes: a survey that stops so far below its limit has seen all that is there."""
 _HELD_PAUSE_S: Final = 0.1
@@ -38,31 +41,74 @@ class DataLossError(PlainError):
 
 
 class MessagesPartition(InputPartition):
-    """The messages of one task: of one queue, ascending."""
+    """The messages of one task: of one queue of one server, ascending."""
 
-    def __init__(self, queue: str, identity: QueueIdentity | None, lookup_ids: array[int]) -> None:
+    def __init__(
+        self,
+        server: str,
+        queue: str,
+        identity: QueueIdentity | None,
+        lookup_ids: array[int],
+        expiring: frozenset[int] = frozenset(),
+        size: int = 0,
+    ) -> None:
+        self.server = server
         self.queue = queue
         self.identity = identity
         self.lookup_ids = lookup_ids
+        self.expiring = expiring
+        """Those that may be gone when they are read, as their senders wanted."""
+        self.size = size
+        """About how many bytes they have."""
+
+    def chosen(self, lookup_ids: array[int]) -> MessagesPartition:
+        """Some of the messages."""
+        expiring = self.expiring.intersection(lookup_ids) if self.expiring else self.expiring
+        size = self.size * len(lookup_ids) // max(len(self.lookup_ids), 1)
+        return MessagesPartition(self.server, self.queue, self.identity, lookup_ids, expiring, size)
+
+    @property
+    def per_task(self) -> int:
+        """How many of them are worth a task. A power of two, so that a batch that is repeated is divided as before even
+        if a queue manager that was started anew says a little more or less of its bytes: the sink relies on it."""
+        average = max(self.size // max(len(self.lookup_ids), 1), 1)
+        return 1 << max(min(_MESSAGES_PER_TASK, _BYTES_PER_TASK // average), 1).bit_length() - 1
 
     def __repr__(self) -> str:
         return f"MessagesPartition({self.queue!r}, {len(self.lookup_ids)} messages)"
 
 
+class Read(NamedTuple):
+    """What was planned of one queue for the last batch."""
+
+    messages: int
+    bytes: int
+
+
 class Planner:
-    """What batch and streaming have in common, on the driver."""
+    """What batch and streaming have in common, on the driver, for the queues of one server."""
 
     def __init__(
-        self, options: SourceOptions, door: Door, wanted: Callable[[str], bool] | None = None
+        self,
+        options: SourceOptions,
+        door: Door,
+        wanted: Callable[[str], bool] | None = None,
+        server: str = "",
     ) -> None:
         self._options = options
         self._door = door
         self._wanted = wanted
+        self._server = server
         self._told_of_pattern = False
+        self.planned: dict[str, Read] = {}
+        """By queue, what :meth:`latest` found for the batch."""
 
     def queues(self) -> tuple[str, ...]:
         pattern = self._options.pattern
-        queues = self._options.queues if pattern is None else tuple(self._door.queues(pattern))
+        if pattern is not None:
+            queues = tuple(self._door.queues(pattern))
+        else:
+            queues = tuple(dict.fromkeys(map(self._door.spelt, self._options.queues)))
         if not queues:
             self.nothing_matches()
         return queues if self._wanted is None else tuple(filter(self._wanted, queues))
@@ -74,6 +120,7 @@ class Planner:
         some leave of it goes to the others."""
         position, left, left_bytes = start, most_messages, most_bytes
         waiting, first = list(self.queues()), True
+        self.planned = {}
         while waiting:
             full: list[str] = []
             for place, queue in enumerate(waiting):
@@ -82,12 +129,16 @@ class Planner:
                 others = len(waiting) - place
                 # 0 is no limit, for the door too
                 share, share_bytes = -(-max(left, 0) // others), -(-max(left_bytes, 0) // others)
-                found = self._survey(queue, position, upto, share, share_bytes)
+                begun, found = self._survey(queue, position, upto, share, share_bytes)
                 if found is None or (not first and most_bytes and found.bytes > left_bytes):
                     continue  # a survey gives at least one message; only the first round need have one
                 left -= len(found.lookup_ids)
                 left_bytes -= found.bytes
-                position = position.reading({queue: _ends(found.lookup_ids)}, {queue: found.identity})
+                before = self.planned.get(queue, Read(0, 0))
+                self.planned[queue] = Read(
+                    before.messages + len(found.lookup_ids), before.bytes + found.bytes
+                )
+                position = begun.reading(queue, found.identity, _ends(found.lookup_ids), found.expiring)
                 by_count = most_messages and len(found.lookup_ids) >= share
                 by_size = most_bytes and found.lookup_ids and found.bytes > share_bytes - _LARGEST_MESSAGE
                 if by_count or by_size:
@@ -95,52 +146,82 @@ class Planner:
             waiting, first = full, False
         return position
 
-    def with_expiring(self, start: Offset, end: Offset) -> Offset:
-        """The end of a batch, knowing which of its last messages may expire before they are read."""
-        lanes: dict[str, list[int]] = {}
-        for span in start.spans(end):
-            last = span.last_lookup_id
-            try:
-                found = [
-                    message for part in self._door.read(span.queue, last - 1, last) for message in part.each()
-                ]
-            except QueueNotFoundError:
+    def since(self, time_s: float) -> Offset:
+        """The position before the first message of each queue and priority that came at a time or later."""
+        position = Offset()
+        for queue in self.queues():
+            _, found = self._survey(queue, Offset(), None, 0, 0)
+            if found is None:
                 continue
-            if found and found[0].packet.user.time_to_be_received_s != INFINITE:
-                lanes.setdefault(span.queue, []).append(span.lane)
-        return end.expiring(lanes)
+            ids, earlier = found.lookup_ids, array("Q")
+            for first, last in runs(ids):
+                begin, end = bisect_left(ids, first), bisect_left(ids, last) + 1
+                place = bisect_left(ids, time_s, begin, end, key=partial(self._arrived, queue))
+                if place > begin:
+                    earlier.append(ids[place - 1])
+            position = position.reading(queue, found.identity, earlier, found.expiring)
+        return position
+
+    def _arrived(self, queue: str, lookup_id: int) -> float:
+        """When a message came; one that is gone meanwhile counts as early."""
+        for part in self._door.read(queue, lookup_id - 1, lookup_id):
+            return part.arrived_times[0] or 0.0
+        return 0.0
+
+    def waiting(self, start: Offset) -> dict[str, Waiting]:
+        """How much stands behind a position, queue by queue."""
+        found: dict[str, Waiting] = {}
+        for queue in self.queues():
+            with suppress(QueueNotFoundError):
+                found[queue] = self._door.waiting(queue, _whole(start, queue, None))
+        return found
 
     def now(self, start: Offset) -> list[MessagesPartition]:
         """The messages behind a position that may be read now, queue by queue."""
-        found = ((queue, self._survey(queue, start, None, 0, 0)) for queue in self.queues())
-        return [
-            MessagesPartition(queue, survey.identity, survey.lookup_ids) for queue, survey in found if survey
-        ]
+        found = ((queue, self._survey(queue, start, None, 0, 0)[1]) for queue in self.queues())
+        return [self._part(queue, survey) for queue, survey in found if survey]
+
+    def _part(self, queue: str, survey: Survey) -> MessagesPartition:
+        ids, size = survey.lookup_ids, survey.bytes
+        return MessagesPartition(self._server, queue, survey.identity, ids, survey.expiring, size)
 
     def _survey(
         self, queue: str, start: Offset, upto: Offset | None, most_messages: int, most_bytes: int
-    ) -> Survey | None:
-        """What is in a queue; None if it is gone, and that is no error. A queue that is not the one that was read is
-        surveyed from its beginning."""
+    ) -> tuple[Offset, Survey | None]:
+        """What is in a queue, and the position before it; None if the queue is gone, and that is no error. A queue that
+        is not the one that was read is surveyed from its beginning."""
         try:
-            found = self._door.survey(queue, _whole(start, queue, upto), most_messages, most_bytes)
-            if start.is_of(queue, found.identity):
-                return found
-            self.replaced(queue, start.identity(queue), found.identity)
-            begun = start.reading({queue: ()}, {queue: found.identity})
-            found = self._door.survey(queue, _whole(begun, queue, upto), most_messages, most_bytes)
-            return found if begun.is_of(queue, found.identity) else None
+            found = self._ask(queue, start, _whole(start, queue, upto), most_messages, most_bytes)
+            if start.is_of(queue, found.identity) and not found.restored:
+                return start, found
+            self.replaced(queue, start.identity(queue), found)
+            begun = start.anew(queue, found.identity)
+            found = self._ask(queue, begun, _whole(begun, queue, upto), most_messages, most_bytes)
+            return begun, found if begun.is_of(queue, found.identity) else None
         except QueueNotFoundError:
             named = self._options.pattern is None
             if named and queue not in start.queues:
-                raise
+                if self._options.directory is None:
+                    raise
+                return start, None  # of those that a directory lists not everybody need have it
             if named and self._options.fail_on_data_loss:
                 raise DataLossError(
-                    f"{queue} was deleted, with whatever came to it and was not read yet. The option "
+                    f"{self._name(queue)} was deleted, with whatever came to it and was not read yet. The option "
                     "failOnDataLoss=false waits for another one of that name."
                 ) from None
-            _log.warning("%s is gone, and is read again when it is back.", queue)
-            return None
+            _log.warning("%s is gone, and is read again when it is back.", self._name(queue))
+            return start, None
+
+    def _ask(
+        self,
+        queue: str,
+        known: Offset,
+        spans: Sequence[tuple[int, int]],
+        most_messages: int = 0,
+        most_bytes: int = 0,
+    ) -> Survey:
+        identity, seen = known.identity(queue), known.highest(queue)
+        return self._door.survey(queue, spans, most_messages, most_bytes, known=identity, seen=seen)
 
     def between(self, start: Offset, end: Offset, *, exact: bool) -> list[MessagesPartition]:
         """The messages between two positions, queue by queue. ``exact``: the end was seen in the queue, so that it
@@ -153,44 +234,47 @@ class Planner:
         found: list[MessagesPartition] = []
         for queue, parts in spans.items():
             try:
-                survey = self._all_of(queue, parts)
+                survey = self._all_of(queue, parts, end)
             except QueueNotFoundError:
                 self.deleted(queue)
                 continue
-            if not end.is_of(queue, survey.identity):
-                self.replaced(queue, end.identity(queue), survey.identity)
+            if survey.restored or not end.is_of(queue, survey.identity):
+                self.replaced(queue, end.identity(queue), survey)
                 continue
             if exact:
                 there = set(survey.lookup_ids)
                 missing = [part for part in parts if part.last_lookup_id not in there]
-                expired = [part for part in missing if end.may_expire(queue, part.lane)]
-                if expired:
-                    _log.warning(
-                        "%d message(s) of %s have expired before they were read.", len(expired), queue
-                    )
-                self.lost(queue, len(missing) - len(expired))
-            found.append(MessagesPartition(queue, survey.identity, survey.lookup_ids))
+                expired = sum(end.may_expire(queue, part.lane) for part in missing)
+                self.expired(queue, expired)
+                self.lost(queue, len(missing) - expired)
+            found.append(self._part(queue, survey))
         return found
 
-    def _all_of(self, queue: str, parts: list[Span]) -> Survey:
+    def _all_of(self, queue: str, parts: list[Span], end: Offset) -> Survey:
         """Everything in some spans; waits for messages that somebody holds, which may come back."""
         wanted = [(part.first_lookup_id, part.last_lookup_id) for part in parts]
         deadline = time.monotonic() + self._options.access.timeout_s
         while True:
-            survey = self._door.survey(queue, wanted)
+            survey = self._ask(queue, end, wanted)
             held = survey.held
             if not held:
                 return survey
             if time.monotonic() > deadline:
                 raise DataLossError(
-                    f"Another reader, or an open transaction, holds {len(held)} message(s) of {queue} that belong to "
-                    f"this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try again."
+                    f"Another reader, or an open transaction, holds {len(held)} message(s) of {self._name(queue)} that "
+                    f"belong to this batch, {held[0]:#x} among them. Let nobody else receive from the queue, or try "
+                    "again."
                 )
             time.sleep(_HELD_PAUSE_S)
 
+    # --- what is not as it should be --------------------------------------------------------------------------------
+
+    def _name(self, queue: str) -> str:
+        return f"{queue} of {self._server}" if self._server else queue
+
     def nothing_matches(self) -> None:
         """No queue has a path like the pattern: one may come, or the pattern was meant otherwise."""
-        if not self._told_of_pattern:
+        if not self._told_of_pattern and self._options.directory is None:
             _log.warning(
                 "No queue has a whole path that queuePattern=%s matches. Paths are like HOST\\private$\\orders, and a "
                 "backslash and a dollar sign of theirs are written \\\\ and \\$ in a regular expression.",
@@ -200,54 +284,64 @@ class Planner:
 
     def deleted(self, queue: str) -> None:
         """A queue is gone, with messages of a batch."""
-        text = (
-            f"{queue} was deleted before this batch was read. The option failOnDataLoss=false goes on without it, and "
-            "reads it again when it is back."
+        self._loss(
+            f"{self._name(queue)} was deleted before this batch was read. The option failOnDataLoss=false goes on "
+            "without it, and reads it again when it is back."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(text)
-        _log.warning(text)
 
-    def replaced(self, queue: str, before: QueueIdentity | None, now: QueueIdentity) -> None:
+    def replaced(self, queue: str, before: QueueIdentity | None, survey: Survey) -> None:
         """A queue has the name of one that was read before and is not there any more."""
         assert before is not None
+        now, name = survey.identity, self._name(queue)
         if before.queue_manager != now.queue_manager:
             what = (
-                f"{queue} is that of another queue manager now, {now.queue_manager}; {before.queue_manager} was read "
+                f"{name} is that of another queue manager now, {now.queue_manager}; {before.queue_manager} was read "
                 "before: it was set up anew, or the option server names another one"
             )
+        elif before.queue != now.queue:
+            what = f"{name} was deleted and created again"
         else:
-            what = f"{queue} was deleted and created again"
-        text = (
+            what = f"The queue manager of {name} goes on from an older copy of its data than the one that was read"
+        self._loss(
             f"{what}. What came to the old queue and was not read yet is lost. The option failOnDataLoss=false begins "
             "anew, with everything that is in the queue now."
         )
-        if self._options.fail_on_data_loss:
-            raise DataLossError(text)
-        _log.warning(text)
+
+    def missing(self, part: MessagesPartition, gone: set[int]) -> None:
+        """Some messages of a batch were not there when a task came to read them."""
+        expired = len(gone & part.expiring)
+        self.expired(part.queue, expired)
+        self.lost(part.queue, len(gone) - expired)
+
+    def expired(self, queue: str, count: int) -> None:
+        """Some messages were not read in the time that their senders gave them: that is no loss."""
+        if count:
+            _log.warning("%d message(s) of %s have expired before they were read.", count, self._name(queue))
 
     def lost(self, queue: str, count: int) -> None:
         """Some messages are gone."""
-        if not count:
-            return
-        text = (
-            f"{count} message(s) of {queue} that belong to this batch are gone: another reader took them, or they "
-            "expired. The option failOnDataLoss=false goes on without them."
-        )
+        if count:
+            self._loss(
+                f"{count} message(s) of {self._name(queue)} that belong to this batch are gone: another reader took "
+                "them. The option failOnDataLoss=false goes on without them."
+            )
+
+    def _loss(self, text: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(text)
         _log.warning(text)
 
-    def divide(self, messages: Sequence[MessagesPartition]) -> list[MessagesPartition]:
-        """Messages in about equal parts: as many as the option says, or as there are processors here."""
-        total = sum(len(part.lookup_ids) for part in messages)
-        wanted = self._options.partitions or min(os.cpu_count() or 1, -(-total // _LEAST_PER_PARTITION))
-        size = max(-(-total // max(wanted, 1)), 1)
-        return [
-            MessagesPartition(part.queue, part.identity, part.lookup_ids[place : place + size])
-            for part in messages
-            for place in range(0, len(part.lookup_ids), size)
-        ]
+
+def divide(options: SourceOptions, messages: Sequence[MessagesPartition]) -> list[MessagesPartition]:
+    """Messages in parts: as many as the options say, or as they are worth."""
+    total = sum(len(part.lookup_ids) for part in messages)
+    most = max(-(-total // (options.partitions or options.min_partitions or 1)), 1)
+    parts: list[MessagesPartition] = []
+    for part in messages:
+        size = most if options.partitions else min(most, part.per_task)
+        places = range(0, len(part.lookup_ids), size)
+        parts += [part.chosen(part.lookup_ids[place : place + size]) for place in places]
+    return parts
 
 
 def _whole(start: Offset, queue: str, upto: Offset | None) -> list[tuple[int, int]]:

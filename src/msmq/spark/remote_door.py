@@ -16,12 +16,14 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from msmq.client.queue import QueueIdentity, Removal, Survey
+from msmq.client.queue import QueueIdentity, Removal, Survey, Waiting
 from msmq.direct import Access as Opening
 from msmq.direct import Credentials, RemoteHost, RemoteMessage, RemoteQueue, browse, remove
 from msmq.errors import MsmqError, RemoteMachineNotAvailableError
+from msmq.spark.doors import Claim, Host
 from msmq.spark.options import REMOTE_READ, Access, OptionError
 from msmq.spark.schema import Messages
+from msmq.wire.headers import INFINITE
 
 _BATCH: Final = 256
 _PAUSE_S: Final = 0.2
@@ -63,8 +65,46 @@ class RemoteDoor:
     def queues(self, pattern: str) -> list[str]:
         raise OptionError("Remote read does not tell which queues there are: name them by queue or queues.")
 
+    @property
+    def host(self) -> Host:
+        return Host(self._name, self._identity.queue_manager)
+
+    def spelt(self, queue: str) -> str:
+        computer, backslash, rest = queue.partition("\\")
+        return f".\\{rest}" if backslash and computer.lower() == self._name.lower() else queue
+
+    def waiting(self, queue: str, spans: Sequence[tuple[int, int]]) -> Waiting:
+        found = self.survey(queue, spans)
+        ends = [
+            max(inside)
+            for after, upto in spans
+            if (inside := [one for one in found.lookup_ids if after < one <= upto])
+        ]
+        return Waiting(len(found.lookup_ids), found.bytes, 0, array("Q", ends))
+
+    def hold(self, queue: str, holder: str) -> None:
+        """Remote read has nothing to hold: let nobody else receive from the queue."""
+
+    def claim(self, queue: str, label: str, body: bytes) -> None:
+        raise OptionError(
+            "By remote read a host keeps no claims: what consumes from it needs its checkpoint in a local folder."
+        )
+
+    def claims(self, queue: str) -> list[Claim]:
+        return []
+
+    def forget(self, queue: str, lookup_ids: Sequence[int]) -> None:
+        """There are none."""
+
     def survey(
-        self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int = 0, most_bytes: int = 0
+        self,
+        queue: str,
+        spans: Sequence[tuple[int, int]],
+        most_messages: int = 0,
+        most_bytes: int = 0,
+        *,
+        known: QueueIdentity | None = None,
+        seen: int = 0,
     ) -> Survey:
         return self._again(lambda: self._survey(queue, spans, most_messages, most_bytes))
 
@@ -91,7 +131,7 @@ class RemoteDoor:
 
     def remove(self, queue: str, lookup_ids: Iterable[int], identity: QueueIdentity | None = None) -> Removal:
         wanted = array("Q", lookup_ids)
-        if identity not in (None, self._identity):
+        if identity is not None and not identity.is_same(self._identity):
             return Removal(0, array("Q"), array("Q"), elsewhere=True)
         found = self._again(lambda: self._remove(queue, wanted))
         return Removal(len(found), array("Q", (each for each in wanted if each not in found)), array("Q"))
@@ -107,6 +147,7 @@ class RemoteDoor:
         self, queue: str, spans: Sequence[tuple[int, int]], most_messages: int, most_bytes: int
     ) -> Survey:
         found, size = array("Q"), 0
+        expiring: set[int] = set()
         opened = await self._queue(queue)
         for after, upto in spans:
             async with aclosing(browse(opened, after, upto, max_body=0)) as messages:
@@ -114,10 +155,12 @@ class RemoteDoor:
                     length = len(message.packet.data)
                     full = most_messages and len(found) >= most_messages
                     if full or (most_bytes and found and size + length > most_bytes):
-                        return Survey(found, array("Q"), size, self._identity)
+                        return Survey(found, array("Q"), size, self._identity, frozenset(expiring))
                     found.append(message.lookup_id)
+                    if message.packet.user.time_to_be_received_s != INFINITE:
+                        expiring.add(message.lookup_id)
                     size += length
-        return Survey(found, array("Q"), size, self._identity)
+        return Survey(found, array("Q"), size, self._identity, frozenset(expiring))
 
     async def _remove(self, queue: str, wanted: array[int]) -> set[int]:
         return await remove(await self._queue(queue, Opening.RECEIVE), wanted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from msmq.client.connection import Connection
 from msmq.errors import IoTimeoutError, QueueNotFoundError
-from msmq.spark.rows import Letter, Letters
+from msmq.spark.rows import Letters
 from msmq.spark.schema import Table
 from msmq.spark.sink import SinkOptions, Sorter, send_once
 
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 CHUNK: Final = 500
 _COLUMNS: Final = (
     "queue", "lookup_id", "arrived_time", "body", "body_type", "label", "priority", "app_specific", "correlation_id",
-    "extension", "response_queue", "admin_queue",
+    "extension", "response_queue", "admin_queue", "queue_manager",
 )  # fmt: skip
-"""What is sent again. Time limits are those of the first sending and long over; they are not."""
+"""What is sent again. Time limits are those of the first sending and long over; they are not. The last column only puts
+messages in order: two servers give the same numbers to messages of queues with the same name."""
+_ORDER: Final = ("arrived_time", "queue", "lookup_id", "queue_manager")
 
 
 class ReplayError(ValueError):
@@ -55,7 +57,9 @@ def replay(
     Raises:
         ReplayError: it was begun with other messages.
     """
-    ordered = messages.select(*_COLUMNS).orderBy("arrived_time", "queue", "lookup_id")
+    if "queue_manager" not in messages.columns:  # an archive of an earlier release
+        messages = messages.selectExpr("*", "CAST(NULL AS STRING) AS queue_manager")
+    ordered = messages.select(*_COLUMNS).orderBy(*_ORDER)
     rows = (row.asDict() for row in ordered.toLocalIterator())
     return asyncio.run(_replay(rows, options, name, rate, again, progress))
 
@@ -86,7 +90,7 @@ async def _replay(
         row: dict[str, Any] | None = None
         for row in islice(rows, before):  # noqa: B007  # the last is looked at
             skipped += 1
-        if skipped < before or (row is not None and _place(row) != last):
+        if skipped < before or (row is not None and not _is_at(row, last)):
             raise ReplayError(
                 f"The messages are not those that this replay began with: {skipped:,} in, there is another "
                 "than the one that was sent last. Choose messages that stay the same, by their date for example, "
@@ -98,9 +102,9 @@ async def _replay(
         while chunk := list(islice(rows, CHUNK)):
             sorter = Sorter(mq, chosen, Letters(options, _COLUMNS))
             batch = pa.RecordBatch.from_pylist(chunk, schema=schema)
-            held = [letter async for parcel in sorter.transactional(iter([batch])) for letter in parcel]
+            held = sorter.transactional(iter([batch]))
             note = {"last": _place(chunk[-1]), "rows": skipped + sent + len(chunk)}
-            await send_once(mq, ledger, number, _one(held), note=note)
+            await send_once(mq, ledger, number, held, note=note)
             number += 1
             sent += len(chunk)
             progress(skipped + sent)
@@ -109,14 +113,14 @@ async def _replay(
     return sent
 
 
-async def _one(letters: list[Letter]) -> AsyncIterator[list[Letter]]:
-    if letters:
-        yield letters
-
-
 def _place(row: Mapping[str, Any]) -> list[str]:
     """What tells a row from others, as JSON can hold it."""
-    return [str(row[name]) for name in ("arrived_time", "queue", "lookup_id")]
+    return [str(row[name]) for name in _ORDER]
+
+
+def _is_at(row: Mapping[str, Any], last: list[str] | None) -> bool:
+    """Whether a row is the one that a ledger names; earlier releases left the queue manager out."""
+    return last is not None and _place(row)[: len(last)] == last
 
 
 async def _done(mq: Connection, ledger: str) -> tuple[int, int, list[str] | None]:

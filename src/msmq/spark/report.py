@@ -1,8 +1,9 @@
-"""What went through the queues: traffic, latency, sizes and failures by queue and hour, as tables.
+"""What went through the queues: traffic, latency, sizes and failures by queue and time, as tables.
 :mod:`msmq.spark.page` makes a page of them.
 
 The input is any table with the columns of :mod:`msmq.spark.schema`: an archive, or a queue read as it is. A message
-counts for the hour in which it arrived, or was sent where that is not known. Percentiles are those of
+counts for the minute or the hour in which it arrived, or was sent where that is not known: minutes as long as there are
+not too many of them. Percentiles are those of
 ``percentile_approx``, which are values of the data and take little memory.
 """
 
@@ -19,9 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 TOP_REASONS: Final = 5
-"""Reasons of dead letters for each queue and hour."""
+"""Reasons of dead letters for each queue and time."""
 TOP_LETTERS: Final = 20
-_HOUR: Final = "date_trunc('HOUR', coalesce(arrived_time, sent_time))"
+MOST_MINUTES: Final = 360
+"""Of longer times hours are told."""
+_TIME: Final = "coalesce(arrived_time, sent_time)"
+_STEPS: Final = {60: "MINUTE", 3_600: "HOUR"}
 _LATENCY: Final = "unix_seconds(arrived_time) - unix_seconds(sent_time)"
 _FAILED: Final = "`class` >= 32768"
 _DEAD: Final = "lower(queue) LIKE '%;dead%' OR lower(queue) LIKE '%deadletter$'"
@@ -32,16 +36,18 @@ class Report:
     """The tables, each a list of rows."""
 
     traffic: list[dict[str, Any]]
-    """By queue and hour: messages, failures among them, bytes, sizes, and seconds from sending to arrival."""
+    """By queue and time: messages, failures among them, bytes, sizes, and seconds from sending to arrival."""
     queues: list[dict[str, Any]]
-    """By queue, busiest first: the sums of ``traffic``, with the first and the last hour."""
+    """By queue, busiest first: the sums of ``traffic``, with the first and the last time."""
     failures: list[dict[str, Any]]
-    """By queue, hour and class: what was not delivered or not received, and why."""
+    """By queue, time and class: what was not delivered or not received, and why."""
     dead_reasons: list[dict[str, Any]]
-    """By dead-letter queue and hour: why most of its messages are there."""
+    """By dead-letter queue and time: why most of its messages are there."""
     dead_letters: list[dict[str, Any]]
     """The most frequent destinations and labels of messages in dead-letter queues, with their reason."""
     made: datetime
+    step_s: int = 3_600
+    """How long the times of the tables are, which are told by their beginning: a minute or an hour."""
 
 
 def is_dead_letter_queue(name: str) -> bool:
@@ -50,39 +56,49 @@ def is_dead_letter_queue(name: str) -> bool:
 
 
 def report(messages: DataFrame, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Report:
-    """Count everything there is to count; runs five Spark jobs."""
+    """Count everything there is to count; runs six Spark jobs."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
+    step_s = _step(messages)
+    time = f.expr(f"date_trunc('{_STEPS[step_s]}', {_TIME})").alias("time")
     known = messages.select(
-        "queue", "class", "label", "destination_queue", f.expr(_HOUR).alias("hour"),
+        "queue", "class", "label", "destination_queue", time,
         f.expr("octet_length(body)").alias("bytes"), f.expr(_LATENCY).alias("latency"),
     )  # fmt: skip
     figures = _figures()
-    traffic = known.groupBy("queue", "hour").agg(*figures)
+    traffic = known.groupBy("queue", "time").agg(*figures)
     queues = known.groupBy("queue").agg(
-        *figures, f.min("hour").alias("first_hour"), f.max("hour").alias("last_hour")
+        *figures, f.min("time").alias("first_time"), f.max("time").alias("last_time")
     )
     counted = f.count("*").alias("messages")
-    failed = known.where(_FAILED).groupBy("queue", "hour", "class").agg(counted)
+    failed = known.where(_FAILED).groupBy("queue", "time", "class").agg(counted)
     dead = known.where(_DEAD)
-    most = Window.partitionBy("queue", "hour").orderBy(f.desc("messages"), "class")
+    most = Window.partitionBy("queue", "time").orderBy(f.desc("messages"), "class")
     reasons = (
-        dead.groupBy("queue", "hour", "class").agg(counted).withColumn("rank", f.row_number().over(most))
+        dead.groupBy("queue", "time", "class").agg(counted).withColumn("rank", f.row_number().over(most))
     )
     letters = dead.groupBy("queue", "class", "destination_queue", "label").agg(counted)
     return Report(
-        traffic=_rows(traffic.orderBy("queue", "hour")),
+        traffic=_rows(traffic.orderBy("queue", "time")),
         queues=_rows(queues.orderBy(f.desc("messages"), "queue")),
-        failures=_explained(_rows(failed.orderBy("queue", "hour", f.desc("messages"), "class"))),
+        failures=_explained(_rows(failed.orderBy("queue", "time", f.desc("messages"), "class"))),
         dead_reasons=_explained(
-            _rows(reasons.where(f"rank <= {TOP_REASONS}").orderBy("queue", "hour", "rank").drop("rank"))
+            _rows(reasons.where(f"rank <= {TOP_REASONS}").orderBy("queue", "time", "rank").drop("rank"))
         ),
         dead_letters=_explained(
             _rows(letters.orderBy(f.desc("messages"), "queue", "label", "class").limit(TOP_LETTERS))
         ),
         made=now(),
+        step_s=step_s,
     )
+
+
+def _step(messages: DataFrame) -> int:
+    """Seconds of which figures are told."""
+    found = messages.selectExpr(f"unix_seconds(max({_TIME})) - unix_seconds(min({_TIME}))").first()
+    span_s = found[0] if found else None
+    return 60 if span_s is not None and span_s < MOST_MINUTES * 60 else 3_600
 
 
 def _figures() -> list[Column]:

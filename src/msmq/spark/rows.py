@@ -15,7 +15,7 @@ import pyarrow as pa
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.message import Message
 from msmq.spark.options import OptionError
-from msmq.spark.schema import HEADERS, NAMES
+from msmq.spark.schema import EXTRAS, HEADERS, NAMES
 from msmq.spark.telling import PlainError
 from msmq.wire.bodies import write_body
 
@@ -36,6 +36,16 @@ class Letter(NamedTuple):
     row: int
     """Its number in the partition, from 0."""
 
+    @property
+    def kind(self) -> pb.Message:
+        """What it may say in the same way as others."""
+        return self.message.to_kind()
+
+    @property
+    def own(self) -> Sequence[tuple[Any, ...]]:
+        """What it says for itself: its body first, and whatever else has a column of its own."""
+        return [self.message.own()]
+
 
 class Parcel(NamedTuple):
     """Rows that say the same but for some columns, as messages, and where they go."""
@@ -47,6 +57,22 @@ class Parcel(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.columns.bodies)
+
+    @property
+    def kind(self) -> pb.Message:
+        """What all of them say."""
+        return Message.from_proto(self.columns.kinds[0]).to_kind()
+
+    @property
+    def own(self) -> Sequence[tuple[Any, ...]]:
+        """What each says for itself."""
+        given, usual = self.columns, self.columns.kinds[0]
+        columns: list[tuple[Sequence[Any], Any]] = [
+            (given.bodies, usual.body), (given.body_types, usual.body_type), (given.labels, usual.label),
+            (given.extensions, usual.extension), (given.application_tags, usual.application_tag),
+            (given.correlation_ids, usual.correlation_id),
+        ]  # fmt: skip
+        return list(zip(*(column or [value] * len(self) for column, value in columns), strict=True))
 
 
 def _text(value: Any) -> str:
@@ -104,7 +130,7 @@ _PARCEL_ROWS: Final = 256
 _PARCEL_BYTES: Final = 384 << 10
 """What a parcel has at most, or one row more: the queue manager takes it as a whole."""
 _OWN: Final = {"queue", "body", "body_type"}
-_IGNORED: Final = {*NAMES, HEADERS.name} - _FIELDS.keys() - _OWN
+_IGNORED: Final = {*NAMES, *(column.name for column in EXTRAS.values())} - _FIELDS.keys() - _OWN
 _OPTIONS: Final = {
     "label": "label", "priority": "priority", "app_specific": "appSpecific", "response_queue": "responseQueue",
     "admin_queue": "adminQueue", "time_to_reach_queue": "timeToReachQueue",
@@ -143,7 +169,7 @@ class Letters:
     def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel] | None:
         """The rows of a batch, many at a time. None when they go to several queues, differ in more than columns can
         say, or one of them is at fault: :meth:`of` tells which."""
-        columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
+        columns = self._lists(batch)
         shared = columns.keys() & _FIELDS.keys() - _EACH.keys()
         if self._queue is None:
             shared.add("queue")
@@ -151,12 +177,12 @@ class Letters:
             return None
         queue = self._queue if self._queue is not None else columns["queue"][0]
         try:
-            return self._parcels(queue, columns, shared - {"queue"}, first) if queue else None
+            return self._parcels(queue, columns, shared - {"queue"}, first, batch.num_rows) if queue else None
         except (TypeError, ValueError, KeyError, OverflowError):
             return None
 
     def _parcels(
-        self, queue: str, columns: dict[str, list[Any]], shared: set[str], first: int
+        self, queue: str, columns: dict[str, list[Any]], shared: set[str], first: int, count: int
     ) -> list[Parcel]:
         common = pb.Message(**self._defaults)
         for name in shared:
@@ -164,7 +190,7 @@ class Letters:
             if (value := columns[name][0]) is not None:
                 setattr(common, field, convert(value))
         each = {_EACH[name]: self._values(name, columns[name]) for name in columns.keys() & _EACH.keys()}
-        bodies = columns.get("body") or [None] * len(next(iter(columns.values())))
+        bodies = columns.get("body") or [None] * count
         types = columns.get("body_type") or [None] * len(bodies)
         pairs = [
             write_body(body, body_type=self._body_type if kind is None else kind)
@@ -176,6 +202,14 @@ class Letters:
             for start, end in _cuts(each["bodies"])
         ]
 
+    def _lists(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
+        """The columns that are written."""
+        return {
+            name: batch.column(given).to_pylist()
+            for name, given in self._columns.items()
+            if name not in _IGNORED
+        }
+
     def _values(self, name: str, values: list[Any]) -> list[Any]:
         """A column with what options and defaults give to rows that do not say."""
         field, convert = _FIELDS[name]
@@ -184,7 +218,7 @@ class Letters:
 
     def of(self, batch: pa.RecordBatch, first: int = 0) -> Iterator[Letter]:
         """The rows of a batch; ``first`` is the number of its first row."""
-        columns = {name: batch.column(given).to_pylist() for name, given in self._columns.items()}
+        columns = self._lists(batch)
         nothing = [None] * batch.num_rows
         queues, bodies = columns.get("queue", nothing), columns.get("body", nothing)
         types = columns.get("body_type", nothing)

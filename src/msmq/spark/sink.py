@@ -26,7 +26,7 @@ import logging
 import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -37,16 +37,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.columns import send_columns
-from msmq.client.connection import Connection, Tls, connect
+from msmq.client.connection import Connection, connect
 from msmq.client.message import Delivery, Message
 from msmq.client.problems import SendError
 from msmq.client.receiver import Receiver
+from msmq.client.target import Tls
 from msmq.client.transaction import Transaction
 from msmq.errors import (
     IoTimeoutError,
@@ -59,6 +59,7 @@ from msmq.errors import (
 from msmq.spark.options import ACCESS_OPTIONS, Access, OptionError, check_names
 from msmq.spark.rows import LETTER_OPTIONS, Letter, Letters, Parcel, RowError
 from msmq.spark.telling import PlainError, plainly
+from msmq.spark.versions import StreamArrowWriter
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ _STAGING: Final = "spark-staging-"
 _ORPHANED: Final = timedelta(days=1)
 _PAUSE_S: Final = 0.1
 _TRIES_PER_WARNING: Final = 300
+_DIGEST_VERSION: Final = 2
 _TOKEN_LABEL: Final = "Spark: what was sent last"
 
 
@@ -165,6 +167,19 @@ async def _send_parcels(
             raise RowError(f"row {parcel.row + index} to {queue}", why) from why
 
 
+Held = list[Letter] | list[Parcel]
+"""Some rows, one by one or all for one queue."""
+
+
+async def _send_held(mq: Connection, held: Held, transaction: Transaction) -> None:
+    letters = [each for each in held if isinstance(each, Letter)]
+    parcels = [each for each in held if isinstance(each, Parcel)]
+    if letters:
+        await _send(mq, letters, transaction)
+    if parcels:
+        await _send_parcels(mq, parcels, transaction)
+
+
 class Sorter:
     """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
 
@@ -175,22 +190,15 @@ class Sorter:
         self._under_way: asyncio.Task[None] | None = None
         self.rows = 0
 
-    async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncIterator[list[Letter]]:
-        """The transactional ones, one by one; the others are under way while the next rows are made into messages."""
-        async with aclosing(self.parcels(batches, whole=False)) as found:
-            async for held in found:
-                yield [letter for letter in held if isinstance(letter, Letter)]
-
-    async def parcels(
-        self, batches: Iterator[pa.RecordBatch], *, whole: bool = True
-    ) -> AsyncGenerator[list[Letter] | list[Parcel], None]:
-        """Yield what is to be sent in a transaction, in parcels where ``whole`` and the columns allow it."""
+    async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncGenerator[Held, None]:
+        """What is to be sent in a transaction, in parcels where the columns allow it; the others are under way while
+        the next rows are made into messages."""
         try:
             for batch in _pieces(batches):
                 parcels = self._letters.parcels(batch, self.rows)
                 delivery = None if parcels is None else await self._router.delivery(parcels[0].queue)
-                held: list[Letter] | list[Parcel] = []
-                if parcels is None or (delivery is Delivery.TRANSACTIONAL and not whole):
+                held: Held = []
+                if parcels is None:
                     held = await self._one_by_one(batch)
                 elif delivery is Delivery.TRANSACTIONAL:
                     held = parcels
@@ -251,7 +259,7 @@ class Sent(WriterCommitMessage):
     repeated: bool
 
 
-class MsmqStreamWriter(DataSourceStreamArrowWriter):
+class MsmqStreamWriter(StreamArrowWriter):
     """The sink of a query."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
@@ -288,7 +296,7 @@ class MsmqStreamWriter(DataSourceStreamArrowWriter):
         """What a task has sent stays sent: the batch comes again, and its token knows."""
 
 
-async def _chain(first: list[Letter], others: AsyncIterator[list[Letter]]) -> AsyncIterator[list[Letter]]:
+async def _chain(first: Held, others: AsyncIterator[Held]) -> AsyncIterator[Held]:
     yield first
     async for more in others:
         yield more
@@ -301,21 +309,28 @@ class Digest:
     rows: int = 0
     sum: int = 0
 
-    def add(self, letter: Letter) -> None:
-        made = letter.message.to_proto().SerializeToString(deterministic=True)
-        digest = hashlib.blake2b(letter.queue.encode() + b"\0" + made, digest_size=16).digest()
-        self.rows += 1
-        self.sum = (self.sum + int.from_bytes(digest, "little")) % (1 << 128)
+    def add(self, held: Held) -> None:
+        """Count some rows in, in the same way whether they come one by one or in parcels."""
+        for each in held:
+            kind = each.kind.SerializeToString(deterministic=True)
+            begun = hashlib.blake2b(each.queue.encode() + b"\0" + kind, digest_size=16)
+            for body, *others in each.own:
+                row = begun.copy()
+                row.update(body)
+                row.update(repr((len(body), others)).encode("utf-8", "surrogatepass"))
+                self.rows += 1
+                self.sum += int.from_bytes(row.digest(), "little")
+        self.sum %= 1 << 128
 
     def value(self) -> dict[str, Any]:
-        return {"rows": self.rows, "sum": f"{self.sum:032x}"}
+        return {"rows": self.rows, "sum": f"{self.sum:032x}", "version": _DIGEST_VERSION}
 
 
 async def send_once(
     mq: Connection,
     ledger: str,
     batch: int,
-    parcels: AsyncIterator[list[Letter]],
+    parcels: AsyncIterator[Held],
     note: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Send messages in a transaction that also says so in the ledger, with a ``note``, unless it says so already. Gives
@@ -331,10 +346,9 @@ async def send_once(
                 await _compare(parcels, digest, batch, last)
                 await transaction.abort()
                 return True
-            async for letters in parcels:
-                for letter in letters:
-                    digest.add(letter)
-                await _send(mq, letters, transaction)
+            async for held in parcels:
+                digest.add(held)
+                await _send_held(mq, held, transaction)
             said = json.dumps({"batch": batch, "sent": digest.value(), **note}).encode()
             await transaction.send(ledger, said, label=_TOKEN_LABEL)
             await transaction.commit()
@@ -379,14 +393,14 @@ async def _token(mq: Connection, ledger: str, receiver: Receiver) -> dict[str, A
     return found
 
 
-async def _compare(
-    parcels: AsyncIterator[list[Letter]], digest: Digest, batch: int, last: dict[str, Any]
-) -> None:
+async def _compare(parcels: AsyncIterator[Held], digest: Digest, batch: int, last: dict[str, Any]) -> None:
     """See that a batch that comes again is the one that was sent."""
-    async for letters in parcels:
-        for letter in letters:
-            digest.add(letter)
-    if last["batch"] == batch and digest.value() != last["sent"]:
+    async for held in parcels:
+        digest.add(held)
+    sent = last["sent"]
+    if sent.get("version") != _DIGEST_VERSION:  # of an earlier release, which added up otherwise
+        sent = {**digest.value(), "rows": sent["rows"]}
+    if last["batch"] == batch and digest.value() != sent:
         raise RepeatedBatchError(
             f"Batch {batch} was sent before with {last['sent']['rows']} rows in this partition, and comes again with "
             f"{digest.rows} that are not the same. How the query divides its rows must not change between a failure "
@@ -433,7 +447,7 @@ class MsmqWriter(DataSourceArrowWriter):
             sorter = Sorter(mq, self._options, self._letters)
             queue: str | None = None
             try:
-                async for held in sorter.parcels(batches):
+                async for held in sorter.transactional(batches):
                     if queue is None:
                         queue = f".\\private$\\{_STAGING}{self._job}-{uuid.uuid4().hex}"
                         await mq.create_queue(queue, transactional=False, label="Spark: put aside")
@@ -467,13 +481,13 @@ class MsmqWriter(DataSourceArrowWriter):
             await _forget(mq, self._job)
 
 
-def _packed(held: Sequence[Letter] | Sequence[Parcel]) -> Iterator[Message]:
+def _packed(held: Held) -> Iterator[Message]:
     """Messages in parcels of about a megabyte; one that is larger than a message may be is cut."""
     parcel = pb.SendRequest()
     size = 0
     for letter in held:
         if isinstance(letter, Parcel):
-            yield from _cut(pb.SendRequest(queue=letter.queue, columns=letter.columns.SerializeToString()))
+            yield from _cut(pb.SendRequest(queue=letter.queue, columns=letter.columns))
             continue
         made = letter.message.to_proto()
         if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
@@ -527,8 +541,8 @@ def _sending(
 ) -> tuple[Coroutine[Any, Any, None], int]:
     """How to send messages that were put aside together, the first of which has this number; and how many there
     are. Whatever is begun earlier arrives earlier."""
-    if staged.columns:
-        parcel = Parcel(staged.queue, pb.Columns.FromString(staged.columns), row)
+    if staged.HasField("columns"):
+        parcel = Parcel(staged.queue, staged.columns, row)
         return _send_parcels(mq, [parcel], transaction), len(parcel)
     letters = [
         Letter(staged.queue, Message.from_proto(made), row + place)

@@ -7,11 +7,9 @@ them from the queue manager themselves, in Arrow batches, and miss none silently
 
 from __future__ import annotations
 
-import logging
-import operator
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,43 +17,35 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
+    DataSourceStreamWriter,
     InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
 )
-from pyspark.sql.streaming.datasource import (
+
+from msmq.errors import QueueNotFoundError
+from msmq.spark.claims import Claims, Log
+from msmq.spark.doors import open_door
+from msmq.spark.fleet import Fleet, FleetPlanner
+from msmq.spark.kept import KeptClaims
+from msmq.spark.offsets import FleetOffset, number_of
+from msmq.spark.options import EARLIEST, LATEST, OptionError, SourceOptions
+from msmq.spark.planner import MessagesPartition, Planner, divide, runs
+from msmq.spark.progress import latest_with_lag
+from msmq.spark.schema import Messages, Table, joined
+from msmq.spark.storage import is_local, storage_of
+from msmq.spark.telling import plainly
+from msmq.spark.versions import (
+    TELLS_POSITIONS,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
+    in_batches,
 )
-
-from msmq.errors import QueueNotFoundError
-from msmq.spark.claims import Claims
-from msmq.spark.doors import Door, open_door
-from msmq.spark.offsets import Offset
-from msmq.spark.options import EARLIEST, LATEST, OptionError, SourceOptions
-from msmq.spark.planner import MessagesPartition, Planner, runs
-from msmq.spark.schema import Messages, Table, joined
-from msmq.spark.telling import plainly
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-_log = logging.getLogger(__name__)
 
 _ROWS_PER_BATCH: Final = 4_096
 _BYTES_PER_BATCH: Final = 16 << 20
@@ -77,7 +67,14 @@ class MsmqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> MsmqReader:
         options = SourceOptions.of(self.options)
-        return (FilteringReader if options.push_filters else MsmqReader)(options, _chosen(options, schema))
+        kind = MsmqReader
+        if options.push_filters:
+            try:
+                from msmq.spark.filters import FilteringReader
+            except ImportError:
+                raise OptionError("pushFilters needs Spark 4.1 or later.") from None
+            kind = FilteringReader
+        return kind(options, _chosen(options, schema))
 
     def streamReader(self, schema: StructType) -> MsmqStreamReader:
         options = SourceOptions.of(self.options)
@@ -88,14 +85,14 @@ class MsmqDataSource(DataSource):
 
         return MsmqWriter(self.options, schema.fieldNames(), overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from msmq.spark.sink import MsmqStreamWriter
 
-        return MsmqStreamWriter(self.options, schema.fieldNames())
+        return in_batches(MsmqStreamWriter(self.options, schema.fieldNames()), schema)
 
 
 def _table(options: SourceOptions, only: Sequence[str] | None = None) -> Table:
-    return Table(options.body, include_headers=options.include_headers, only=only)
+    return Table(options.body, extras=options.extras, only=only)
 
 
 def _chosen(options: SourceOptions, schema: StructType) -> tuple[str, ...]:
@@ -116,13 +113,16 @@ def _read(
     """The messages of a partition as rows, on an executor."""
     table = _table(options, columns)
     wanted = set(partition.lookup_ids)
-    with plainly(options.access), open_door(options.access) as door:
-        planner = Planner(options, door)
+    access = options.access_to(partition.server)
+    with plainly(access), open_door(access) as door:
+        planner = Planner(options, door, server=partition.server)
         waiting: list[Messages] = []
         count = size = 0
         try:
-            now = door.survey(partition.queue, ()).identity
-            if partition.identity not in (None, now):
+            seen = max(map(number_of, partition.lookup_ids))
+            now = door.survey(partition.queue, (), known=partition.identity, seen=seen)
+            of = now.identity
+            if now.restored or (partition.identity is not None and not partition.identity.is_same(of)):
                 planner.replaced(partition.queue, partition.identity, now)
                 return
             for first, last in runs(partition.lookup_ids):
@@ -133,14 +133,14 @@ def _read(
                     count += len(found.packets)
                     size += found.size
                     if count >= _ROWS_PER_BATCH or size >= _BYTES_PER_BATCH:
-                        yield table.rows(joined(waiting)._replace(identity=now))
+                        yield table.rows(joined(waiting)._replace(identity=of, server=door.host.name))
                         waiting, count, size = [], 0, 0
         except QueueNotFoundError:
             planner.deleted(partition.queue)
         else:
-            planner.lost(partition.queue, len(wanted))
+            planner.missing(partition, wanted)
         if count:
-            yield table.rows(joined(waiting)._replace(identity=now))
+            yield table.rows(joined(waiting)._replace(identity=of, server=door.host.name))
 
 
 def _chosen_of(found: Messages, wanted: set[int]) -> Messages:
@@ -164,20 +164,24 @@ class MsmqReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with plainly(options.access), open_door(options.access) as door:
-            planner = Planner(options, door, self._wants_queue)
-            found = [
-                MessagesPartition(part.queue, part.identity, self._wanted_of(part.lookup_ids))
-                for part in self._found(planner)
-            ]
-            return planner.divide(found) or [_NOTHING]
+        fleet = Fleet.of(options)
+        try:
+            with plainly(options.access):
+                planner = FleetPlanner(options, fleet, self._wants_queue)
+                found = [part.chosen(self._wanted_of(part.lookup_ids)) for part in self._found(planner)]
+                return divide(options, found) or [_NOTHING]
+        finally:
+            fleet.close()
 
-    def _found(self, planner: Planner) -> list[MessagesPartition]:
+    def _found(self, planner: FleetPlanner) -> list[MessagesPartition]:
         starting, ending = self._options.starting, self._options.ending
-        start = starting if isinstance(starting, Offset) else Offset()
-        found = (
-            planner.between(start, ending, exact=False) if isinstance(ending, Offset) else planner.now(start)
-        )
+        start = starting if isinstance(starting, FleetOffset) else FleetOffset()
+        if self._options.starting_time_s is not None:
+            start = planner.since(self._options.starting_time_s)
+        end = ending if isinstance(ending, FleetOffset) else None
+        if self._options.ending_time_s is not None:
+            end = planner.since(self._options.ending_time_s)
+        found = planner.now(start) if end is None else planner.between(start, end, exact=False)
         return [] if starting == LATEST else found  # a queue that is not there is an error nevertheless
 
     def _wants_queue(self, queue: str) -> bool:
@@ -191,58 +195,7 @@ class MsmqReader(DataSourceReader):
         return _read(self._options, self._columns, partition) if partition.lookup_ids else iter(())
 
 
-class FilteringReader(MsmqReader):
-    """Takes over the filters that need no message to be read: by queue and by lookup identifier.
-
-    Spark refuses readers that could do this as long as its setting ``spark.sql.python.filterPushdown.enabled`` is
-    false, as it usually is. That is why the option ``pushFilters`` asks for it.
-    """
-
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        super().__init__(options, columns)
-        self._filters: list[Filter] = []
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        taken = [each for each in filters if _column(each) in ("queue", "lookup_id")]
-        self._filters += taken
-        return [each for each in filters if each not in taken]
-
-    def _wants_queue(self, queue: str) -> bool:
-        return all(_holds(each, queue) for each in self._filters if _column(each) == "queue")
-
-    def _wanted_of(self, lookup_ids: array[int]) -> array[int]:
-        tests = [each for each in self._filters if _column(each) == "lookup_id"]
-        return array("Q", (number for number in lookup_ids if all(_holds(each, number) for each in tests)))
-
-
-_COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], bool]]] = {
-    EqualTo: operator.eq,
-    EqualNullSafe: operator.eq,
-    GreaterThan: operator.gt,
-    GreaterThanOrEqual: operator.ge,
-    LessThan: operator.lt,
-    LessThanOrEqual: operator.le,
-    In: lambda value, choices: value in choices,
-    StringStartsWith: str.startswith,
-    StringEndsWith: str.endswith,
-    StringContains: operator.contains,
-}
-
-
-def _column(given: Filter) -> str | None:
-    """The column that a filter is about, if it is one that can be taken over. Neither of the two is ever null."""
-    if isinstance(given, IsNotNull) or type(given) in _COMPARISONS:
-        return given.attribute[0]  # type: ignore[attr-defined, no-any-return]
-    return None
-
-
-def _holds(given: Filter, value: str | int) -> bool:
-    if isinstance(given, IsNotNull):
-        return True
-    return _COMPARISONS[type(given)](value, given.value)  # type: ignore[attr-defined]
-
-
-_NOTHING: Final = MessagesPartition("", None, array("Q"))
+_NOTHING: Final = MessagesPartition("", "", None, array("Q"))
 """Spark wants at least one partition of a table."""
 
 
@@ -252,10 +205,11 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = columns
-        self._open: Planner | None = None
-        self._door_open: Door | None = None
-        self._target: Offset | None = None
+        self._open: FleetPlanner | None = None
+        self._target: FleetOffset | None = None
+        self._end: FleetOffset | None = None
         self._settled_at = float("-inf")
+        self._batch_at = time.monotonic()
         self._claimed = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -264,29 +218,33 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- planning ---------------------------------------------------------------------------------------------------
 
     @property
-    def _door(self) -> Door:
+    def _planner(self) -> FleetPlanner:
         # Not when the reader is made: Spark then raises an UnboundLocalError of its own behind what is said here.
         if self._options.consume and self._options.checkpoint is None:
             raise OptionError(
                 "mode=consume removes messages when their batch is committed, and finds that out from the checkpoint "
                 "of the query: give the source the option checkpointLocation too, the same as the query's."
             )
-        if self._door_open is None:
-            self._door_open = open_door(self._options.access).__enter__()
-        return self._door_open
-
-    @property
-    def _planner(self) -> Planner:
+        if not TELLS_POSITIONS and self._log is None:
+            raise OptionError(
+                "A Spark before 4.2 does not say where a query is: give the source the option checkpointLocation too, "
+                "the same as the query's, in a local folder."
+            )
         if self._open is None:
-            self._open = Planner(self._options, self._door)
+            fleet = Fleet.of(self._options)
+            self._open = FleetPlanner(self._options, fleet)
         return self._open
 
     def initialOffset(self) -> dict[str, Any]:
         starting = self._options.starting
-        if isinstance(starting, Offset):
-            return starting.value()
         with plainly(self._options.access):
-            start = Offset() if starting == EARLIEST else self._planner.latest(Offset())
+            if self._claims is not None:
+                self._claims.begin(self._planner)
+            if isinstance(starting, FleetOffset):
+                return starting.value()
+            if self._options.starting_time_s is not None:
+                return self._planner.since(self._options.starting_time_s).value()
+            start = FleetOffset() if starting == EARLIEST else self._planner.latest(FleetOffset())
         return start.value()
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -298,10 +256,14 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         with plainly(self._options.access):
-            self._target = self._planner.latest(Offset())
+            self._target = self._planner.latest(FleetOffset())
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begun = Offset.parse(start)
+    def latestOffset(
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
+        if start is None:
+            start, limit = self._where_the_query_is(), ReadAllAvailable()
+        begun = FleetOffset.parse(start)
         most, most_bytes = self._options.max_messages, self._options.max_bytes
         if isinstance(limit, ReadAllAvailable):
             most, most_bytes = 0, 0
@@ -310,30 +272,61 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif isinstance(limit, ReadMaxBytes):
             most_bytes = limit.max_bytes
         with plainly(self._options.access):
-            self._settle_now_and_then()
-            end = self._planner.latest(begun, self._target, most, most_bytes)
-            # Spark compares positions: one where nothing was read stays as it is.
-            return (self._planner.with_expiring(begun, end) if any(begun.spans(end)) else end).value()
+            self._settle_now_and_then(begun)
+            self._end = self._planner.latest(begun, self._target, most, most_bytes)
+            if self._end != begun and self._is_too_little():
+                self._end = begun
+            return self._end.value()
+
+    def _is_too_little(self) -> bool:
+        """Whether the next batch waits for more messages. A run that ends when it has read what is there never does."""
+        now = time.monotonic()
+        enough = self._planner.planned_messages >= self._options.min_messages
+        if enough or self._target is not None or now - self._batch_at >= self._options.max_delay_s:
+            self._batch_at = now
+            return False
+        return True
+
+    def _where_the_query_is(self) -> dict[str, Any]:
+        """What a Spark before 4.2 does not say: where the batches end that it has planned, by its own log. Nor does it
+        say how much it wants, or that it wants no more than is there now, so that a batch has everything."""
+        planned = self._log.last() if self._log is not None else ()
+        if len(planned) > 1:
+            raise OptionError(
+                "A Spark before 4.2 does not say where a source is, and its log has several positions: let a query "
+                "have one source msmq, which may read several servers by the option servers."
+            )
+        return planned[0].value() if planned else self.initialOffset()
+
+    @property
+    def _log(self) -> Log | None:
+        """What Spark has written down of the query, where it can be read here."""
+        checkpoint = self._options.checkpoint
+        return None if checkpoint is None or not is_local(checkpoint) else Log(storage_of(checkpoint))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return None
+        """Where everything ends that is there now, with what is left behind the batch: for the progress of a query."""
+        if self._end is None:
+            return None
+        with plainly(self._options.access):
+            return latest_with_lag(self._end, self._planner.waiting(self._end), time.time())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         with plainly(self._options.access):
-            return self._partitions(Offset.parse(start), Offset.parse(end))
+            return self._partitions(FleetOffset.parse(start), FleetOffset.parse(end))
 
-    def _partitions(self, start: Offset, ended: Offset) -> Sequence[InputPartition]:
-        found = self._planner.between(start, ended, exact=True)
-        messages = {part.queue: part.lookup_ids for part in found if part.lookup_ids}
-        if self._claims is not None and messages:
+    def _partitions(self, start: FleetOffset, ended: FleetOffset) -> Sequence[InputPartition]:
+        found = [part for part in self._planner.between(start, ended, exact=True) if part.lookup_ids]
+        if self._claims is not None and found:
             if not self._claims.belongs(ended):
                 raise OptionError(
                     f"The option checkpointLocation of the source, {self._options.checkpoint}, is not that "
-                    "of this query: what it reads could not be removed. Give both the same."
+                    "of this query: what it reads could not be removed. Give both the same, with its scheme (s3a://, "
+                    "hdfs://) if it is not on this computer."
                 )
-            self._claims.make(ended, messages)
+            self._claims.make(self._planner.fleet, ended, found)
             self._claimed = True
-        return self._planner.divide(found)
+        return divide(self._options, found)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, MessagesPartition)
@@ -342,23 +335,24 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- removing ---------------------------------------------------------------------------------------------------
 
     @property
-    def _claims(self) -> Claims | None:
-        if not self._options.consume or self._options.checkpoint is None:
+    def _claims(self) -> Claims | KeptClaims | None:
+        checkpoint = self._options.checkpoint
+        if not self._options.consume or checkpoint is None:
             return None
-        return Claims(self._options.checkpoint)
+        return Claims(checkpoint) if is_local(checkpoint) else KeptClaims(checkpoint)
 
     def commit(self, end: dict[str, Any]) -> None:
         """The batch with this end is committed; Spark says so when the next one begins."""
         if self._claims is not None:
             with plainly(self._options.access):
-                self._claims.settle_end(self._door, Offset.parse(end))
+                self._claims.settle_end(self._planner.fleet, FleetOffset.parse(end))
 
-    def _settle_now_and_then(self) -> None:
+    def _settle_now_and_then(self, committed: FleetOffset) -> None:
         """At once if there may be something to settle: a query that ends may not ask again. An idle one asks many
         times a second."""
         due = self._claimed or time.monotonic() - self._settled_at > _SETTLE_EVERY_S
         if self._claims is not None and due:
-            self._claims.settle(self._door)
+            self._claims.settle(self._planner.fleet, committed)
             self._claimed = self._claims.any()
             self._settled_at = time.monotonic()
 
@@ -366,8 +360,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The query ended, if it is told so: the last batch may be removed now."""
         try:
             if self._claims is not None:
-                self._claims.settle(self._door)
+                self._claims.settle(self._planner.fleet)
         finally:
-            if self._door_open is not None:
-                self._door_open.__exit__(None, None, None)
-                self._door_open = self._open = None
+            if self._open is not None:
+                self._open.fleet.close()
+                self._open = None

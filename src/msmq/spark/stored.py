@@ -40,7 +40,7 @@ from msmq.manager.ledger.ledger import (
 from msmq.manager.ledger.recovered import marks_in
 from msmq.manager.mailbox.stored import from_record
 from msmq.spark.decode import BATCH_BYTES, BATCH_ROWS, spread
-from msmq.spark.schema import ReadMessage, Table
+from msmq.spark.schema import Messages, Table
 from msmq.store.browse import Record, SegmentFile, records, segments
 from msmq.store.layout import FORMAT_FILE
 
@@ -85,6 +85,8 @@ _MARK_DDL: Final = (
     "`outcome` INT, `name` STRING"
 )
 _COMMITTED: Final = int(TransactionOutcome.COMMITTED)
+_Found = tuple[int, int, bytes, int, int]
+"""A message as the columns of :class:`Messages` have it."""
 
 
 def is_store(path: str | Path) -> bool:
@@ -178,7 +180,7 @@ def _read_messages(
 def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch]:
     """The messages of one segment, without Spark."""
     places: list[tuple[Any, ...]] = []
-    messages: list[ReadMessage] = []
+    messages: list[_Found] = []
     size = 0
     where = (segment.directory, segment.path.name)
     for found in records(segment, (Kind.MESSAGE,)):
@@ -190,20 +192,21 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
         assert found.payload is not None
         try:
             stored = from_record(found.payload, head.lookup_id, marks_in(head.flags))
-            message = ReadMessage(
-                "",
-                head.lookup_id,
-                stored.packet,
-                stored.arrival_time,
-                stored.local.authentication_level,
-                stored.local.dead_letter_class,
-            )
-            stored.packet.properties  # noqa: B018  # reads all headers
+            stored.packet.properties  # noqa: B018  # reads and checks all headers
+            local = stored.local
         except DecodeError as error:
             yield _rows([(*where, found.address, str(error), head.queue, transaction)], [], table)
             continue
         places.append((*where, found.address, None, head.queue, transaction))
-        messages.append(message)
+        messages.append(
+            (
+                head.lookup_id,
+                stored.arrival_time,
+                stored.packet.data,
+                local.authentication_level,
+                local.dead_letter_class,
+            )
+        )
         size += len(found.payload)
         if len(messages) >= BATCH_ROWS or size >= BATCH_BYTES:
             yield _rows(places, messages, table)
@@ -212,10 +215,11 @@ def read_messages(segment: SegmentFile, table: Table) -> Iterator[pa.RecordBatch
         yield _rows(places, messages, table)
 
 
-def _rows(places: Sequence[tuple[Any, ...]], messages: Sequence[ReadMessage], table: Table) -> pa.RecordBatch:
+def _rows(places: Sequence[tuple[Any, ...]], messages: Sequence[_Found], table: Table) -> pa.RecordBatch:
     """Rows with their messages, or all without."""
     nothing = [pa.nulls(len(places), field.type) for field in table.arrow] if not messages else []
-    right = nothing or table.batch(list(messages)).columns
+    ids, arrived, packets, levels, dead = zip(*messages, strict=True) if messages else ((),) * 5
+    right = nothing or table.rows(Messages("", ids, arrived, packets, levels, dead)).columns
     schema = pa.schema([*_PLACE, *table.arrow])
     return pa.RecordBatch.from_arrays([*_columns(places, _PLACE), *right], schema=schema)
 

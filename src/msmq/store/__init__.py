@@ -1,7 +1,7 @@
 """The durable log of the queue manager and its recovery. :mod:`msmq.store.store` says how it works."""
 
 from msmq.store.clean import Owner
-from msmq.store.disk import Disk, DiskFile, RealDisk
+from msmq.store.disk import Answered, Disk, DiskFile, FarDisk, RealDisk
 from msmq.store.errors import (
     DamagedRecordError,
     NewerFormatError,
@@ -20,12 +20,14 @@ from msmq.store.store import Store
 
 __all__ = [
     "HEAD_SIZE",
+    "Answered",
     "Batch",
     "Damage",
     "DamagedRecordError",
     "Disk",
     "DiskFile",
     "Entry",
+    "FarDisk",
     "NewerFormatError",
     "NotAStoreError",
     "Owner",

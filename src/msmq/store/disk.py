@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from time import perf_counter
+from typing import Final, Protocol, TypeAlias
 
 from msmq.store import system
-from msmq.store.errors import StoreLockedError
+from msmq.store.errors import StoreError, StoreLockedError
 
+_QUICK_S: Final = 0.001
+"""A thread that syncs instead may have to wait longer than this until it gets the interpreter."""
+_SAMPLES: Final = 9
 _BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 
@@ -44,6 +50,10 @@ class Disk(Protocol):
     def where(self) -> str:
         """What to call it in messages."""
 
+    @property
+    def is_quick(self) -> bool:
+        """True if a sync takes so little time that nobody minds waiting for it."""
+
     def names(self) -> list[str]: ...
 
     def open(self, name: str, *, create: bool = False) -> DiskFile: ...
@@ -62,10 +72,46 @@ class Disk(Protocol):
     def unlock(self) -> None: ...
 
 
+Answered: TypeAlias = Callable[[StoreError | None], None]
+"""Hears what became of something that was sent: nothing went wrong if it is called with None."""
+
+
+class FarDisk(Disk, Protocol):
+    """A disk on other computers. A sync takes a round trip, so the next one may begin before the last is answered."""
+
+    @property
+    def ahead_bytes(self) -> int:
+        """What must have gathered to be worth sending before the last is answered: less had better go with more."""
+
+    def send(self, answered: Answered) -> None:
+        """Begin to make durable what was written so far. ``answered`` is called, by the loop that runs now and in the
+        order of these calls, with None when it will survive.
+
+        StoreFullError says that there is no room for it; then everything that was sent behind it is refused as well,
+        and all of it goes again with the next call after the last of these answers. Any other error is final.
+        """
+
+
+class Pace:
+    """How long the last syncs of a disk took. One that was slow says little: the process may have had to wait for a
+    processor. So it is the middle one that counts. Until it is known, a disk is taken for a quick one."""
+
+    def __init__(self) -> None:
+        self._taken_s: deque[float] = deque([0.0] * _SAMPLES, _SAMPLES)
+
+    def took(self, seconds: float) -> None:
+        self._taken_s.append(seconds)
+
+    @property
+    def is_quick(self) -> bool:
+        return sorted(self._taken_s)[_SAMPLES // 2] <= _QUICK_S
+
+
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, path: Path, *, create: bool) -> None:
+    def __init__(self, path: Path, pace: Pace, *, create: bool) -> None:
+        self._pace = pace
         self._fd = os.open(path, os.O_RDWR | system.OPEN_FLAGS | (os.O_CREAT if create else 0), 0o600)
 
     def size(self) -> int:
@@ -86,7 +132,9 @@ class RealFile:
                 written += system.write_at(self._fd, rest[written:], offset + written)
 
     def fdatasync(self) -> None:
+        began_s = perf_counter()
         system.sync_data(self._fd)
+        self._pace.took(perf_counter() - began_s)
 
     def allocate(self, size: int) -> None:
         if size > self.size():
@@ -105,6 +153,7 @@ class RealDisk:
     def __init__(self, path: str | Path, *, create: bool = True) -> None:
         self.path = Path(path)
         self._lock_fd: int | None = None
+        self._pace = Pace()
         if create:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -112,11 +161,15 @@ class RealDisk:
     def where(self) -> str:
         return str(self.path)
 
+    @property
+    def is_quick(self) -> bool:
+        return self._pace.is_quick
+
     def names(self) -> list[str]:
         return os.listdir(self.path)
 
     def open(self, name: str, *, create: bool = False) -> RealFile:
-        return RealFile(self.path / name, create=create)
+        return RealFile(self.path / name, self._pace, create=create)
 
     def unlink(self, name: str) -> None:
         (self.path / name).unlink()

@@ -8,12 +8,13 @@ from zlib import crc32
 
 from msmq.store.errors import DamagedRecordError
 from msmq.store.layout import LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
-from msmq.store.segment import Segment
+from msmq.store.segment import Chunk, Segment
 from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
 _NEAR: Final = 256
+_WIDEST_GLIMPSE: Final = 1 << 22
 _read_lead: Final = LEAD.unpack_from
 _LEAD_SIZE: Final = LEAD.size
 _ENDS: Final = "the file ends within the record"
@@ -22,20 +23,33 @@ _OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
 class Reader:
-    """``waiting`` gives the payload of a record that is not on disk yet, and None for all others; ``frontier`` is an
-    address before all of those."""
+    """``chunks`` are those whose records are not on disk yet, the oldest first."""
 
-    def __init__(
-        self,
-        space: Space,
-        store_id: bytes,
-        waiting: Callable[[int], bytes | None],
-        frontier: Callable[[], int],
-    ) -> None:
+    def __init__(self, space: Space, store_id: bytes, chunks: Callable[[], Sequence[Chunk]]) -> None:
         self._space = space
         self._store_id = store_id
-        self._waiting = waiting
-        self._frontier = frontier
+        self._chunks = chunks
+
+    def _waiting(self, address: int) -> bytes | None:
+        """The payload of a record that is not on disk yet; None for all others."""
+        for chunk in self._chunks():
+            payload = chunk.payload(address)
+            if payload is not None:
+                return payload
+        return None
+
+    def _block(self, address: int) -> tuple[int, bytes] | None:
+        """The block in which a record lies that is not on disk yet, and the address where it begins."""
+        for chunk in self._chunks():
+            found = chunk.block(address)
+            if found is not None:
+                return found
+        return None
+
+    def _frontier(self) -> int:
+        """No record before this address waits to be written."""
+        chunk = self._chunks()[0]
+        return chunk.segment.base | chunk.start
 
     def read(self, address: int, payload_size: int | None) -> bytes:
         payload = self._waiting(address)
@@ -60,21 +74,31 @@ class Reader:
         frontier = self._frontier()
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
+        in_memory = False
         for index, (address, size) in enumerate(records):
             end = address + RECORD_SIZE + abs(size)
             if address < window_start or end > window_end:
-                payload = self._waiting(address) if address >= frontier else None
-                if payload is not None:
-                    if len(payload) != size >= 0:
-                        raise self._damaged(address, _OTHER_SIZE)
-                    keep(payload[skipped:])
-                    continue
-                number, offset = place(address)
-                segment = self._space.segments[number]
-                window_start, window_end = address, self._window_end(records, index, frontier)
-                window = self._space.reader(segment).pread(window_end - address, offset)
-                view = memoryview(window)
-                seed = segment_seed(self._store_id, number)
+                in_memory = False
+                if address >= frontier:
+                    block = self._block(address)
+                    if block is None:
+                        payload = self._waiting(address)
+                        if payload is not None:
+                            if len(payload) != size >= 0:
+                                raise self._damaged(address, _OTHER_SIZE)
+                            keep(payload[skipped:])
+                            continue
+                    else:
+                        in_memory = True
+                        window_start, window = block
+                        window_end = window_start + len(window)
+                if not in_memory:
+                    number, offset = place(address)
+                    segment = self._space.segments[number]
+                    window_start, window_end = address, self._window_end(records, index, frontier)
+                    window = self._space.reader(segment).pread(window_end - address, offset)
+                    view = memoryview(window)
+                    seed = segment_seed(self._store_id, number)
             # As _payload does it, but all in a row: head and payload are neighbours and have one checksum.
             start, stop = address - window_start, end - window_start
             if len(window) < stop:
@@ -86,12 +110,23 @@ class Reader:
                     keep(self.read(address, None)[skipped:])
                     continue
                 size = stated
-            if stated != size or crc != checksum(
-                view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks
+            if stated != size or not (
+                in_memory
+                or crc == checksum(view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks)
             ):
                 raise self._damaged(address, _WRONG)
             keep(window[start + to_payload : stop])
         return payloads
+
+    def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
+        """What lies from one record to the end of another, as it is on the disk: neither cut nor checked. None when it
+        is not all there, or lies too far apart."""
+        number, offset = place(first)
+        last_number, last_offset = place(last)
+        end = last_offset + RECORD_SIZE + last_size
+        if number != last_number or not 0 < end - offset <= _WIDEST_GLIMPSE or last >= self._frontier():
+            return None
+        return self._space.reader(self._space.segments[number]).pread(end - offset, offset)
 
     def _window_end(self, records: Sequence[tuple[int, int]], index: int, frontier: int) -> int:
         """How far to read so that the records which follow directly come along."""

@@ -182,6 +182,14 @@ class Chunk:
         payload_size: int = LEAD.unpack_from(piece, offset)[0]
         return piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
 
+    def block(self, address: int) -> tuple[int, bytes] | None:
+        """The block of this chunk in which a record lies, and the address where the block begins."""
+        index = bisect_right(self.addresses, address) - 1
+        if index < 0:
+            return None
+        start, piece = self.addresses[index], self.parts[3 * index]
+        return (start, piece) if start + len(piece) > address and len(piece) != RECORD_SIZE else None
+
     def touches(self, first: int, last: int) -> bool:
         """Whether any of its records may lie between two addresses."""
         addresses, further = self.addresses, len(self.parts[-3]) if self.parts else 0

@@ -67,13 +67,16 @@ _COMPACT_BYTES: Final = 1 << 22
 
 
 class Store:
-    """An open store. One thread uses it; only :meth:`write` may run in another one, one batch at a time."""
+    """An open store. One thread uses it; only :meth:`write` may run in another one, one batch at a time.
+
+    On a disk that is far away several batches may be under way: they are :meth:`put` and :meth:`completed` in the order
+    in which they were taken."""
 
     def __init__(self, disk: Disk, options: StoreOptions, store_id: bytes) -> None:
         self._disk = disk
         self._store_id = store_id
         self._space = Space(disk, options)
-        self._reader = Reader(self._space, store_id, self._waiting, self._frontier)
+        self._reader = Reader(self._space, store_id, self._unwritten)
         self._cleaner = Cleaner(self, self._space, store_id)
         self._unusable: Exception | None = StoreError(f"{disk.where} was not recovered yet.")
         self.report = RecoveryReport()
@@ -91,7 +94,8 @@ class Store:
         self._seed = 0
         # What was appended before the open batch.
         self._ready: list[Chunk] = []
-        self._in_flight: Batch | None = None
+        self._in_flight: list[Batch] = []
+        """Batches that were taken and are not durable yet, oldest first."""
         self._next_sequence = 1
         self._durable_sequence = 0
         self._appended = 0
@@ -139,7 +143,7 @@ class Store:
 
     def close(self) -> None:
         """Commit what is pending, seal the log and give the store back. No batch may be in flight."""
-        assert self._in_flight is None or self._unusable, "a batch is still being written"
+        assert not self._in_flight or self._unusable, "a batch is still being written"
         try:
             if self._unusable is None:
                 self.commit()
@@ -292,20 +296,24 @@ class Store:
     # --- committing -----------------------------------------------------------------------------------------
 
     @property
+    def is_quick(self) -> bool:
+        """True if a small batch is written in so little time that nobody minds waiting for it."""
+        return self._disk.is_quick
+
+    @property
     def pending(self) -> int:
         """Number of records that were appended and not taken for writing yet."""
         return self._chunk.records + sum(chunk.records for chunk in self._ready)
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that a commit would write now."""
-        open_bytes = self._tail - self._chunk.start if self._addresses else 0
-        return open_bytes + sum(chunk.segment.end - chunk.start for chunk in self._ready if chunk.addresses)
+        """How much the next batch would write."""
+        return self._tail - self._chunk.start + sum(len(chunk.data) for chunk in self._ready)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is to be written or being written."""
-        return not self._addresses and not self._ready and self._in_flight is None
+        return not self._addresses and not self._ready and not self._in_flight
 
     @property
     def appended(self) -> int:
@@ -319,31 +327,29 @@ class Store:
 
     def commit(self) -> None:
         """Make everything appended so far durable."""
+        assert not self._in_flight or self._unusable, "the batch before is still being written"
         batch = self.take()
         if batch is None:
             return
         try:
             self.write(batch)
         except StoreFullError:
-            self._ready, self._in_flight = batch.chunks + self._ready, None  # it can be tried again
+            self._ready, self._in_flight = batch.chunks + self._ready, []  # it can be tried again
             raise
         self.completed(batch)
 
     def take(self) -> Batch | None:
-        """Close the open batch and hand it over for :meth:`write`; None when there is nothing to write.
-
-        The one before must have been completed.
-        """
+        """Close the open batch and hand it over for :meth:`write`; None when there is nothing to write."""
         self._require_usable()
-        assert self._in_flight is None, "the batch before is still being written"
         if self._addresses:
             self._close_chunk(continued=False)
             self._begin_chunk()
         if not self._ready:
             return None
-        self._in_flight = Batch(self._ready, self._appended)
+        batch = Batch(self._ready, self._appended)
+        self._in_flight.append(batch)
         self._ready = []
-        return self._in_flight
+        return batch
 
     def write(self, batch: Batch) -> None:
         """Write a batch and sync it. Blocks; may run in a thread of its own.
@@ -359,12 +365,31 @@ class Store:
                     file = chunk.segment.writable()
                     self._put(file.pwrite, chunk.data, chunk.start)
                     file.fdatasync()
-            # Only now: an index says that all batches of its segment are whole, with their continuations.
+        except OSError as error:
+            raise self._fail(error) from error
+        except StoreFullError:
+            raise
+        except StoreError as error:  # a disk that says in its own words that it is over
+            self._refuse(error)
+            raise
+        self.seal(batch)
+
+    def put(self, batch: Batch) -> None:
+        """Write a batch without a sync, on a disk that is synced by others; :meth:`seal` has to follow when it is. A
+        batch that found no room may be put again."""
+        self._require_usable()
+        with self._failing():
+            for chunk in batch.chunks:
+                if chunk.addresses:
+                    self._put(chunk.segment.writable().pwrite, chunk.data, chunk.start)
+
+    def seal(self, batch: Batch) -> None:
+        """Write the indexes of the segments that a batch has left. The batch must be durable: an index says that all
+        batches of its segment are whole, with their continuations."""
+        with self._failing():
             for chunk in batch.chunks:
                 if chunk.seals:
                     self._seal(chunk.segment)
-        except OSError as error:
-            raise self._fail(error) from error
 
     def _put(
         self, pwrite: Callable[[bytes | bytearray, int], None], data: bytes | bytearray, offset: int
@@ -389,9 +414,9 @@ class Store:
 
     def completed(self, batch: Batch) -> None:
         """The batch was written: its records are durable now. Segments that became free are deleted."""
-        assert batch is self._in_flight, "this batch was not being written"
+        assert batch in self._in_flight[:1], "this batch was not being written, or is not the oldest"
         self._require_usable()
-        self._in_flight = None
+        del self._in_flight[0]
         self._durable = batch.lsn
         for chunk in batch.chunks:
             self._durable_sequence = max(self._durable_sequence, chunk.sequence)
@@ -416,28 +441,19 @@ class Store:
         each. Neighbours are read together. A negative size says that there are at least so many bytes."""
         return self._reader.read_many(records, skipped)
 
-    def _waiting(self, address: int) -> bytes | None:
-        payload = self._chunk.payload(address)
-        if payload is None and (self._ready or self._in_flight):
-            for chunk in self._ready + (self._in_flight.chunks if self._in_flight else []):
-                payload = chunk.payload(address)
-                if payload is not None:
-                    break
-        return payload
+    def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
+        """What lies from one record to the end of another, neither cut nor checked: for those who only want to know
+        whether something can stand in any of them. None when they have to be read one by one."""
+        return self._reader.glimpse(first, last, last_size)
+
+    def _unwritten(self) -> Sequence[Chunk]:
+        """The chunks whose records are not durable yet, the oldest first."""
+        in_flight = [chunk for batch in self._in_flight for chunk in batch.chunks]
+        return (*in_flight, *self._ready, self._chunk)
 
     def is_durable(self, first: int, last: int) -> bool:
         """Whether all records whose addresses lie between these will survive; False may be said too often."""
-        in_flight = self._in_flight.chunks if self._in_flight is not None else []
-        return not any(chunk.touches(first, last) for chunk in (self._chunk, *self._ready, *in_flight))
-
-    def _frontier(self) -> int:
-        """No record before this address waits to be written."""
-        chunk = self._chunk
-        if self._in_flight is not None:
-            chunk = self._in_flight.chunks[0]
-        elif self._ready:
-            chunk = self._ready[0]
-        return chunk.segment.base | chunk.start
+        return not any(chunk.touches(first, last) for chunk in self._unwritten())
 
     # --- space ----------------------------------------------------------------------------------------------
 

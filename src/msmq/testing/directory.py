@@ -60,6 +60,22 @@ class MemoryDirectory(ListedDirectory):
         self.objects.append(DirectoryObject(item.object_class, dict(item.attributes)))
         return self.objects[-1]
 
+    def queues_of(self, computer: str) -> tuple[DirectoryResult, Sequence[DirectoryObject]]:
+        """All public queues of a computer."""
+        if not self.connected:
+            return _NOT_CONNECTED, ()
+        start = f"{computer.lower()}\\"
+        return DirectoryResult.SUCCESS, [
+            item.only(None)
+            for item in self.objects
+            if item.object_class is ObjectClass.QUEUE
+            and item.attributes["pathname"].lower().startswith(start)
+        ]
+
+    def computer_sid(self, computer: str) -> Sid | None:
+        """Computers have no accounts here."""
+        return None
+
     def find(self, object_class: ObjectClass, **attributes: Any) -> DirectoryObject | None:
         """The object with these attributes, as it lies there."""
         for item in self.objects:

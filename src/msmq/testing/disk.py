@@ -166,6 +166,8 @@ class SimulatedDisk:
         self.operations = 0
         self.failing_syncs = 0
         """So many of the next syncs fail with EIO."""
+        self.is_quick = False
+        """Whether whoever writes waits for the disk; otherwise that is done beside, and others go on meanwhile."""
         self.lives = 0
         self._crash_at = NEVER
         self._powerless = False

@@ -15,6 +15,7 @@ from msmq.api.receive import Receiver
 from msmq.api.send import Sender
 from msmq.api.spans import SpanCalls
 from msmq.errors import MQError
+from msmq.manager.mailbox.retries import NO_RETRY, Retry
 from msmq.manager.queue_manager import QueueManager
 from msmq.security.access import Token
 from msmq.security.sid import ADMINISTRATORS, Sid
@@ -32,8 +33,8 @@ class _Clock:
     now = 0.0
 
 
-class _Outbox:
-    """Answers, kept."""
+class KeptAnswers:
+    """The answers of a call, kept until somebody looks; in the place of an Outbox."""
 
     def __init__(self) -> None:
         self.replies: list[Any] = []
@@ -49,13 +50,17 @@ class _Outbox:
 class Reader:
     """An application that receives in two phases: it holds messages until it acknowledges or rejects them."""
 
-    def __init__(self, channel: Channel, path: str) -> None:
+    def __init__(self, channel: Channel, path: str, retry: Retry) -> None:
         self.path = path
+        self.retry = retry
         self.settled = 0
         """Groups of messages that it was told about, durably, that they are settled."""
         self._channel = channel
-        self._outbox = _Outbox()
+        self._outbox = KeptAnswers()
         request = pb.OpenToReceive(queue=f"DIRECT=OS:{path}", mode=pb.HOLD, form=pb.PACKET)
+        if retry != NO_RETRY:
+            request.retry_delay_ms, request.max_deliveries = retry.delay_ms, retry.max_deliveries
+            request.poison_subqueue = retry.poison_subqueue
         self._receiver = channel.do(
             lambda: Receiver(channel.desk, request, cast(Outbox, self._outbox), CALLER)
         )
@@ -108,10 +113,10 @@ class Channel:
     def manager(self) -> QueueManager:
         return self._manager
 
-    def when_durable(self, action: Callable[[], None], *, patient: bool = False) -> None:
+    def when_durable(self, action: Callable[[], None]) -> None:
         self._waiting.append((self._store.appended, action))
 
-    async def ask(self, call: Callable[[], _T]) -> _T:
+    async def ask(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
         return call()
 
     async def change(self, call: Callable[[], _T], *, anew: bool = False) -> _T:
@@ -123,8 +128,18 @@ class Channel:
     def troubles(self) -> list[str]:
         return []
 
+    def work_done(self) -> pb.Work:
+        return pb.Work()
+
     def resources(self) -> Resources:
         return Resources(0, 0, 0, 0, 0)
+
+    @property
+    def account_file(self) -> None:
+        return None
+
+    def alarms_are_set(self, some: bool) -> None:
+        """Nobody watches."""
 
     @property
     def recovered(self) -> Mapping[str, Any]:
@@ -158,8 +173,8 @@ class Channel:
 
     # --- calls --------------------------------------------------------------------------------------------------
 
-    def reader(self, path: str) -> Reader:
-        return Reader(self, path)
+    def reader(self, path: str, retry: Retry = NO_RETRY) -> Reader:
+        return Reader(self, path, retry)
 
     def span(self, path: str, after: int, upto: int, commit: Callable[[], None]) -> list[tuple[int, bytes]]:
         """What a part of a queue holds, as lookup identifiers and packets. ``commit`` writes what it waits for."""

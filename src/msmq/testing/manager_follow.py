@@ -6,10 +6,11 @@ the rules (MS-MQQB 3.1.7.15, MS-MQDMPR 3.1.1.12) and shares no code with the que
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
+from msmq.errors import IllegalFormatnameError
 from msmq.manager.core import Core
 from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.serialize import deserialize
@@ -50,6 +51,10 @@ class Wishes(NamedTuple):
             bit = 0x8 if fate & 0xC000 == 0xC000 else 0x4
         return bool(self.acknowledgements & bit)
 
+    def sent_by(self, host: bytes) -> bool:
+        """Whether a message was sent by a host, which then makes the copies that its sender wants."""
+        return not self.identifier or self.identifier.startswith(host)
+
 
 NO_WISHES: Final = Wishes()
 
@@ -89,10 +94,11 @@ def wishes_in(message: StoredMessage) -> Wishes:
     said, local = deserialize(message.packet), message.local
     admin = said.administration_queue_format_name
     several = said.administration_multi_queue_format_name
+    named = bool(message.packet.user.admin_reference)
     return Wishes(
         identifier=said.identifier.encode(),
         acknowledgements=int(said.acknowledgements_requested),
-        admin=(several or (admin,)) if admin else (),
+        admin=admin_queues(named, admin or "", several),
         journal=said.positive_journaling_requested,
         dead_letter=said.negative_journaling_requested,
         grave=local.application_deadletter_queue.lower(),
@@ -101,10 +107,21 @@ def wishes_in(message: StoredMessage) -> Wishes:
     )
 
 
+def admin_queues(named: bool, admin: str, several: Sequence[str]) -> tuple[str, ...]:
+    """Where acknowledgments go: a list counts only beside a name, which may be a number that says nothing by itself. A
+    queue that is listed twice is told once; no list of ours is too long."""
+    if not named:
+        return ()
+    return tuple(dict.fromkeys(several)) or ((admin,) if admin else ())
+
+
 def admin_place(text: str, core: Core, queues: Container[str]) -> str | None:
     """Where acknowledgments for an administration queue stand, None if no packet can go there. ``queues`` are those of
     the host."""
-    name = parse_format_name(text)
+    try:
+        name = parse_format_name(text)
+    except IllegalFormatnameError:  # a packet of another host may say anything
+        return None
     if isinstance(name, DirectName) and name.address.lower() == "host":
         path = f"host\\private$\\{name.queue}".lower()
         return path if path in queues else None

@@ -98,6 +98,9 @@ class SimulatedHost:
         """Messages that have followed from what is happening."""
         self.express: dict[int, Item] = {}
         self.held: dict[int, Held] = {}
+        self.paused: dict[int, float] = {}
+        """Messages that were rejected, and when they can be read again."""
+        self.failures: Counter[int] = Counter()
         self.works: dict[bytes, Work] = {}
         self.stuck: set[int] = set()
         """Messages that a full disk kept from coming back when their reader rejected them."""
@@ -192,6 +195,8 @@ class SimulatedHost:
         self.told = self.highest = highest
         self._explained.clear()
         self.express.clear()
+        self.paused.clear()
+        self.failures.clear()
         self.works = {
             identifier: Work(identifier, True, True, list(operations))
             for identifier, operations in candidate.promised.items()
@@ -304,7 +309,12 @@ class SimulatedHost:
             for lookup_id, item in messages.items()
             if self._has_gone(lookup_id, item) and lookup_id not in self.held and item.expiry is not None
         ]
-        self._happened(*self._left([(lookup_id, LATE) for _, lookup_id in sorted(over)]))
+        fates = [(at, lookup_id, LATE) for at, lookup_id in over] + self._after_pauses()
+        self._happened(*self._left([(lookup_id, reason) for _, lookup_id, reason in sorted(fates)]))
+
+    def _after_pauses(self) -> list[tuple[float, int, int]]:
+        """Messages that go when their pause is over, with when and why; there are none without readers."""
+        return []
 
     # --- what the model knows -------------------------------------------------------------------------------
 
@@ -393,10 +403,12 @@ class SimulatedHost:
 
     def _gone(self, lookup_id: int) -> list[Change]:
         self.held.pop(lookup_id, None)
+        self.failures.pop(lookup_id, None)
         return [] if self.express.pop(lookup_id, None) else [Gone(lookup_id)]
 
     def _moved(self, lookup_id: int, target: str) -> list[Change]:
         self.held.pop(lookup_id, None)
+        self.failures.pop(lookup_id, None)
         item = self.express.get(lookup_id)
         if item is None:
             return [Moved(lookup_id, target)]
@@ -445,16 +457,18 @@ class SimulatedHost:
         traits = self.current.queues.get(place)
         return traits is None or (traits.quota_kb == UNLIMITED and not traits.transactional)
 
-    def _graves(self, item: Item, fate: int, lookup_id: int = 0) -> list[Due]:
-        """Where a transactional message is kept that its sender wants back; others have reached their queue."""
+    def _graves(self, item: Item, fate: int, lookup_id: int = 0, besides: str = "") -> list[Due]:
+        """Where a transactional message is kept that its sender wants back; others have reached their queue. The queue
+        ``besides`` is going: what was to be kept there is kept where the system keeps its own."""
         wishes, core = item.wishes, self.manager.core
         wanted = wishes.dead_letter and (wishes.transactional or fate == NO_ROOM) and not item.reason
+        wanted &= wishes.sent_by(core.record.identifier)
         if not wanted or not self._is_destination(item.place) or fate not in BURIED | {DELETED}:
             return []
         system = core.transactional_dead_letter_queue if wishes.transactional else core.dead_letter_queue
         assert system is not None
         grave = wishes.grave
-        own = self.current.queues.get(grave)
+        own = None if grave == besides else self.current.queues.get(grave)
         certain = fate in BURIED and lookup_id not in self.damaged
         if own is None or own.transactional != wishes.transactional:
             grave = system.pathname.lower()
@@ -471,7 +485,7 @@ class SimulatedHost:
         for lookup_id, fate in fates:
             item = self._message(lookup_id)
             dues = self._acknowledgments(item, fate, lookup_id)
-            graves = self._graves(item, fate, lookup_id)
+            graves = self._graves(item, fate, lookup_id, besides)
             dues, graves = (
                 [due for due in each if not besides or root_of(due.place) != besides]
                 for each in (dues, graves)
@@ -499,7 +513,7 @@ class SimulatedHost:
         """The copy that a sender keeps of a message that has arrived."""
         journal = self.manager.core.journal_queue
         assert journal is not None
-        if not item.wishes.journal:
+        if not item.wishes.journal or not item.wishes.sent_by(self.manager.core.record.identifier):
             return []
         return [Due(Kind.COPY, journal.pathname.lower(), ARRIVED, item.wishes.identifier, item.text)]
 

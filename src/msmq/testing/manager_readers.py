@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.errors import IoTimeoutError
+from msmq.manager.mailbox.retries import NO_RETRY, Retry
 from msmq.manager.queues.queue import ReadResult
 from msmq.store import StoreFullError
 from msmq.testing.manager_channel import Reader
@@ -65,7 +66,19 @@ class Readers(SimulatedHost):
         path = max(places, key=lambda each: len(self._readable(each)), default=None)
         if path is not None and len(self.readers) < MOST_READERS:
             self._descriptor(path)  # an empty subqueue goes when nobody has it open
-            self.readers.append(self.channel.reader(path))
+            with self._perhaps_full():
+                self.readers.append(self.channel.reader(path, self._any_policy(path)))
+
+    def _any_policy(self, path: str) -> Retry:
+        """What a reader wants to become of the messages that it rejects."""
+        rng = self.rng
+        if path not in self.current.queues or rng.random() < 0.5:
+            return NO_RETRY
+        delay_ms, most = rng.choice((0, 2_500, 50_500)), rng.choice((0, 1, 2, 3))
+        subqueue = rng.choice(SUBQUEUES) if most else ""
+        if subqueue:
+            self._make_subqueue(path, subqueue)
+        return Retry(delay_ms, most, subqueue)
 
     def prefetch(self) -> None:
         """A reader asks for messages, whether or not it has settled those it has."""
@@ -120,13 +133,42 @@ class Readers(SimulatedHost):
             # The channel has let it go all the same; it comes back when the reader disconnects.
             self.stuck.update(set(group) - set(done))
         aside = [lookup_id for lookup_id in done if target and not self.held[lookup_id].purged]
+        if not target:
+            target, aside = self._failed(reader, done)
         self._happened(*(self._moved(lookup_id, target) for lookup_id in aside))
         late = [(each, LATE) for each in aside if self._has_gone(each, self._message(each))]
-        back = [lookup_id for lookup_id in done if lookup_id not in aside]
+        back = [lookup_id for lookup_id in done if lookup_id not in aside and lookup_id not in self.paused]
         fates = [(each, PURGED if self.held[each].purged else LATE) for each in back if self._ends(each)]
         for lookup_id in back:
             self.held.pop(lookup_id)
         self._happened(*self._left(late + fates))
+
+    def _failed(self, reader: Reader, done: list[int]) -> tuple[str, list[int]]:
+        """What the reader's policy has become of messages that it has rejected: where poison goes, and what is poison.
+        The others are back, or back after a pause."""
+        retry, poison = reader.retry, []
+        for lookup_id in done:
+            if self.held[lookup_id].purged:
+                continue
+            if retry.max_deliveries:
+                self.failures[lookup_id] += 1
+            if retry.max_deliveries and self.failures[lookup_id] >= retry.max_deliveries:
+                poison.append(lookup_id)
+            elif retry.delay_ms:
+                self.paused[lookup_id] = self.now + retry.delay_ms / 1_000
+                self.held[lookup_id].reader = None
+        return f"{root_of(reader.path)};{retry.poison_subqueue}", poison
+
+    def _after_pauses(self) -> list[tuple[float, int, int]]:
+        """Messages whose pause is over can be read again, except those that were purged or have expired meanwhile."""
+        fates = []
+        for lookup_id, until in sorted(self.paused.items()):
+            if until <= self.now:
+                del self.paused[lookup_id]
+                held = self.held.pop(lookup_id, None)
+                if held is not None and (held.purged or self._has_gone(lookup_id, self._message(lookup_id))):
+                    fates.append((until, lookup_id, PURGED if held.purged else LATE))
+        return fates
 
     def _ends(self, lookup_id: int) -> bool:
         """Whether a message that somebody gives back has gone for good."""

@@ -1,4 +1,4 @@
-"""Steps of the manager's simulator in which applications send, and what has to follow from that.
+"""Steps of the manager's simulator in which applications and other hosts send, and what has to follow from that.
 
 Messages come from :mod:`msmq.testing.traffic`: most of them ordinary, some with anything that a message may have.
 """
@@ -12,15 +12,27 @@ from typing import Any, Final
 
 from msmq.api.generated.msmq_pb2 import SendReply
 from msmq.errors import InsufficientResourcesError
+from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.message import DeliveryGuarantee
 from msmq.manager.messages.serialize import serialize
 from msmq.manager.model import UNLIMITED, OperationType, QueueAccessType
-from msmq.testing.manager_follow import ARRIVED, LATE, NO_ROOM, Due, Wishes
+from msmq.testing.manager_follow import ARRIVED, LATE, NO_ROOM, Due, Wishes, admin_queues
 from msmq.testing.manager_host import SimulatedHost, Work
 from msmq.testing.manager_model import Item, Operation, Put, number_of
-from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message, properties_of
+from msmq.testing.traffic import (
+    Delivery,
+    Door,
+    Draft,
+    Surroundings,
+    Traffic,
+    WireSender,
+    client_message,
+    properties_of,
+)
+from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE
-from msmq.wire.identifiers import MessageIdentifier
+from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
 
 ENQUEUE = OperationType.ENQUEUE
 LARGEST_BODY: Final = 7_000
@@ -35,17 +47,21 @@ class Senders(SimulatedHost):
         super().__init__(rng)
         self._texts = count(1)
         self._expiries: set[int] = set()
+        self._stranger = WireSender(
+            Surroundings(rng.randbytes(16), rng.randbytes(16)), lambda: int(self.now), TxSequenceID(1, 1)
+        )
 
     # --- messages -------------------------------------------------------------------------------------------
 
     def _draft(self, path: str, door: Door = Door.MANAGER, **given: Any) -> Draft:
-        """What an application on this host sends to a queue."""
+        """What an application on this host, or another host, sends to a queue."""
         here = self.manager.core.record.identifier
+        source = self._stranger.surroundings.source if door & Door.WIRE else here
         queues = self.current.queues
         listeners = [each for each, traits in queues.items() if not traits.transactional]
         world = Surroundings(
             here,
-            here,
+            source,
             listeners=tuple(f"DIRECT=OS:{each}" for each in listeners),
             dead_letter_queues=tuple(queues),
             largest_body=LARGEST_BODY,
@@ -87,7 +103,7 @@ class Senders(SimulatedHost):
             bool(said.delivery_guarantee),
             Wishes(
                 acknowledgements=draft.acknowledgements,
-                admin=(draft.admin_list or (admin,)) if admin else (),
+                admin=admin_queues(bool(admin or draft.numbers[0]), admin, draft.admin_list),
                 journal=draft.journal,
                 dead_letter=draft.dead_letter,
                 grave=draft.dead_letter_queue.lower(),
@@ -130,6 +146,34 @@ class Senders(SimulatedHost):
             self._happened([])
         else:
             self._arrived([(copy.lookup_id, item)])
+
+    def arrive(self) -> None:
+        """A packet of another host arrives, which names queues in every way that packets have for it."""
+        path = self._any_queue(transactional=False)
+        if path is not None:
+            delivery = self.rng.choice((Delivery.EXPRESS, Delivery.RECOVERABLE))
+            with self._perhaps_full():
+                self._take_packet(path, self._draft(path, Door.WIRE, delivery=delivery))
+
+    def _take_packet(self, path: str, draft: Draft) -> None:
+        packet = self._stranger.packet(draft)
+        item = self._item_of(path, draft, transactional=False)
+        item = item._replace(
+            size=packet.size, wishes=item.wishes._replace(identifier=packet.identifier.encode())
+        )
+        quota_kb = self.current.queues[path].quota_kb
+        fits = quota_kb == UNLIMITED or self._used(path) + item.size <= 1024 * quota_kb
+        core = self.manager.core
+        batch = Batch.of([StoredMessage(packet, LocalAttributes())], core.record.identifier)
+        delivery = self.manager.sending.deliver(core.by_path[path], batch, None)
+        if delivery.fates == [MessageClass.NACK_Q_EXCEED_QUOTA]:
+            assert not fits, "there was room"
+            self._refused(item)
+            return
+        assert delivery.fates == [MessageClass.ACK_REACH_QUEUE]
+        assert fits, "there was no room"
+        self._saw(delivery.lookup_ids[0])
+        self._arrived([(delivery.lookup_ids[0], item)])
 
     def _refused(self, item: Item) -> None:
         """The sender of a message that has no room is told, and may have it back. Its identifier nobody knows."""

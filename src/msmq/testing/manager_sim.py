@@ -366,6 +366,7 @@ class ManagerSimulation(Senders, Readers):
             if entry.lookup_id in self.confirmed.messages
             and self.current.messages.get(entry.lookup_id) == self.confirmed.messages[entry.lookup_id]
             and entry.lookup_id not in self.held
+            and entry.lookup_id not in self.damaged  # the same bit twice mends it
             and self.current.messages[entry.lookup_id].expiry is None
         ]
         if not candidates:
@@ -447,6 +448,7 @@ WEIGHTS: Final = {
     "purge": 1,
     "send": 25,
     "send_batch": 12,
+    "arrive": 12,
     "receive": 8,
     "receive_many": 4,
     "connect": 4,

@@ -14,10 +14,21 @@ from typing import Final
 
 from msmq.wire.classes import MessageClass
 from msmq.wire.headers import INFINITE
+from msmq.wire.message import UserMessage
 
 REFUSED: Final = 0x8000
 QueueKey = tuple[str, str]
 """Address of a host, name of a queue."""
+
+
+def body_of(number: int, size: int) -> bytes:
+    """The body of the message with a number."""
+    return (b"%d " % number).ljust(size, b".")
+
+
+def number_in(packet: UserMessage) -> int:
+    """The number of a message."""
+    return int(bytes(packet.body[:12]).partition(b" ")[0])
 
 
 class Broken(AssertionError):  # noqa: N818 - a promise is
@@ -57,6 +68,12 @@ class Sent:
     """Whether its sender calls the queue by the name of the host and not by its address."""
     by_way_of: str = ""
     """The routing server between source and target, if there is one."""
+    answered_at_target: bool = False
+    """Whether its administration queue is on the host that it is sent to, and not on its sender's."""
+    purged: bool = False
+    """Whether it was in its queue when that was purged or deleted, or on its way to one that was deleted."""
+    refused: bool = False
+    """Whether it may have found no queue where it arrived, of which nobody is told."""
     state: Sending = Sending.ASKED
     source_life: int = 0
     target_life: int = 0
@@ -66,6 +83,10 @@ class Sent:
     @property
     def may_expire(self) -> bool:
         return self.time_to_reach_queue_s != INFINITE or self.time_to_be_received_s != INFINITE
+
+    @property
+    def may_end_unread(self) -> bool:
+        return self.may_expire or self.purged
 
     @property
     def in_doubt(self) -> bool:
@@ -88,6 +109,9 @@ class Log:
     """A crash came when neither arrival nor reading was known to be durable: both are, or neither."""
     expired: set[int] = field(default_factory=set)
     expiring: set[int] = field(default_factory=set)
+    """Numbers that have left the queue unread, by and by durably: late, purged, or with their queue."""
+    held: set[int] = field(default_factory=set)
+    """Numbers that were kept for an application: others may have been received before them."""
 
 
 @dataclass(slots=True)
@@ -154,9 +178,31 @@ class Book:
             if number in before:
                 raise Broken(f"transactional message {number} was received twice at {key}")
             later = [other for other in before if other > number and self._same_stream(sent, other)]
-            if later:
+            if later and number not in log.held:
                 raise Broken(f"transactional message {number} was received at {key} after {later}")
         log.reading.append(number)
+
+    def given(self, key: QueueKey, number: int) -> None:
+        """An application was given a message that it may keep or give back."""
+        log = self.log(key)
+        sent = self.sent.get(number)
+        if sent is None or sent.target != key:
+            raise Broken(f"message {number} is given out at {key} and was never sent there")
+        if sent.kind is Kind.TRANSACTIONAL and number in log.read + log.reading:
+            raise Broken(f"transactional message {number} is given out at {key} after it was received")
+
+    def kept(self, key: QueueKey, number: int) -> None:
+        """An application keeps a message that it held."""
+        log = self.log(key)
+        if self.sent[number].kind is Kind.TRANSACTIONAL and number in log.read + log.reading:
+            raise Broken(f"transactional message {number} was received twice at {key}")
+        log.reading.append(number)
+
+    def deleted(self, key: QueueKey) -> None:
+        """A queue was deleted and made anew: whatever was sent to it so far may end unread."""
+        for sent in self.sent.values():
+            if sent.target == key:
+                sent.purged = sent.refused = True
 
     def read(self, key: QueueKey, number: int) -> None:
         """That it was received is durable."""
@@ -219,10 +265,10 @@ class Book:
             raise Broken(f"{sent}: read {read}, dead {dead}, journaled {journaled} times")
         if read and journaled != sent.positive_journaling:
             raise Broken(f"{sent}: read, and {journaled} times in the journal")
-        if dead and not (sent.negative_journaling and sent.may_expire):
+        if dead and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
         if sent.state is Sending.CONFIRMED and not read:
-            if not sent.may_expire:
+            if not sent.may_end_unread:
                 raise Broken(f"{sent}: lost")
             if sent.negative_journaling and not dead:
                 raise Broken(f"{sent}: expired, and not in the dead-letter queue")
@@ -232,9 +278,9 @@ class Book:
         number = sent.number
         if read > 1 and not self._was_disturbed(sent):
             raise Broken(f"{sent}: received {read} times")
-        if sent.state is Sending.CONFIRMED and not read and not sent.may_expire:
+        if sent.state is Sending.CONFIRMED and not read and not sent.may_end_unread:
             raise Broken(f"{sent}: lost")
-        if ends.dead[number] and not (sent.negative_journaling and sent.may_expire):
+        if ends.dead[number] and not (sent.negative_journaling and sent.may_end_unread):
             raise Broken(f"{sent}: in the dead-letter queue")
         # Whoever has it when it is late keeps it: its sender, who was not told yet that it arrived, who passes it on,
         # and the host where it arrives late. A transactional one is its sender's alone.
@@ -249,7 +295,7 @@ class Book:
 
     def _check_express(self, sent: Sent, read: int) -> None:
         undisturbed = self.lives[sent.source] == sent.source_life and not self._was_disturbed(sent)
-        if undisturbed and read != 1 and not (sent.may_expire and not read):
+        if undisturbed and read != 1 and not (sent.may_end_unread and not read):
             raise Broken(f"{sent}: received {read} times, and no host was restarted")
 
     def _check_told(self, sent: Sent, read: int, ends: Ends) -> None:
@@ -276,14 +322,14 @@ class Book:
             raise Broken(f"{sent}: arrived, and its sender was not told")
         if wants & 0x2 and read and MessageClass.ACK_RECEIVE not in classes:
             raise Broken(f"{sent}: received, and its sender was not told")
-        if wants & 0xC == 0xC and not read and not negative:
+        if wants & 0xC == 0xC and not read and not negative and not sent.refused:
             raise Broken(f"{sent}: gone, and its sender was not told")
 
     def _check_transactions(self, ends: Ends) -> None:
         """All messages of a transaction were sent, or none of them."""
         groups: dict[int, list[Sent]] = {}
         for sent in self.sent.values():
-            if sent.kind is Kind.TRANSACTIONAL and not sent.may_expire:
+            if sent.kind is Kind.TRANSACTIONAL and not sent.may_end_unread:
                 groups.setdefault(sent.group, []).append(sent)
         for group in groups.values():
             read = [self.log(sent.target).read.count(sent.number) for sent in group]

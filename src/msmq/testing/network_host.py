@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from msmq.api.desk import Desk
 from msmq.directory.local import LocalDirectory
 from msmq.errors import MQError
 from msmq.manager.access.keys import generate_key
@@ -31,7 +32,9 @@ from msmq.testing.disk import PowerLoss, SimulatedDisk
 from msmq.testing.faults import Fault
 from msmq.testing.loop import SimulatedLoop
 from msmq.testing.network import SimulatedNetwork
-from msmq.testing.network_book import Book, Kind, QueueKey, Sending, Sent
+from msmq.testing.network_book import Book, Broken, Kind, QueueKey, Sending, Sent, body_of, number_in
+from msmq.testing.network_readers import MOST_READERS, Reader, look_through, read_span
+from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.testing.traffic import Delivery, Draft, Surroundings, Traffic, properties_of
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
@@ -49,6 +52,11 @@ _DELIVERIES: Final = {
     Kind.RECOVERABLE: Delivery.RECOVERABLE,
     Kind.TRANSACTIONAL: Delivery.TRANSACTIONAL,
 }
+_UNREAD: Final = (
+    MessageClass.NACK_RECEIVE_TIMEOUT,
+    MessageClass.NACK_Q_PURGED,
+    MessageClass.NACK_Q_DELETED,
+)
 DESTINATIONS: Final = (ORDERS, MAIL)
 """A transactional queue, and one that is not; a third takes acknowledgments."""
 
@@ -57,14 +65,6 @@ DESTINATIONS: Final = (ORDERS, MAIL)
 def _key(bits: int) -> RSAPrivateKey:
     """Keys are not what is simulated: one short one serves for all."""
     return generate_key(_KEY_BITS, Random(4711).randbytes)
-
-
-def body_of(number: int, size: int) -> bytes:
-    return (b"%d " % number).ljust(size, b".")
-
-
-def number_in(packet: UserMessage) -> int:
-    return int(bytes(packet.body[:12]).partition(b" ")[0])
 
 
 class _Observer(Subscriber):
@@ -87,11 +87,13 @@ class _Observer(Subscriber):
 
     def messages_deleted(self, queue: Queue, messages: Sequence[StoredMessage], reason: int) -> None:
         name = self._host.names.get(queue.number)
-        if name not in DESTINATIONS or reason != MessageClass.NACK_RECEIVE_TIMEOUT:
+        if name not in DESTINATIONS or reason not in _UNREAD:
             return
         log = self._host.book.log((self._host.address, name))
         for message in messages:
             number = number_in(message.packet)
+            if reason != MessageClass.NACK_RECEIVE_TIMEOUT:
+                self._host.book.sent[number].purged = True
             log.expiring.add(number)
             self._host.daemon.commit.when_durable(partial(self._expired, name, number))
 
@@ -140,16 +142,21 @@ class NetworkHost:
         address: str,
         config: Config,
         workgroup: Workgroup | None = None,
+        disk: SimulatedDisk | ReplicatedSimulatedDisk | None = None,
     ) -> None:
         self.network = network
         self.book = book
         self.rng = rng
         self.name = name
         self.address = address
-        self.disk = SimulatedDisk()
+        self.disk = disk or SimulatedDisk()
         self.clock_offset = 0.0
         self.daemon: Daemon
         self.loop: SimulatedLoop | None = None
+        self._desk: Desk | None = None
+        self._wanted: tuple[str, ...] = ()
+        self.readers: list[Reader] = []
+        """Applications that hold messages; they go when the queue manager goes."""
         self.names: dict[int, str] = {}
         self.crashes = self.restarts = 0
         self._workgroup = workgroup
@@ -158,7 +165,9 @@ class NetworkHost:
         self._stopping: asyncio.Task[None] | None = None
         self._identities = Random(rng.random())
         self.start()
-        self._make_queues()
+        self._wanted = (ORDERS, MAIL, ACKS)
+        self.make_queues()
+        self.daemon.store.commit()
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.address}>"
@@ -183,7 +192,8 @@ class NetworkHost:
                 self._config,
                 workgroup=None if self._workgroup is None else self._workgroup.directory,
                 environment=environment,
-                disk=self.disk,
+                disk=self.disk if isinstance(self.disk, SimulatedDisk) else None,
+                far_disk=self.disk if isinstance(self.disk, ReplicatedSimulatedDisk) else None,
                 store_options=self._options,
             )
             try:
@@ -217,22 +227,26 @@ class NetworkHost:
         self.book.restarted(self.address, standing)
         manager.subscribe(_Observer(self))
 
-    def _make_queues(self) -> None:
-        assert self.loop is not None
-        with self.loop.running():
-            for name in (ORDERS, MAIL, ACKS):
-                request = QueueRequest(f".\\private$\\{name}", transactional=name == ORDERS)
-                queue = self.daemon.manager.queues.create(request)
-                self.names[queue.number] = name
-                if self._workgroup is not None:
-                    owner = guid_text(self.daemon.manager.core.record.identifier)
-                    known_as = f"PRIVATE={owner}\\{queue.private_queue_number:08X}"
-                    self._workgroup.names[self.address, name] = known_as
-            self.daemon.store.commit()
+    def make_queues(self) -> None:
+        """Make the queues that are missing: at first all of them, later one that was deleted."""
+        for name in self._wanted:
+            if self.runs and not self.has(name):
+                self._do(partial(self._make_queue, name))
+
+    def _make_queue(self, name: str) -> None:
+        request = QueueRequest(f".\\private$\\{name}", transactional=name == ORDERS)
+        queue = self.daemon.manager.queues.create(request)
+        self.names[queue.number] = name
+        if self._workgroup is not None:
+            owner = guid_text(self.daemon.manager.core.record.identifier)
+            known_as = f"PRIVATE={owner}\\{queue.private_queue_number:08X}"
+            self._workgroup.names[self.address, name] = known_as
 
     def _end(self, *, silently: bool) -> None:
         self._note_silence()
         self.network.end(self.address, silently=silently)
+        self.readers.clear()
+        self._desk = None
         self.loop = None
         self._stopping = None
 
@@ -263,6 +277,9 @@ class NetworkHost:
         """After each step of this host: is it still there?"""
         if self.loop is None:
             return
+        for failure in self.loop.failures:
+            if isinstance(failure, Broken):  # for the daemon an internal error like others
+                raise failure
         if self.disk.powerless:
             self.lose_power()
         elif self.daemon.failure is not None:
@@ -279,6 +296,9 @@ class NetworkHost:
             self.disk.kill()
         elif self.loop.failures:
             raise self.loop.failures[0]
+        else:
+            for reader in self.readers:
+                reader.note()
 
     # Applications
 
@@ -365,7 +385,7 @@ class NetworkHost:
             time_to_reach_queue_s=sent.time_to_reach_queue_s,
             time_to_be_received_s=sent.time_to_be_received_s,
             acknowledgements=sent.acknowledgments,
-            admin_queue=self.name_of((self.address, ACKS)),
+            admin_queue=self.name_of((sent.target[0] if sent.answered_at_target else self.address, ACKS)),
             admin_list=(),
             journal=sent.positive_journaling,
             dead_letter=sent.negative_journaling,
@@ -404,14 +424,73 @@ class NetworkHost:
                     return True
                 manager.transactions.commit(transaction.identifier)
             manager_life = self.book.lives[self.address]
-            self.daemon.commit.when_durable(partial(self._received, manager_life, key, number))
+            self.daemon.commit.when_durable(partial(self.received, manager_life, key, number))
             return True
         finally:
             manager.queues.close(descriptor)
 
-    def _received(self, life: int, key: QueueKey, number: int) -> None:
+    def received(self, life: int, key: QueueKey, number: int) -> None:
+        """That a message was received is durable."""
         assert life == self.book.lives[self.address]
         self.book.read(key, number)
+
+    # Applications that hold messages
+
+    @property
+    def desk(self) -> Desk:
+        """The channel of applications, without a door."""
+        if self._desk is None:
+            self._desk = Desk(self.daemon)
+        return self._desk
+
+    def connect(self, name: str) -> None:
+        """Another application reads from a queue."""
+        if len(self.readers) < MOST_READERS and self.has(name):
+            self._do(lambda: self.readers.append(Reader(self, name)))
+
+    def with_reader(self, act: Callable[[Reader], object]) -> None:
+        """Let one of the applications do something, after it has taken what has come."""
+        self.readers = [reader for reader in self.readers if reader.open]
+        if self.readers:
+            reader = self.rng.choice(self.readers)
+
+            def hear_and_act() -> None:
+                reader.hear()
+                act(reader)
+
+            self._do(hear_and_act)
+
+    def leave(self, readers: Iterable[Reader]) -> None:
+        """Applications go away without a word."""
+        for reader in list(readers):
+            if self._do(reader.leave) and reader in self.readers:
+                self.readers.remove(reader)
+
+    def look_into(self, name: str, *, whole: bool) -> None:
+        """An application looks at what is in a queue: with a cursor, or at the whole of it, which takes a while."""
+        assert self.loop is not None
+        if not self.has(name):
+            return
+        if whole:
+            with self.loop.running():
+                self.loop.create_task(read_span(self, name))
+        else:
+            self._do(lambda: look_through(self, name))
+
+    def has(self, name: str) -> bool:
+        return f"{self.name}\\private$\\{name}".lower() in self.daemon.manager.core.by_path
+
+    def purge(self, name: str) -> None:
+        """Somebody empties a queue."""
+        if self.has(name):
+            self._do(lambda: self.daemon.manager.queues.purge(self.queue(name)))
+
+    def make_anew(self, name: str) -> None:
+        """Somebody deletes a queue and makes another one of the same name."""
+        if self.has(name):
+            self.book.deleted((self.address, name))
+            self._do(lambda: self.daemon.manager.queues.delete(self.queue(name)))
+        self.make_queues()
 
     # In the end
 
@@ -420,7 +499,7 @@ class NetworkHost:
         """Whether everything that was sent from here has come to its end, and everything here was received."""
         core = self.daemon.manager.core
         return not any(len(queue.positions) for queue in core.outgoing.values()) and not any(
-            len(self.queue(name).positions) for name in DESTINATIONS
+            not self.has(name) or len(self.queue(name).positions) for name in DESTINATIONS
         )
 
     def leftovers(self) -> dict[str, int]:

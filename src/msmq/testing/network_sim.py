@@ -11,6 +11,9 @@ Then the trouble ends, time passes, everything is received, and the books have t
 - each message that was to be followed ends in one place, and what its sender is told is true;
 - buffers and windows stay within their bounds, and nothing is remembered for ever.
 
+Applications receive messages one by one, in transactions or not, or they hold many, acknowledge some together, reject
+others and go away; others look into the queues, empty them, or delete one and make another.
+
 Some runs are calm: nothing fails, and no timer that sends again runs out. There everything has to arrive by itself;
 otherwise what repairs a failure would hide that one part of a daemon made another one wait for it.
 """
@@ -30,7 +33,7 @@ from typing import Final
 from msmq.server.config import Config
 from msmq.testing.faults import Faults
 from msmq.testing.network import SimulatedNetwork
-from msmq.testing.network_book import Book, Broken, Ends, Kind, Sent
+from msmq.testing.network_book import Book, Broken, Ends, Kind, Sent, number_in
 from msmq.testing.network_host import (
     ACKS,
     DESTINATIONS,
@@ -38,8 +41,9 @@ from msmq.testing.network_host import (
     ORDERS,
     NetworkHost,
     Workgroup,
-    number_in,
 )
+from msmq.testing.network_readers import Reader
+from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.transfer.timers import TimerSettings
 
 TIMERS: Final = TimerSettings(
@@ -72,9 +76,12 @@ CALM: Final = 10
 """Each seed that this number divides makes a calm run."""
 ROUTED: Final = 3
 """With each seed that this number divides, messages are routed."""
+REPLICATED: Final = 4
+"""With each seed that this number divides, hosts have instances that share a log on a simulated cluster."""
 TWO_NAMES: Final = 2
 """With each seed that this number divides, messages that are not routed name their queues in two ways."""
 _END_S: Final = 200.0
+_SLOW_S: Final = 0.1
 _CALM_END_S: Final = 40.0
 _MOST_STEPS = 60_000
 _SMALL, _LARGE = 40, 6_000
@@ -83,8 +90,11 @@ _SMALL, _LARGE = 40, 6_000
 class NetworkSimulation:
     """Some hosts, their traffic and their trouble."""
 
-    def __init__(self, seed: int, *, routed: bool = False, calm: bool = False) -> None:
-        """``routed``: Alice and Carol reach each other by way of Bob only. ``calm``: nothing fails."""
+    def __init__(
+        self, seed: int, *, routed: bool = False, calm: bool = False, replicated: bool = False
+    ) -> None:
+        """``routed``: Alice and Carol reach each other by way of Bob only. ``calm``: nothing fails. ``replicated``:
+        each host has instances that share a log, and another one takes over whenever one fails."""
         self.rng = rng = Random(seed)
         self.network = SimulatedNetwork(
             rng,
@@ -113,17 +123,40 @@ class NetworkSimulation:
         self._two_names = not routed and seed % TWO_NAMES == 0
         names = list(NAMES)[: 3 if routed else rng.choice((2, 2, 3))]
         self.hosts = [
-            NetworkHost(self.network, self.book, rng, name, NAMES[name], self.config, self.workgroup)
+            NetworkHost(
+                self.network,
+                self.book,
+                rng,
+                name,
+                NAMES[name],
+                self.config,
+                self.workgroup,
+                ReplicatedSimulatedDisk(rng) if replicated else None,
+            )
             for name in names
         ]
         self._by_address = {host.address: host for host in self.hosts}
-        self._steps: dict[Callable[[], None], float] = {self.send: 12, self.receive: 6}
+        self._waits_for_disks = not calm
+        """True if some hosts wait for their disks in place. In a calm run others go on meanwhile, everywhere."""
+        self._set_pace(self.network.working_s)
+        self._steps: dict[Callable[[], None], float] = {
+            self.send: 12,
+            self.receive: 4,
+            self.fetch: 1.2,
+            self.settle: 1.6,
+            self.leave: 0.3,
+            self.look: 0.5,
+        }
         if not calm:
             self._steps |= self._trouble()
+        if replicated and not calm:
+            self._steps[self.fail_over] = 1
 
     def _trouble(self) -> dict[Callable[[], None], float]:
         """What may go wrong, and how often."""
         return {
+            self.purge: 0.4,
+            self.make_queue_anew: 0.3,
             self.cut: 3,
             self.block: 1.5,
             self.heal: 2,
@@ -155,6 +188,8 @@ class NetworkSimulation:
         step = self.rng.choices(list(self._steps), list(self._steps.values()))[0]
         self.trace.append(f"{self.network.now:.4f} {step.__name__}")
         self.faults[step.__name__] += 1
+        for host in self.hosts:
+            host.make_queues()  # one may have been deleted, and the disk too full for another
         step()
         self.run_for(self.rng.choice((0.0, 0.002, 0.05, 0.3, 1.0)) * self.rng.random())
         self.check_bounds()
@@ -196,6 +231,7 @@ class NetworkSimulation:
         sent.positive_journaling = rng.random() < 0.3
         sent.negative_journaling = rng.random() < 0.4
         sent.acknowledgments = rng.choice((0, 0, 0x5, 0xE, 0xF))
+        sent.answered_at_target = rng.random() < 0.2
         return sent
 
     def receive(self) -> None:
@@ -210,7 +246,53 @@ class NetworkSimulation:
             ):
                 break
 
+    def fetch(self) -> None:
+        """An application that holds what it is given asks for more, whether or not it has settled what it has."""
+        host, rng = self._running(), self.rng
+        if host is None:
+            return
+        if not host.readers or rng.random() < 0.3:
+            host.connect(rng.choice(DESTINATIONS))
+        most, wait = rng.choice((1, 3, 20)), rng.random() < 0.5
+        host.with_reader(lambda reader: reader.fetch(most, wait=wait))
+
+    def settle(self) -> None:
+        """An application has done a group of messages, in any order, or does not want them."""
+        host = self._running()
+        if host is not None:
+            host.with_reader(self._settle)
+
+    def _settle(self, reader: Reader) -> None:
+        rng, held = self.rng, sorted(reader.held)
+        group = rng.sample(held, rng.choice((len(held), rng.randint(0, len(held)))))
+        if group and rng.random() < 0.8:
+            reader.acknowledge(group)
+        elif group:
+            reader.reject(group)
+
+    def leave(self) -> None:
+        """An application goes away without a word, perhaps with messages in its hands."""
+        host = self._running()
+        if host is not None and host.readers:
+            host.leave([self.rng.choice(host.readers)])
+
+    def look(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.look_into(self.rng.choice(DESTINATIONS), whole=self.rng.random() < 0.5)
+
     # Trouble
+
+    def purge(self) -> None:
+        host = self._running()
+        if host is not None:
+            host.purge(self.rng.choice(DESTINATIONS))
+
+    def make_queue_anew(self) -> None:
+        """Only the one without transactions: another queue knows nothing of the streams of the one before."""
+        host = self._running()
+        if host is not None:
+            host.make_anew(MAIL)
 
     def cut(self) -> None:
         if self.network.connections:
@@ -261,6 +343,15 @@ class NetworkSimulation:
     def fail_disk(self) -> None:
         self.rng.choice(self.hosts).disk.failing_syncs = 1
 
+    def fail_over(self) -> None:
+        """The database of a host has another primary, now or in the middle of the next commit."""
+        disk = self.rng.choice(self.hosts).disk
+        assert isinstance(disk, ReplicatedSimulatedDisk)
+        if self.rng.random() < 0.5:
+            disk.fail_over()
+        else:
+            disk.failing_syncs = 1
+
     def fail_inside(self) -> None:
         """One of the next changes meets an internal error, on whichever host makes it."""
         self.internal_errors.arm(self.rng.randint(1, 40))
@@ -269,8 +360,17 @@ class NetworkSimulation:
         self.rng.choice(self.hosts).clock_offset += self.rng.choice((-3_600.0, -5.0, -1.5, 1.5, 5.0, 60.0))
 
     def slow_down(self) -> None:
-        slow = self.rng.random() < 0.5
-        self.network.working_s = (0.1, 0.4) if slow else (0.0, 0.005)
+        self._set_pace((0.1, 0.4) if self.rng.random() < 0.5 else (0.0, 0.005))
+
+    def _set_pace(self, working_s: tuple[float, float]) -> None:
+        """How long disks take, wherever they are."""
+        self.network.working_s = working_s
+        for number, host in enumerate(self.hosts):
+            if isinstance(host.disk, ReplicatedSimulatedDisk):
+                host.disk.cluster.on_the_way_s = working_s
+            else:
+                quick = working_s[1] < _SLOW_S and number % 2 == 0
+                host.disk.is_quick = quick and self._waits_for_disks
 
     # What has to be true
 
@@ -291,7 +391,7 @@ class NetworkSimulation:
         """No more trouble: everything has to come to its end."""
         self.internal_errors.disarm()
         self.network.heal()
-        self.network.working_s = (0.0, 0.005)
+        self._set_pace((0.0, 0.005))
         self.network.datagram_loss = 0.0
         self.network.latency_s = (0.0005, 0.01)
         self.network.whole_pieces = 1.0
@@ -302,6 +402,10 @@ class NetworkSimulation:
                 host.disk.failing_syncs = 0
                 host.disk.spare_power()
             self.start()
+            for host in self.hosts:
+                if host.runs:
+                    host.make_queues()
+                    host.leave(host.readers)
             self.run_for(0.4)
             for host in self.hosts:
                 for name in DESTINATIONS:
@@ -335,7 +439,9 @@ class NetworkSimulation:
 
 def run(seed: int, rounds: int = ROUNDS) -> NetworkSimulation:
     """A run that depends on ``seed`` alone."""
-    simulation = NetworkSimulation(seed, routed=seed % ROUTED == 0, calm=seed % CALM == 0)
+    simulation = NetworkSimulation(
+        seed, routed=seed % ROUTED == 0, calm=seed % CALM == 0, replicated=seed % REPLICATED == 0
+    )
     try:
         with simulation.internal_errors.planted():
             for _ in range(rounds):
@@ -371,6 +477,12 @@ def main(arguments: list[str] | None = None) -> int:
             totals["messages"] += len(ended.book.sent)
             totals["arrivals"] += ended.book.arrivals
             totals["crashes"] += sum(host.crashes for host in ended.hosts)
+            disks = [host.disk for host in ended.hosts if isinstance(host.disk, ReplicatedSimulatedDisk)]
+            totals["take-overs"] += sum(disk.takeovers for disk in disks)
+            totals["fail-overs"] += sum(disk.cluster.failovers for disk in disks)
+            totals["batches behind others"] += sum(disk.cluster.pipelined for disk in disks)
+            totals["unanswered"] += sum(disk.cluster.broken for disk in disks)
+            totals["late"] += sum(disk.cluster.late for disk in disks)
             totals["internal errors"] += ended.internal_errors.raised
             figures = ", ".join(f"{count} {what}" for what, count in totals.items())
             sys.stderr.write(f"\rseed {seed}: {figures}, {time.monotonic() - began:.0f} s ")

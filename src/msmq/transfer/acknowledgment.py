@@ -76,7 +76,6 @@ class Receipts:
     """
 
     __slots__ = (
-        "_base",
         "_duration_ms",
         "_express_ms",
         "_hurried",
@@ -85,6 +84,7 @@ class Receipts:
         "_stored",
         "deadline_ms",
         "half_window",
+        "last_acked_recoverable",
         "received",
         "recoverable_received",
         "unacked",
@@ -100,13 +100,8 @@ class Receipts:
         self._recoverable_ms = recoverable_ack_timeout_ms
         self._started_ms = self._duration_ms = 0
         self._hurried = False  # whether the timer already runs for a recoverable message
-        self._base = 1  # the lowest recoverable number that was not acknowledged
-        self._stored = 0  # bit k: number base + k is stored
-
-    @property
-    def last_acked_recoverable(self) -> int:
-        """LastAckedRecoverableMsgSeqNumber."""
-        return self._base - 1
+        self.last_acked_recoverable = 0  # LastAckedRecoverableMsgSeqNumber
+        self._stored = 0  # bit k: the number last_acked_recoverable + 1 + k is stored
 
     @property
     def recoverable_flags(self) -> int:
@@ -127,7 +122,7 @@ class Receipts:
         """The recoverable messages ``first`` to ``first + count - 1`` need not be sent again, whatever happens."""
         assert first + count - 1 <= self.recoverable_received, "stored before it was received"
         bits = (1 << count) - 1
-        shift = first - self._base
+        shift = first - self.last_acked_recoverable - 1
         self._stored |= bits << shift if shift >= 0 else bits >> -shift
         if self._stored & 1:
             self._hurry(now_ms)
@@ -168,7 +163,7 @@ class Receipts:
         flags = self.recoverable_flags
         header = SessionHeader(
             self.received & _U16,
-            self._base & _U16 if flags else 0,
+            (self.last_acked_recoverable + 1) & _U16 if flags else 0,
             flags,
             sent & _U16,
             recoverable_sent & _U16,
@@ -179,7 +174,7 @@ class Receipts:
         self._hurried = False
         if flags:
             told = ((flags + 1) & ~flags).bit_length() - 1  # the ones at the low end; a gap stays for later
-            self._base += told
+            self.last_acked_recoverable += told
             self._stored >>= told
             if self._stored & 1:
                 self._hurry(now_ms)

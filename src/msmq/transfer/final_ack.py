@@ -17,7 +17,8 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from msmq.wire.classes import MessageClass
-from msmq.wire.headers import USER_JN, USER_JP, UserHeader
+from msmq.wire.headers import USER_JN, USER_JP, USER_TH
+from msmq.wire.layout import transaction_at, user_end, user_flags
 from msmq.wire.message import UserMessage
 from msmq.wire.packets import FinalAckBody
 
@@ -66,20 +67,19 @@ class Settled(Generic[T]):
 
 def wants_final_ack(message: UserMessage) -> bool:
     """Whether the sender keeps a transactional message until its FinalAck, and the receiver has to send one."""
-    transaction = message.transaction
-    if transaction is None:
+    (flags,) = user_flags(message.data)
+    if not flags & USER_TH:
         return False
-    user: UserHeader = message.user
-    return bool(user.positive_journaling or user.negative_journaling or transaction.flags & _FA)
+    return bool(flags & (USER_JN | USER_JP) or transaction_at(message.data, user_end(message.data))[0] & _FA)
 
 
 class FinalAcks(Generic[T]):
     """The tracked messages of a queue manager, by MessageID."""
 
-    __slots__ = ("_own_guid", "_tracked")
+    __slots__ = ("_own_guids", "_tracked")
 
-    def __init__(self, own_guid: bytes) -> None:
-        self._own_guid = own_guid
+    def __init__(self, *own_guids: bytes) -> None:
+        self._own_guids = own_guids
         self._tracked: dict[int, Tracked[T]] = {}
 
     def __len__(self) -> int:
@@ -103,12 +103,12 @@ class FinalAcks(Generic[T]):
 
     def find(self, body: FinalAckBody) -> T | None:
         """The message that a FinalAck is about, None when it is none of ours that is still here."""
-        tracked = self._tracked.get(body.message_id) if body.source_guid == self._own_guid else None
+        tracked = self._tracked.get(body.message_id) if body.source_guid in self._own_guids else None
         return None if tracked is None else tracked.token
 
     def receive(self, body: FinalAckBody, message_class: int) -> Settled[T] | None:
         """Take a FinalAck; None when it is about no message of ours that is still here."""
-        if self.find(body) is None:
+        tracked = self._tracked.pop(body.message_id, None) if body.source_guid in self._own_guids else None
+        if tracked is None:
             return None
-        tracked = self._tracked.pop(body.message_id)
         return Settled(tracked.token, tracked.fate(message_class), tracked.parked)

@@ -8,6 +8,9 @@ the message** (or, if the message is refused for good, with its refusal: a refus
 stream would hold up all that follow). A message that the caller cannot take for want of room is neither: it does
 not advance, and comes again.
 
+The count of messages that were not accepted is part of that state. It is made durable before the OrderAck that answers
+them (:meth:`OrderReceiver.take_rejected`), which is far less often than they may come.
+
 Once that is durable :meth:`OrderReceiver.durable` lets the OrderAck tell it. An OrderAck is scheduled for every
 arrival, duplicates included, because the earlier one may have been lost; it is put off while more messages arrive,
 but not for ever. A stream of which nothing could be taken, because its beginning is missing, gets one with the number 0
@@ -57,8 +60,8 @@ class Progress(NamedTuple):
     last_access_time_s: int = 0
 
 
-class Place(Protocol):
-    """What of a TransactionHeader says where a message stands in its sequence."""
+class Reached(Protocol):
+    """How far a sequence has come: the progress of a stream, or the last message that was taken."""
 
     @property
     def tx_sequence_id(self) -> int: ...
@@ -66,17 +69,21 @@ class Place(Protocol):
     @property
     def tx_sequence_number(self) -> int: ...
 
+
+class Place(Reached, Protocol):
+    """What of a TransactionHeader says where a message stands in its sequence."""
+
     @property
     def previous_tx_sequence_number(self) -> int: ...
 
 
-def judge(progress: Progress, header: Place) -> Verdict:
+def judge(reached: Reached, header: Place) -> Verdict:
     """Whether a message continues a stream (3.1.5.8.6)."""
-    if header.tx_sequence_id == progress.tx_sequence_id:
-        if header.tx_sequence_number <= progress.tx_sequence_number:
+    if header.tx_sequence_id == reached.tx_sequence_id:
+        if header.tx_sequence_number <= reached.tx_sequence_number:
             return Verdict.DUPLICATE
-        in_order = header.previous_tx_sequence_number <= progress.tx_sequence_number
-    elif header.tx_sequence_id < progress.tx_sequence_id:
+        in_order = header.previous_tx_sequence_number <= reached.tx_sequence_number
+    elif header.tx_sequence_id < reached.tx_sequence_id:
         return Verdict.DUPLICATE  # a sequence is left only when all of it was acknowledged
     else:
         in_order = header.previous_tx_sequence_number == 0
@@ -105,12 +112,13 @@ class OrderAckDue(NamedTuple, Generic[L]):
 
 
 class _Stream:
-    __slots__ = ("durable", "last_ack_ms", "progress", "taken", "tried")
+    __slots__ = ("durable", "last_ack_ms", "progress", "rejected", "taken", "tried")
 
     def __init__(self, progress: Progress, now_ms: int) -> None:
         self.progress = progress
         self.durable = progress
         self.last_ack_ms = now_ms
+        self.rejected = False  # whether reject_count is not written yet
         self.taken = 0  # messages since the last OrderAck
         self.tried = 0  # the sequence of the last message, for a stream that has taken none
 
@@ -142,36 +150,56 @@ class OrderReceiver(Generic[L]):
         """Which of some messages to take that have arrived one behind the other, by index: each is compared with those
         in front of it. :meth:`advance` tells with which of them the stream has come further."""
         known = self._streams.get(stream)
-        progress = Progress() if known is None else known.progress
+        reached: Reached = Progress() if known is None else known.progress
         accepted = []
         for index, header in enumerate(headers):
-            if judge(progress, header) is Verdict.ACCEPTED:
+            if judge(reached, header) is Verdict.ACCEPTED:
                 accepted.append(index)
-                progress = progress._replace(
-                    tx_sequence_id=header.tx_sequence_id, tx_sequence_number=header.tx_sequence_number
-                )
+                reached = header
         if known is None and not accepted:
-            known = self._streams[stream] = _Stream(progress, now_ms)
+            known = self._streams[stream] = _Stream(Progress(), now_ms)
         if known is not None:
             known.tried = headers[-1].tx_sequence_id
             if len(accepted) < len(headers):
                 rejected = known.progress.reject_count + len(headers) - len(accepted)
                 known.progress = known.progress._replace(reject_count=rejected, last_access_time_s=time_s)
+                known.rejected = True
             self._schedule(stream, known, link, now_ms)
         return accepted
 
     def advance(
-        self, stream: Stream, header: Place, link: L, now_ms: int, time_s: int, messages: int = 1
+        self,
+        stream: Stream,
+        header: Place,
+        link: L,
+        now_ms: int,
+        time_s: int,
+        messages: int = 1,
+        rejected: int = 0,
     ) -> Progress:
         """Accepted messages are taken or refused for good: what has to be made durable with them. ``header`` is that of
-        the last one."""
+        the last one, behind which so many came that were ``rejected``."""
         known = self._streams.get(stream)
         if known is None:
             known = self._streams[stream] = _Stream(Progress(), now_ms)
             self._schedule(stream, known, link, now_ms)
-        known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, 0, time_s)
+        known.progress = Progress(header.tx_sequence_id, header.tx_sequence_number, rejected, time_s)
+        known.rejected = False
         known.taken += messages
         return known.progress
+
+    def take_rejected(self, stream: Stream) -> Progress | None:
+        """The state of a stream whose reject_count is to be written before its OrderAck leaves, once; None if there is
+        nothing new. A stream that has taken nothing is not remembered, and neither is its count."""
+        known = self._streams.get(stream)
+        if known is None or not known.rejected:
+            return None
+        known.rejected = False
+        return known.progress
+
+    def streams(self) -> list[Stream]:
+        """All that are known."""
+        return list(self._streams)
 
     def durable(self, stream: Stream, progress: Progress) -> None:
         """What :meth:`advance` gave is stored, and everything before it."""

@@ -62,7 +62,7 @@ class PingRequest:
         own_guid: bytes,
         now_ms: int,
         *,
-        server_class: bool = True,
+        server_class: bool,
         response_ms: int = 1_000,
     ) -> None:
         self._request = Ping.request(cookies.next(), own_guid, server_class=server_class)

@@ -149,6 +149,7 @@ class Session(Generic[T]):
         self.ack_wait_timeout_ms = timers.ack_wait_ms
         self.recoverable_ack_timeout_ms = 0xFFFFFFFF
         self.active = False
+        self.direct_format = False  # DirectFormatSession: whether a message with a direct name has come
         self.reader = StreamReader()
         self._output: list[bytes | bytearray] = []
         self._events: list[Event[T]] = []
@@ -172,6 +173,17 @@ class Session(Generic[T]):
     def is_closed(self) -> bool:
         """Whether there is no transport connection to speak of."""
         return self.state in (State.CLOSED, State.WAITING_RECONNECT)
+
+    @property
+    def by_address(self) -> bool:
+        """Whether the peer may be known by its address alone: by the opening of the session, or by the names of its
+        messages."""
+        return self.direct or self.direct_format
+
+    def is_answered_by_address(self, source: bytes) -> bool:
+        """Whether a sender of transactional messages hears of them at the address of this session, which is its own
+        (3.1.7.17)."""
+        return self.by_address and self.remote_guid == source
 
     @property
     def receipts(self) -> Receipts:
@@ -383,11 +395,11 @@ class Session(Generic[T]):
             if data[_BASE_FLAGS] & BASE_IN:
                 self._receive_internal(data, now_ms)
                 continue
-            message = _Message(data, row_of(data))
+            row = row_of(data)
             if self.state is _OPEN:  # where nearly all of them arrive, and where the table says just this
-                self._take_message(message, now_ms)
+                self._take(data, row, now_ms)
             else:
-                self._step(_USER_MESSAGE, message, now_ms)
+                self._step(_USER_MESSAGE, _Message(data, row), now_ms)
 
     def _receive_internal(self, data: bytes, now_ms: int) -> None:
         packet = decode_packet(data)
@@ -522,9 +534,11 @@ class Session(Generic[T]):
         )
 
     def _take_message(self, packet: _Given, now_ms: int) -> None:
-        """Count first: the SessionHeader of a message counts the message that carries it."""
         assert isinstance(packet, _Message)
-        data, row = packet
+        self._take(packet.data, packet.row, now_ms)
+
+    def _take(self, data: bytes, row: Row, now_ms: int) -> None:
+        """Count first: the SessionHeader of a message counts the message that carries it."""
         self.active = True
         self._receipts.count(data[_USER_FLAGS] & USER_RECOVERABLE, now_ms)
         self._rows.append(row)

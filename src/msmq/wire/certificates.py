@@ -30,10 +30,6 @@ class UserSignCert:
         """A new registration; ``identifier`` is a fresh GUID of whoever registers the certificate."""
         return cls(certificate_digest(certificate), identifier, certificate)
 
-    @property
-    def digest_matches(self) -> bool:
-        return self.digest == certificate_digest(self.certificate)
-
     def encode(self) -> bytes:
         if len(self.digest) != 16 or len(self.identifier) != 16:
             raise EncodeError("MQUSERSIGNCERT has a digest and an identifier of 16 bytes each")
@@ -46,7 +42,7 @@ class UserSignCert:
         digest, identifier, length = _HEAD.unpack_from(data, offset)
         start = offset + _HEAD.size
         if length > len(data) - start:
-            raise DecodeError("MQUSERSIGNCERT.CertificateLength reaches past the end", offset + 32)
+            raise DecodeError("MQUSERSIGNCERT.CertificateLength reaches past the end", start - 4)
         return cls(digest, identifier, bytes(data[start : start + length]))
 
 

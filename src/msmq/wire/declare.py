@@ -116,6 +116,11 @@ class Wire:
         return cls.decode(data, offset), offset + cls.SIZE
 
     @classmethod
+    def at(cls, name: str, offset: int = 0) -> int:
+        """Where a field lies in a structure that begins at ``offset``."""
+        return offset + next(spec.offset for spec in cls.FIELDS if spec.name == name)
+
+    @classmethod
     def mask(cls, *names: str) -> int:
         """The bits of these named runs, where they stand in the integer that holds them."""
         declared = dict(cls.BITS)

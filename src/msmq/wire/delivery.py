@@ -6,12 +6,21 @@ specification MS-MQQB gives and act on the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import QueueName, QueueReference, UserHeader
+from msmq.wire.headers import (
+    MAX_PACKET_SIZE,
+    USER_MQ,
+    USER_RECOVERABLE,
+    BaseHeader,
+    QueueName,
+    QueueReference,
+    UserHeader,
+)
+from msmq.wire.layout import USER, user_end, user_flags
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import DistributionListName, MQFElement
 
@@ -34,11 +43,20 @@ _INTERNAL_QUEUES: Final = (
 )
 """How the names of queues end that queue managers keep for themselves (MS-MQQB note 62)."""
 
+MOST_TOLD: Final = 16
+_MOST_TOLD_BYTES: Final = 2 * MAX_PACKET_SIZE
+"""So many administration queues of a list are told what became of a message, and with so many bytes together. A list
+may have thousands of them, and a negative acknowledgment brings the body back to each: without a limit one packet of a
+stranger is gigabytes here."""
+
 _PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
+_ADMIN: Final = UserHeader.mask("admin_reference")
+_HOSTS: Final = slice(BaseHeader.SIZE, USER["time_to_be_received_s"])
+"""SourceQueueManager and QueueManagerAddress."""
+_MESSAGE_ID: Final = slice(USER["message_id"], USER["message_id"] + 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgment:
+class Acknowledgment(NamedTuple):
     """An administration acknowledgment to be sent: everything the original packet decides about it.
 
     Names are format names as text: a packet may carry a direct name that no parser of ours accepts.
@@ -46,12 +64,14 @@ class Acknowledgment:
 
     message_class: int
     destinations: tuple[str, ...]
-    """The administration queue, or all of them when a multiple-element name lists several; none if the packet does not
-    say on which host it is."""
+    """The administration queue, or those that are told when a multiple-element name lists several; none if the packet
+    does not say on which host it is."""
     response: str | None
     correlation_id: bytes
     recoverable: bool
     body: bytes
+    untold: int = 0
+    """Administration queues of a list that is too long, which are not told."""
 
 
 def wants(message: UserMessage, fate: int) -> bool:
@@ -66,7 +86,7 @@ def wants(message: UserMessage, fate: int) -> bool:
         bit = _NR
     else:
         return False  # not the fate of a message
-    return bool(message.properties.flags & bit)
+    return bool(message.asks & bit)
 
 
 def acknowledgment(
@@ -78,35 +98,59 @@ def acknowledgment(
     answered themselves, and neither is a message to a queue that is none of an application's. A negative one brings
     the body back unless it travelled encrypted, or was to.
     """
-    user = message.user
-    if not user.admin_reference or not wants(message, fate):
+    data = message.data
+    (flags,) = user_flags(data)
+    if not flags & _ADMIN or not wants(message, fate):
         return None
-    destination = format_name(user, user.destination_reference, user.destination_queue)
-    if destination is not None and destination.lower().endswith(_INTERNAL_QUEUES):
+    names = _names(data[_HOSTS], data[USER["flags"] : user_end(data)])
+    if names.internal or (fate in INSECURE_NACKS and not send_insecure_nacks):
         return None
-    if fate in INSECURE_NACKS and not send_insecure_nacks:
-        return None
-    positive = fate in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE)
-    secret = message.properties.privacy_level or (
-        message.security is not None and message.security.body_encrypted
-    )
+    admin, body = names.admin, b""
+    if fate not in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE):
+        secret = message.properties.privacy_level or (
+            message.security is not None and message.security.body_encrypted
+        )
+        body = b"" if secret else message.body
+    untold = 0
+    if flags & USER_MQ and (lists := message.multi_queue) is not None and lists.administration.elements:
+        listed = tuple(dict.fromkeys(map(element_name, lists.administration.elements)))
+        admin = listed[: min(MOST_TOLD, _MOST_TOLD_BYTES // (user_end(data) + len(body)))]
+        untold = len(listed) - len(admin)
     return Acknowledgment(
         fate,
-        _admin_queues(message),
-        destination,
-        message.identifier.encode(),
-        message.recoverable,
-        b"" if positive or secret else message.body,
+        admin,
+        names.destination,
+        message.source + data[_MESSAGE_ID],
+        bool(flags & USER_RECOVERABLE),
+        body,
+        untold,
     )
 
 
-def _admin_queues(message: UserMessage) -> tuple[str, ...]:
-    user = message.user
-    lists = message.multi_queue
-    if lists is not None and lists.administration.elements:
-        return tuple(element_name(element) for element in lists.administration.elements)
-    name = format_name(user, user.admin_reference, user.admin_queue)
-    return () if name is None else (name,)
+def largest_answers(packet_size: int) -> int:
+    """The most bytes of names and bodies that all acknowledgments of a message to a list of queues have together."""
+    return min(MOST_TOLD * packet_size, _MOST_TOLD_BYTES)
+
+
+class _Names(NamedTuple):
+    """What a UserHeader says of the queues of a message, as format names."""
+
+    destination: str | None
+    internal: bool
+    """Whether the destination is a queue that queue managers keep for themselves."""
+    admin: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _names(hosts: bytes, references: bytes) -> _Names:
+    """The names in a UserHeader with these GUIDs, and with these flags and all that follows them: nearly all messages
+    of a sender have the same."""
+    times_and_number = bytes(USER["flags"] - USER["time_to_be_received_s"])
+    user, _ = UserHeader.read(hosts + times_and_number + references)
+    destination = format_name(user, user.destination_reference, user.destination_queue)
+    internal = destination is not None and destination.lower().endswith(_INTERNAL_QUEUES)
+    admin = format_name(user, user.admin_reference, user.admin_queue)
+    return _Names(destination, internal, () if admin is None else (admin,))
 
 
 def element_name(element: MQFElement) -> str:

@@ -157,7 +157,8 @@ def _describe_message(message: UserMessage) -> Description:
     headers.append(_user_header(data, user, cursor))
     if message.transaction is not None:
         transaction, end = TransactionHeader.read(data, cursor, limit)
-        tail = _guids((("ConnectorQMGuid", transaction.connector_qm_guid),), cursor + 20, TransactionHeader)
+        connector = (("ConnectorQMGuid", transaction.connector_qm_guid),)
+        tail = _guids(connector, cursor + TransactionHeader.SIZE, TransactionHeader)
         headers.append(_structure("TransactionHeader", transaction, cursor, tail))
         cursor = end
     if message.security is not None:
@@ -166,7 +167,9 @@ def _describe_message(message: UserMessage) -> Description:
     headers.append(_properties_header(message))
     cursor = headers[-1].end
     if message.debug is not None:
-        tail = _guids((("QueueIdentifier", message.debug.queue_identifier),), cursor + 4, DebugHeader)
+        tail = _guids(
+            (("QueueIdentifier", message.debug.queue_identifier),), cursor + DebugHeader.SIZE, DebugHeader
+        )
         headers.append(_structure("DebugHeader", message.debug, cursor, tail))
         cursor = headers[-1].end
     headers += _late_headers(message, cursor)
@@ -193,7 +196,8 @@ def _late_headers(message: UserMessage, cursor: int) -> list[Node]:
         cursor = end
     if message.compound is not None:
         _, end = CompoundMessageHeader.read(data, cursor, limit)
-        tail = [_bytes(CompoundMessageHeader, "Data", message.compound.data, cursor + 16)]
+        start = cursor + CompoundMessageHeader.SIZE
+        tail = [_bytes(CompoundMessageHeader, "Data", message.compound.data, start)]
         tail += _padding(data, tail, end)
         headers.append(_structure("CompoundMessageHeader", message.compound, cursor, tail))
         cursor = end
@@ -300,7 +304,7 @@ def _user_header(data: bytes, user: UserHeader, end: int) -> Node:
         ("ResponseQueue", user.response_reference, user.response_queue),
     ):
         if queue is not None:
-            meaning = format_name(user, reference, queue) or ""
+            meaning = format_name(user, reference, queue) or "on a host whose GUID the packet does not tell"
             tail.append(_parent(name, "MS-MQMQ 2.2.18.1", _queue_name(data, queue, cursor), meaning=meaning))
             cursor = tail[-1].end
     tail += _guids((("ConnectorType", user.connector_type),), end - 16, UserHeader)

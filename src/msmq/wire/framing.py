@@ -33,6 +33,8 @@ _PACKET_SIZE: Final = BASE["packet_size"]
 _KIND: Final = offsets(InternalHeader, BaseHeader.SIZE)["flags"]
 _KINDS: Final = dict(InternalHeader.BITS)["packet_type"].mask
 MAX_WIRE_SIZE: Final = MAX_PACKET_SIZE + SessionHeader.SIZE
+_LARGE_PIECE: Final = 4_096
+"""From which size on a piece of a packet is kept as it came."""
 
 _INTERNAL_SIZES: Final[dict[int, tuple[int, ...]]] = {
     PacketType.SESSION_ACK: SESSION_ACK_SIZES,
@@ -91,26 +93,24 @@ def decode_packet(data: bytes) -> Packet:
 
 
 class StreamReader:
-    """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read."""
+    """Cuts a growing stream into packets, for :func:`decode_packet` or :meth:`UserMessage.route` to read. The pieces of
+    a large packet are put together once, when all of them are there."""
 
-    __slots__ = ("_buffer", "_error", "_wanted", "finished")
+    __slots__ = ("_error", "_pieces", "_wanted", "buffered", "finished")
 
     def __init__(self) -> None:
         self.finished = 0
         """How many packets were complete."""
-        self._buffer = bytearray()
+        self.buffered = 0
+        """Bytes that wait for the rest of their packet."""
+        self._pieces: list[bytes | bytearray] = []
         self._wanted = _HEAD
         self._error: DecodeError | None = None
 
     @property
-    def buffered(self) -> int:
-        """Bytes that wait for the rest of their packet."""
-        return len(self._buffer)
-
-    @property
     def missing(self) -> int:
         """How many bytes the next packet still lacks, as far as is known."""
-        return max(self._wanted - len(self._buffer), 0)
+        return max(self._wanted - self.buffered, 0)
 
     @property
     def broken(self) -> bool:
@@ -123,22 +123,38 @@ class StreamReader:
         """
         if self._error is not None:
             raise self._error
-        buffer = self._buffer
-        if buffer:
-            if len(buffer) + len(chunk) < self._wanted:
-                buffer += chunk
-                return []
-            chunk = b"".join((buffer, chunk))
-            buffer.clear()
-        found, consumed = self._cut(chunk)
-        self.finished += len(found)
-        if consumed < len(chunk):
-            buffer += memoryview(chunk)[consumed:]
-        return found
-
-    def _cut(self, data: bytes) -> tuple[list[bytes], int]:
         found: list[bytes] = []
         start = 0
+        if self.buffered:
+            if self.buffered + len(chunk) < self._wanted:
+                self._keep(chunk)
+                return found
+            if self._wanted == _HEAD:  # only now can be told how long the packet is
+                chunk = b"".join((*self._pieces, chunk))
+            else:
+                start = self._wanted - self.buffered
+                found.append(b"".join((*self._pieces, memoryview(chunk)[:start])))
+            self._pieces.clear()
+            self.buffered = 0
+        start = self._cut(chunk, start, found)
+        self.finished += len(found)
+        if start < len(chunk):
+            self._keep(chunk[start:])
+        return found
+
+    def _keep(self, piece: bytes) -> None:
+        """Wait for the rest of a packet. Small pieces are put together at once, so that a packet that comes byte by
+        byte takes no more memory than any other."""
+        self.buffered += len(piece)
+        if len(piece) >= _LARGE_PIECE:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))
+
+    def _cut(self, data: bytes, start: int, found: list[bytes]) -> int:
+        """Cut packets out of some bytes; gives where the first one begins that is not whole."""
         available = len(data)
         try:
             while available - start >= _HEAD:
@@ -146,7 +162,7 @@ class StreamReader:
                 end = start + length
                 if end > available:
                     self._wanted = length
-                    return found, start
+                    return start
                 found.append(data[start:end])
                 start = end
             self._wanted = _HEAD
@@ -154,5 +170,5 @@ class StreamReader:
             self._error = error
             if not found:
                 raise
-            return found, available  # what follows the refused packet is worth nothing
-        return found, start
+            return available  # what follows the refused packet is worth nothing
+        return start

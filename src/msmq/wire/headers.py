@@ -213,21 +213,23 @@ class UserHeader(Wire):
 
     def read_queues(self, data: bytes, offset: int, limit: int) -> int:
         """Read the variable part of the header that begins at ``offset``; give where it ends."""
-        cursor = offset + 48
+        cursor = offset + self.SIZE
         flags = self.flags
         if flags & (USER_MP | _DM_UNDEFINED) != USER_MP or flags & (USER_TH | USER_RECOVERABLE) == USER_TH:
-            raise DecodeError(_contradiction(flags), offset + 44)
+            raise DecodeError(_contradiction(flags), self.at("flags", offset))
         reference = flags >> 10 & 7
         if reference == 7:
             self.destination_queue, cursor = _read_direct(data, cursor, offset, limit)
         elif reference not in DESTINATION_REFERENCES:
-            raise DecodeError(f"Flags.DQ is {reference}, which names no destination", offset + 44)
+            where = self.at("flags", offset)
+            raise DecodeError(f"Flags.DQ is {reference}, which names no destination", where)
         elif reference:
             self.destination_queue, cursor = _read_queue(reference, data, cursor, offset, limit)
         if flags & _HAS_ADMIN_OR_RESPONSE:
             reference = flags >> 13 & 7
             if reference not in ADMIN_REFERENCES:
-                raise DecodeError(f"Flags.AQ is {reference}, which names no queue", offset + 44)
+                where = self.at("flags", offset)
+                raise DecodeError(f"Flags.AQ is {reference}, which names no queue", where)
             self.admin_queue, cursor = _read_queue(reference, data, cursor, offset, limit)
             self.response_queue, cursor = _read_queue(flags >> 16 & 7, data, cursor, offset, limit)
         if flags & USER_CQ:
@@ -335,7 +337,7 @@ class MessagePropertiesHeader(Wire):
     def end(self, data: bytes, offset: int, limit: int) -> int:
         """Where the header that begins at ``offset`` ends, with everything it announces checked to fit."""
         label_length = self.label_length
-        label_end = offset + 56 + 2 * label_length
+        label_end = offset + self.SIZE + 2 * label_length
         end = label_end + self.extension_size + self.allocation_body_size + 3 & ~3
         if label_length > MAX_LABEL_LENGTH or self.message_size > self.allocation_body_size or end > limit:
             raise DecodeError(

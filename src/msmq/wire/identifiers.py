@@ -1,10 +1,10 @@
-"""Identifiers of messages, objects and sequences (MS-MQMQ 2.2.5, 2.2.8, 2.2.18.1.2, 2.2.18.1.3, 2.2.18.1.8)."""
+"""Identifiers of messages, objects and sequences (MS-MQMQ 2.2.5, 2.2.8, 2.2.18.1.2, 2.2.18.1.3)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from msmq.wire.declare import Wire, guid, i64, octets16, u32, wire
+from msmq.wire.declare import Wire, guid, i64, u32, wire
 
 
 @wire("MS-MQMQ 2.2.18.1.3", size=20)
@@ -22,13 +22,6 @@ class SequenceInfo(Wire):
     seq_id: i64
     seq_no: u32
     prev_no: u32
-
-
-@wire("MS-MQMQ 2.2.18.1.8", size=16)
-class XactUow(Wire):
-    """XACTUOW: sixteen opaque bytes that name a unit of work; never byte-swapped."""
-
-    rgb: octets16
 
 
 class TxSequenceID(NamedTuple):

@@ -1,8 +1,7 @@
 """Messages as they come over a session, in columns.
 
 One read of a connection brings many messages. Each is checked to its exact end once, and what a receiver asks of every
-message is taken out of it on the way: these are the columns. Whoever wants to know more of a message decodes its
-packet.
+message is taken out of it on the way: these are the columns. Whoever wants to know more of a message finds it decoded.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Sequel(NamedTuple):
     previous_tx_sequence_number: int
 
 
-Row = tuple[int, int, bytes, bytes, int, int, int, int, bytes, int, Sequel | None, bool]
+Row = tuple[int, int, bytes, bytes, int, int, int, int, bytes, int, Sequel | None, bool, UserMessage]
 """What the columns have of one message."""
 
 
@@ -66,6 +65,7 @@ def row_of(data: bytes) -> Row:
         message.properties.flags,
         sequel,
         proof,
+        message,
     )
 
 
@@ -76,6 +76,7 @@ class Incoming:
         "addresses",
         "asks",
         "base_flags",
+        "decoded",
         "message_ids",
         "names",
         "packets",
@@ -108,6 +109,8 @@ class Incoming:
     """None for messages without a transaction."""
     proofs: Sequence[bool]
     """Whether there is a signature to verify, a body to decrypt, or a privacy level to refuse."""
+    decoded: Sequence[UserMessage]
+    """What was decoded of each, perhaps still with its SessionHeader; see :meth:`message`."""
 
     def __init__(self, packets: Sequence[bytes], rows: Sequence[Row]) -> None:
         self.packets = packets
@@ -124,6 +127,7 @@ class Incoming:
             self.asks,
             self.sequels,
             self.proofs,
+            self.decoded,
         ) = zip(*rows, strict=True)
 
     @classmethod
@@ -141,11 +145,12 @@ class Incoming:
 
     def message(self, index: int) -> UserMessage:
         """One of them, for those who want to look into it."""
-        return UserMessage.route(self.packets[index])
+        decoded, packet = self.decoded[index], self.packets[index]
+        return decoded if decoded.data is packet else UserMessage.kept(packet)
 
     @property
     def messages(self) -> list[UserMessage]:
-        return list(map(UserMessage.route, self.packets))
+        return list(map(self.message, range(len(self))))
 
     def only(self, chosen: Sequence[int]) -> Incoming:
         """The messages with these indices."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any, Final
 
 from msmq.wire.declare import Wire
@@ -15,13 +16,14 @@ from msmq.wire.headers import (
     NAME_SIZES,
     NULL_GUID,
     USER_CQ,
+    USER_SH,
     USER_TH,
     BaseHeader,
     MessagePropertiesHeader,
     QueueReference,
     UserHeader,
 )
-from msmq.wire.optional_headers import TransactionHeader
+from msmq.wire.optional_headers import SecurityHeader, TransactionHeader
 
 
 def offsets(header: type[Wire], start: int = 0) -> dict[str, int]:
@@ -47,9 +49,23 @@ TRANSACTION: Final = offsets(TransactionHeader)
 PROPERTIES: Final = offsets(MessagePropertiesHeader)
 FIXED_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE
 """Bytes up to the names of queues."""
-properties_struct: Final = struct.Struct("<" + "".join(spec.code for spec in MessagePropertiesHeader.FIELDS))
 user_flags: Final = reader((BaseHeader, ()), (UserHeader, {"flags"}))
 """UserHeader.Flags of a packet, alone in a tuple."""
+
+
+def _codes(header: type[Wire]) -> str:
+    return "".join(spec.code for spec in header.FIELDS)
+
+
+@lru_cache(maxsize=1024)
+def packet_struct(*pieces: int) -> struct.Struct:
+    """What packs the headers of a packet at once: all fields of BaseHeader and UserHeader, then pieces of so many
+    bytes, and all fields of MessagePropertiesHeader."""
+    between = "".join(f"{size}s" for size in pieces)
+    return struct.Struct(
+        f"<{_codes(BaseHeader)}{_codes(UserHeader)}{between}{_codes(MessagePropertiesHeader)}"
+    )
+
 
 _FIRST_REFERENCE: Final = dict(UserHeader.BITS)["destination_reference"].low
 """Flags.DQ; AQ and RQ stand above it, each three bits wide."""
@@ -69,6 +85,32 @@ def user_end(packet: bytes) -> int:
             cursor += NAME_SIZES[references & 7]
         references >>= 3
     return cursor + _CONNECTOR_SIZE if flags & USER_CQ else cursor
+
+
+transaction_at: Final = reader((TransactionHeader, TRANSACTION.keys()))
+"""The fields of a TransactionHeader, given a packet and where the header begins."""
+_HAS_CONNECTOR: Final = TransactionHeader.mask("has_connector_qm_guid")
+_security_sizes: Final = reader((SecurityHeader, {spec.name for spec in SecurityHeader.FIELDS} - {"flags"}))
+
+
+def properties_start(packet: bytes) -> int:
+    """Where the MessagePropertiesHeader of a packet begins that was checked before."""
+    (flags,) = user_flags(packet)
+    cursor = user_end(packet)
+    if flags & USER_TH:
+        connector = packet[cursor] & _HAS_CONNECTOR
+        cursor += TransactionHeader.SIZE + _CONNECTOR_SIZE * connector
+    if flags & USER_SH:
+        sender, key, signature, certificate, provider = _security_sizes(packet, cursor)
+        cursor += SecurityHeader.SIZE + (sender + 3 & ~3)
+        if key or signature or certificate or provider:
+            cursor += (key + 3 & ~3) + (signature + 3 & ~3) + (certificate + 3 & ~3) + (provider + 3 & ~3)
+    return cursor
+
+
+def asks_of(packet: bytes) -> int:
+    """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for."""
+    return packet[properties_start(packet) + PROPERTIES["flags"]]
 
 
 _FLAGS: Final = TRANSACTION["flags"]

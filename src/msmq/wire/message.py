@@ -1,7 +1,8 @@
 """The UserMessage packet (MS-MQMQ 2.2.20): one whole message, kept as the bytes it arrived in.
 
-A message is its ``data``; headers are read from it on demand and re-emitting it is emitting ``data``. Two depths of
-reading exist. :meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
+A message is its ``data``; headers are read from it on demand and re-emitting it is emitting ``data``. There are three
+depths of reading. :meth:`UserMessage.kept` reads nothing yet, of a packet that was checked when it came.
+:meth:`UserMessage.route` reads and checks BaseHeader and UserHeader, which is all a router needs.
 :meth:`UserMessage.decode` reads and checks every header up to the exact end of the packet, which is what a receiver
 must do before it believes any of it. Label, extension and body are cut out only when asked for.
 
@@ -11,7 +12,7 @@ Order on the wire: Base, User, [Transaction], [Security], MessageProperties, [De
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from msmq.errors import DecodeError, EncodeError, LabelTooLongError
 from msmq.wire.classes import APPLICATION_CLASS_MASK
@@ -24,7 +25,6 @@ from msmq.wire.headers import (
     MAX_HOP_COUNT,
     MAX_LABEL_LENGTH,
     MAX_PACKET_SIZE,
-    NULL_GUID,
     SIGNATURE,
     USER_AH,
     USER_CQ,
@@ -40,7 +40,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier
-from msmq.wire.layout import BASE, PROPERTIES, USER
+from msmq.wire.layout import BASE, PROPERTIES, USER, asks_of, user_flags
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import (
     DebugHeader,
@@ -54,6 +54,8 @@ from msmq.wire.srmp import CompoundMessageHeader, SRMPEnvelopeHeader
 MIN_SIZE: Final = BaseHeader.SIZE + UserHeader.SIZE + MessagePropertiesHeader.SIZE
 _BASE_FLAGS: Final = BASE["flags"]
 _PACKET_SIZE: Final = BASE["packet_size"]
+_SOURCE: Final = slice(USER["source_queue_manager"], USER["queue_manager_address"])
+_NUMBER: Final = slice(USER["message_id"], USER["flags"])
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
 _LABEL: Final = MessagePropertiesHeader.SIZE
 _BEFORE_PROPERTIES: Final = USER_TH | USER_SH
@@ -63,6 +65,7 @@ _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | U
 
 
 _read_two_headers = together(BaseHeader, UserHeader)
+_ROUTED: Final = frozenset({"_user_end", "base", "size", "user"})
 
 
 class _Rare(NamedTuple):
@@ -79,7 +82,7 @@ _NONE_RARE: Final = _Rare()
 
 
 class UserMessage:
-    """A message as it travels. Make one with :meth:`decode`, :meth:`route` or :meth:`build`."""
+    """A message as it travels. Make one with :meth:`decode`, :meth:`route`, :meth:`kept` or :meth:`build`."""
 
     __slots__ = (
         "_label_end",
@@ -116,8 +119,27 @@ class UserMessage:
 
         ``trailing`` allows further bytes after the message, as remote read appends them.
         """
+        self = cls.kept(data)
+        self._route(trailing=trailing)
+        return self
+
+    @classmethod
+    def kept(cls, data: bytes) -> Self:
+        """A packet that was checked before: everything about it is read when it is asked for."""
         self = object.__new__(cls)
         self.data = data
+        self._properties = None
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not there yet follows from the first two headers."""
+        if name not in _ROUTED:
+            raise AttributeError(f"a message has no {name}")
+        self._route(trailing=False)
+        return object.__getattribute__(self, name)
+
+    def _route(self, *, trailing: bool) -> None:
+        data = self.data
         self.base, self.user = base, user = _read_two_headers(data)
         size = base.packet_size
         if (
@@ -138,8 +160,6 @@ class UserMessage:
                 raise DecodeError(f"the packet says {self.size} bytes and has {len(data)}", _PACKET_SIZE)
             self.data = data[: self.size]
         self._user_end = user.read_queues(data, BaseHeader.SIZE, size)
-        self._properties = None
-        return self
 
     @staticmethod
     def _special_size(flags: int, size: int) -> int:
@@ -201,8 +221,20 @@ class UserMessage:
 
     @property
     def transaction(self) -> TransactionHeader | None:
+        if not user_flags(self.data)[0] & USER_TH:
+            return None
         self._properties or self._walk()
         return self._transaction
+
+    @property
+    def source(self) -> bytes:
+        """UserHeader.SourceQueueManager."""
+        return self.data[_SOURCE]
+
+    @property
+    def number(self) -> int:
+        """UserHeader.MessageID."""
+        return int.from_bytes(self.data[_NUMBER], "little")
 
     @property
     def security(self) -> SecurityHeader | None:
@@ -212,6 +244,11 @@ class UserMessage:
     @property
     def properties(self) -> MessagePropertiesHeader:
         return self._properties or self._walk()
+
+    @property
+    def asks(self) -> int:
+        """MessagePropertiesHeader.Flags: the acknowledgments that are asked for."""
+        return asks_of(self.data) if self._properties is None else self._properties.flags
 
     @property
     def message_class(self) -> int:
@@ -302,7 +339,7 @@ class UserMessage:
 
     @property
     def identifier(self) -> MessageIdentifier:
-        return MessageIdentifier(self.user.source_queue_manager, self.user.message_id)
+        return MessageIdentifier(self.source, self.number)
 
     @property
     def transactional(self) -> bool:
@@ -316,11 +353,6 @@ class UserMessage:
     def priority(self) -> int:
         """Zero for a transactional message, whatever its BaseHeader says."""
         return 0 if self.user.flags & USER_TH else self.base.flags & 7
-
-    def addressed_to(self, queue_manager: bytes) -> bool:
-        """Whether delivery ends at ``queue_manager``: a direct name carries no GUID and ends where it arrives."""
-        address = self.user.queue_manager_address
-        return address in (queue_manager, NULL_GUID)
 
     def forwarded(self) -> UserMessage | None:
         """The same bytes with one hop more, or None when the next hop would be one too many."""

@@ -107,8 +107,8 @@ class MQFAddressHeader(Wire):
         """The header that lists ``elements``; its size leaves the final padding out."""
         encoded = b""
         for element in elements:
-            encoded += _write_element(element, 12 + len(encoded))
-        return cls(12 + len(encoded), header_id, 0, len(elements), list(elements), encoded)
+            encoded += _write_element(element, cls.SIZE + len(encoded))
+        return cls(cls.SIZE + len(encoded), header_id, 0, len(elements), list(elements), encoded)
 
     @classmethod
     def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
@@ -117,18 +117,19 @@ class MQFAddressHeader(Wire):
         header = cls.decode(data, offset)
         end = offset + header.header_size
         following = offset + rounded_up(header.header_size)  # whether the size counts the padding is not said
-        if header.header_size < 12 or following > limit:
+        if header.header_size < cls.SIZE or following > limit:
             raise DecodeError(f"HeaderSize {header.header_size} does not fit the packet", offset)
-        if header.element_count > min((header.header_size - 12) // _MIN_ELEMENT, MAX_ELEMENTS):
-            raise DecodeError(f"ElementCount {header.element_count} cannot fit HeaderSize", offset + 8)
-        cursor = offset + 12
+        if header.element_count > min((header.header_size - cls.SIZE) // _MIN_ELEMENT, MAX_ELEMENTS):
+            where = cls.at("element_count", offset)
+            raise DecodeError(f"ElementCount {header.element_count} cannot fit HeaderSize", where)
+        cursor = start = offset + cls.SIZE
         header.elements = []
         for _ in range(header.element_count):
             element, cursor = _read_element(data, cursor, end)
             header.elements.append(element)
         if following - cursor >= 4:
             raise DecodeError("a format name list holds more than its elements", cursor)
-        header.format_name_list = data[offset + 12 : cursor]
+        header.format_name_list = data[start:cursor]
         return header, following
 
     def write(self) -> bytes:
@@ -151,10 +152,12 @@ class MQFSignatureHeader(Wire):
         header = cls.decode(data, offset)
         if header.id != SIGNATURE_HEADER:
             raise DecodeError(f"the signature header has id {header.id:#06x}, not 0x015e", offset)
-        end = offset + 8 + header.size
+        start = offset + cls.SIZE
+        end = start + header.size
         if rounded_up(end) > limit:
-            raise DecodeError(f"a signature of {header.size} bytes does not fit the packet", offset + 4)
-        header.signature = data[offset + 8 : end]
+            where = cls.at("size", offset)
+            raise DecodeError(f"a signature of {header.size} bytes does not fit the packet", where)
+        header.signature = data[start:end]
         return header, rounded_up(end)
 
     def write(self) -> bytes:
@@ -165,7 +168,9 @@ class MQFSignatureHeader(Wire):
 def _read_list(header_id: int, data: bytes, offset: int, limit: int | None) -> tuple[MQFAddressHeader, int]:
     header, end = MQFAddressHeader.read(data, offset, limit)
     if header.header_id != header_id:
-        raise DecodeError(f"HeaderID is {header.header_id:#06x}, not {header_id:#06x}", offset + 4)
+        raise DecodeError(
+            f"HeaderID is {header.header_id:#06x}, not {header_id:#06x}", header.at("header_id", offset)
+        )
     return header, end
 
 

@@ -53,7 +53,7 @@ class NdrReader:
         max_depth: int = MAX_DEPTH,
         max_elements: int = MAX_ELEMENTS,
     ) -> None:
-        self._data = bytes(data)
+        self.data = bytes(data)
         self.offset = 0
         self.ndr64 = ndr64
         self._count = _U64 if ndr64 else _U32
@@ -68,12 +68,12 @@ class NdrReader:
 
     @property
     def remaining(self) -> int:
-        return len(self._data) - self.offset
+        return len(self.data) - self.offset
 
     def align(self, alignment: int) -> None:
         """Skip padding, whatever it holds."""
         padding = -self.offset % alignment
-        if padding > len(self._data) - self.offset:
+        if padding > len(self.data) - self.offset:
             raise DecodeError(f"{padding} bytes expected, {self.remaining} left", self.offset)
         self.offset += padding
 
@@ -113,16 +113,21 @@ class NdrReader:
 
     def raw(self, size: int) -> bytes:
         """Bytes without alignment."""
-        return self._take(size)
+        offset = self.offset
+        end = offset + size
+        if end > len(self.data):
+            raise DecodeError(f"{size} bytes expected, {self.remaining} left", offset)
+        self.offset = end
+        return self.data[offset:end]
 
     def values(self, forms: Sequence[struct.Struct]) -> tuple[Any, ...]:
         """What one of eight forms reads: the one for the offset, modulo 8, where its padding begins."""
         offset = self.offset
         form = forms[offset & 7]
         self.offset = end = offset + form.size
-        if end > len(self._data):
-            raise DecodeError(f"{form.size} bytes expected, {len(self._data) - offset} left", offset)
-        return form.unpack_from(self._data, offset)
+        if end > len(self.data):
+            raise DecodeError(f"{form.size} bytes expected, {len(self.data) - offset} left", offset)
+        return form.unpack_from(self.data, offset)
 
     def guid(self) -> bytes:
         """A GUID as its 16 bytes in MS-DTYP order."""
@@ -131,7 +136,13 @@ class NdrReader:
 
     def count(self) -> int:
         """A maximum, offset or actual count of an array: 4 bytes in NDR, 8 in NDR64."""
-        return self._integer(self._count)
+        form, offset = self._count, self.offset
+        start = offset + (-offset & form.size - 1)
+        self.offset = end = start + form.size
+        if end > len(self.data):
+            raise DecodeError(f"{end - offset} bytes expected, {len(self.data) - offset} left", offset)
+        value: int = form.unpack_from(self.data, start)[0]
+        return value
 
     def conformant_count(self, element_size: int, expected: int | None = None) -> int:
         """The count before a conformant array whose elements take at least ``element_size`` bytes each.
@@ -146,7 +157,7 @@ class NdrReader:
 
     def claim(self, count: int, element_size: int) -> None:
         """Hold a count against the bytes that are left and against ``max_elements``."""
-        if count * element_size > len(self._data) - self.offset:
+        if count * element_size > len(self.data) - self.offset:
             raise DecodeError(f"array of {count} exceeds the {self.remaining} bytes left", self.offset)
         if count > self._elements_left:
             raise DecodeError("too many array elements", self.offset)
@@ -165,7 +176,7 @@ class NdrReader:
         if offset or not 1 <= actual <= maximum:
             raise DecodeError(f"string counts {maximum}, {offset}, {actual} disagree", self.offset)
         start = self.offset
-        text = self._take(2 * actual).decode("utf-16-le", "surrogatepass")
+        text = self.raw(2 * actual).decode("utf-16-le", "surrogatepass")
         if text.find("\0") != len(text) - 1:
             raise DecodeError("string does not end with its only null", start)
         return text[:-1]
@@ -209,18 +220,10 @@ class NdrReader:
         offset = self.offset
         start = offset + (-offset & form.size - 1)
         self.offset = end = start + form.size
-        if end > len(self._data):
-            raise DecodeError(f"{end - offset} bytes expected, {len(self._data) - offset} left", offset)
-        value: int = form.unpack_from(self._data, start)[0]
+        if end > len(self.data):
+            raise DecodeError(f"{end - offset} bytes expected, {len(self.data) - offset} left", offset)
+        value: int = form.unpack_from(self.data, start)[0]
         return value
-
-    def _take(self, size: int) -> bytes:
-        offset = self.offset
-        end = offset + size
-        if end > len(self._data):
-            raise DecodeError(f"{size} bytes expected, {self.remaining} left", offset)
-        self.offset = end
-        return self._data[offset:end]
 
 
 class NdrWriter:

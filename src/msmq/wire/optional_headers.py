@@ -41,16 +41,18 @@ class TransactionHeader(Wire):
         if limit is None:
             limit = len(data)
         header = cls.decode(data, offset)
-        end = offset + 20
+        end = offset + cls.SIZE
         if header.flags & 1:
             header.connector_qm_guid = data[end : end + 16]
             end += 16
         if end > limit:
             raise DecodeError("the packet ends inside the TransactionHeader", limit)
         if header.tx_sequence_number == 0:
-            raise DecodeError("TxSequenceNumber is zero; sequences count from one", offset + 12)
+            where = cls.at("tx_sequence_number", offset)
+            raise DecodeError("TxSequenceNumber is zero; sequences count from one", where)
         if header.previous_tx_sequence_number == 0xFFFFFFFF:
-            raise DecodeError("PreviousTxSequenceNumber leaves no room for this message", offset + 16)
+            where = cls.at("previous_tx_sequence_number", offset)
+            raise DecodeError("PreviousTxSequenceNumber leaves no room for this message", where)
         return header, end
 
     def write(self) -> bytes:
@@ -127,7 +129,7 @@ class SecurityHeader(Wire):
         if limit is None:
             limit = len(data)
         header = cls.decode(data, offset)
-        cursor = offset + 16
+        cursor = start = offset + cls.SIZE
         size = header.sender_id_size
         if size:
             header.security_id = data[cursor : cursor + size]
@@ -141,14 +143,15 @@ class SecurityHeader(Wire):
             cursor = header._read_credentials(data, cursor)
         if cursor > limit:
             raise DecodeError("SecurityData does not fit the packet", offset)
-        if cursor == offset + 16:
+        if cursor == start:
             raise DecodeError("a SecurityHeader with nothing in it", offset)
         if not _sender_fits(header.flags, header.security_id):
             raise DecodeError(
                 f"a sender id of {size} bytes does not fit Flags.ST {header.sender_id_type}", offset
             )
         if header.sender_cert_size > 0xFFFF:
-            raise DecodeError(f"SenderCertSize {header.sender_cert_size} is above 0xFFFF", offset + 8)
+            where = cls.at("sender_cert_size", offset)
+            raise DecodeError(f"SenderCertSize {header.sender_cert_size} is above 0xFFFF", where)
         if header.provider_info_size:
             ProviderInfo.decode(header.provider_info)
         return header, cursor
@@ -228,7 +231,7 @@ class DebugHeader(Wire):
         if limit is None:
             limit = len(data)
         header = cls.decode(data, offset)
-        end = offset + 4
+        end = offset + cls.SIZE
         if header.queue_type > 1:
             raise DecodeError(f"Flags.QT {header.queue_type} is not defined", offset)
         if header.queue_type:
@@ -325,12 +328,12 @@ class SessionHeader(Wire):
 
     @classmethod
     def read(cls, data: bytes, offset: int = 0, limit: int | None = None) -> tuple[Self, int]:
-        if limit is not None and limit - offset < 16:
+        if limit is not None and limit - offset < cls.SIZE:
             raise DecodeError("the packet ends inside the SessionHeader", offset)
         header = cls.decode(data, offset)
         if not header.window_size:
-            raise DecodeError("WindowSize is zero", offset + 12)
-        return header, offset + 16
+            raise DecodeError("WindowSize is zero", cls.at("window_size", offset))
+        return header, offset + cls.SIZE
 
     def write(self) -> bytes:
         if not self.window_size:

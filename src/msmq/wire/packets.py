@@ -23,19 +23,15 @@ from msmq.wire.headers import (
     DEFAULT_PRIORITY,
     INFINITE,
     NULL_GUID,
+    USER_TH,
     BaseHeader,
     MessagePropertiesHeader,
     QueueReference,
     UserHeader,
 )
+from msmq.wire.layout import transaction_at, user_end, user_flags
 from msmq.wire.message import UserMessage
 from msmq.wire.optional_headers import SessionHeader
-
-
-def is_server_class(operating_system: int) -> bool:
-    """Whether a queue manager of this PROPID_QM_OS is WinServer or WinEnt (MS-MQDMPR 3.1.1.1)."""
-    return operating_system in (0x400, 0x500)
-
 
 UNLIMITED_SESSIONS: Final = 0xFFFFFFFF
 
@@ -334,16 +330,11 @@ class FinalAckBody(Wire):
     @classmethod
     def of(cls, message: UserMessage) -> Self:
         """The body that speaks of ``message``, a transactional one."""
-        transaction, user = message.transaction, message.user
-        if transaction is None:
+        data = message.data
+        if not user_flags(data)[0] & USER_TH:
             raise EncodeError("only a transactional message has a FinalAck")
-        return cls(
-            transaction.tx_sequence_id,
-            transaction.tx_sequence_number,
-            transaction.previous_tx_sequence_number,
-            user.source_queue_manager,
-            user.message_id,
-        )
+        _, sequence, number, previous = transaction_at(data, user_end(data))
+        return cls(sequence, number, previous, message.source, message.number)
 
 
 def build_order_message(

@@ -1,8 +1,8 @@
 """QUEUE_FORMAT and its parts as values (MS-MQMQ 2.2.6 to 2.2.11); the NDR form is made elsewhere.
 
 The structure says the same as a format name: ``QueueFormat.from_name`` and ``QueueFormat.to_name`` go between
-the two. ``QueueFormat.from_members`` is for decoders: it refuses numbers that stand for nothing. ``validate``
-is for whoever acts on one: it applies the table of suffixes, flags and types and reads a direct name inside.
+the two. ``QueueFormat.from_members`` is for decoders: it refuses numbers that stand for nothing; ``to_name``
+applies the table of suffixes, flags and types and reads a direct name inside.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class QueueFormat:
 
     @classmethod
     def from_name(cls, name: SingleName) -> QueueFormat:
-        """The structure that says what ``name`` says; it may fail ``validate`` (a bare MACHINE= name)."""
+        """The structure that says what ``name`` says; a bare MACHINE= name makes one that names nothing."""
         kind, arm = _type_and_arm(name)
         suffix = name.suffix
         if kind is QueueFormatType.SUBQUEUE and suffix is SuffixType.NONE:
@@ -192,13 +192,6 @@ class QueueFormat:
         name = _name(self)
         check(name, version=version)
         return name
-
-    def validate(self, *, version: MsmqVersion = MsmqVersion.V6) -> None:
-        """Refuse what 2.2.7 bars with MQ_ERROR_ILLEGAL_FORMATNAME; UNKNOWN is valid, yet names nothing."""
-        if self.type is QueueFormatType.UNKNOWN:
-            self._check_table(version)
-        else:
-            self.to_name(version=version)
 
     def _check_table(self, version: MsmqVersion) -> None:
         rule = SUFFIX_RULES[self.suffix]

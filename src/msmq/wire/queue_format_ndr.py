@@ -2,7 +2,7 @@
 
 The union repeats m_qft as its discriminant; its arm is aligned like a pointer, the widest thing an arm begins
 with. Decoding refuses numbers that stand for nothing; whether suffix, flags and type agree is for
-``QueueFormat.validate`` to say.
+``QueueFormat.to_name`` to say.
 """
 
 from __future__ import annotations

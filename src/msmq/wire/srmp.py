@@ -49,12 +49,14 @@ class CompoundMessageHeader(Wire):
         if limit is None:
             limit = len(data)
         header = cls.decode(data, offset)
-        end = offset + 16 + header.http_body_size
+        start = offset + cls.SIZE
+        end = start + header.http_body_size
         if rounded_up(end) > limit:
-            raise DecodeError(f"HTTPBodySize {header.http_body_size} does not fit the packet", offset + 4)
+            where = cls.at("http_body_size", offset)
+            raise DecodeError(f"HTTPBodySize {header.http_body_size} does not fit the packet", where)
         if header.msg_body_offset + header.msg_body_size > header.http_body_size:
-            raise DecodeError("the message body lies outside the HTTP body", offset + 8)
-        header.data = data[offset + 16 : end]
+            raise DecodeError("the message body lies outside the HTTP body", cls.at("msg_body_size", offset))
+        header.data = data[start:end]
         return header, rounded_up(end)
 
     def write(self) -> bytes:

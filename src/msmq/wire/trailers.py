@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Self
 
@@ -71,6 +72,7 @@ def host_address(source: IPv4Address | IPv6Address) -> bytes:
     return ExtendedAddressHeader.of(source).encode()[_HEADER_SIZE:]
 
 
+@lru_cache(maxsize=1_024)
 def host_in(address: bytes) -> IPv4Address | IPv6Address:
     """The host whose :func:`host_address` it is, without the scope, which only counts on this computer."""
     length = int.from_bytes(address[:2], "little")

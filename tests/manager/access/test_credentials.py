@@ -7,21 +7,24 @@ from typing import Any
 
 import pytest
 
+from msmq.errors import CertificateNotProvidedError, UnsupportedFormatnameOperationError
 from msmq.manager.access.keys import KEY_BITS, KeyRing
 from msmq.manager.initialization import Settings
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.message import AuthenticationLevel, Message
 from msmq.manager.messages.serialize import serialize
-from msmq.manager.model import QueueManagerRecord
+from msmq.manager.model import QueueAccessType, QueueManagerRecord
 from msmq.security.access import Token
 from msmq.security.caches import AgingCache
+from msmq.security.outbound import Signer
 from msmq.security.providers import BASE
 from msmq.security.rejections import MessageRejectedError
-from msmq.wire.algorithms import PrivacyLevel
+from msmq.wire.algorithms import HashAlgorithm, PrivacyLevel
 from msmq.wire.guid import guid_text
 from tests.manager.domain import SITE, DomainHost
-from tests.security.correspondent import PEER, SID, Correspondent, lenient, sid_of, user
-from tests.security.samples import private_key
+from tests.manager.support import Host
+from tests.security.correspondent import BITS, PEER, SID, Correspondent, lenient, sid_of, user
+from tests.security.samples import certificate, private_key
 
 SIG20 = AuthenticationLevel.SIG20
 BASE_LEVEL, ADVANCED = PrivacyLevel.BASE, PrivacyLevel.ADVANCED
@@ -233,3 +236,46 @@ def test_a_bare_sender_costs_nothing_and_is_nobody() -> None:
     reads = len(host.directory.calls)
     assert host.arrive() == Token.anonymous()
     assert len(host.directory.calls) == reads
+
+
+def test_only_the_signature_of_a_list_makes_one() -> None:
+    """It has its place there; the others are in the SecurityHeader."""
+    credentials = Host().manager.credentials
+    signer = Signer(certificate(BITS), private_key(BITS), HashAlgorithm.SHA256)
+    for level in (AuthenticationLevel.SIG10, SIG20, AuthenticationLevel.SIG30):
+        message = Message(destination_queue_format_name="DIRECT=OS:host\\q", authentication_level=level)
+        signed = credentials.sign(message, signer, as_manager=False)
+        listed = level is AuthenticationLevel.SIG30
+        assert bool(signed.multiple_destination_signature) == listed
+        assert bool(signed.signature) == (not listed)
+        assert signed.destination_multi_queue_format_name == (("DIRECT=OS:host\\q",) if listed else ())
+
+
+@pytest.mark.spec("MQQB-3.1.7.1.4-c")
+def test_the_queue_manager_signs_what_is_its_own_and_nothing_else() -> None:
+    host = Receiver()
+    message = Message(destination_queue_format_name=host.name, authentication_level=SIG20)
+    with pytest.raises(CertificateNotProvidedError):
+        host.manager.credentials.sign(message, None, as_manager=False)
+    signed = host.manager.credentials.sign(message, None, as_manager=True)
+    assert signed.sender_identifier == host.core.record.identifier
+    signer = Signer(certificate(BITS), private_key(BITS), HashAlgorithm.SHA256)
+    for as_manager in (False, True):
+        given = host.manager.credentials.sign(message, signer, as_manager=as_manager)
+        assert given.sender_certificate == signer.certificate
+        assert given.sender_identifier != host.core.record.identifier
+    descriptor = host.manager.queues.open(host.name, QueueAccessType.SEND)
+    with pytest.raises(CertificateNotProvidedError):
+        host.manager.posting.send(descriptor, message, caller=Token.anonymous())
+    (sent,) = host.manager.posting.send(descriptor, message)
+    assert sent.packet.security is not None
+    assert sent.packet.security.signature
+    kept = host.manager.mailbox.load(host.orders, sent.lookup_id)
+    assert kept.local.authentication_level == SIG20, "what is signed here and stays here is examined as well"
+
+
+def test_a_body_is_not_encrypted_for_somebody_unknown() -> None:
+    host = Receiver()
+    descriptor = host.manager.queues.open("DIRECT=OS:elsewhere\\private$\\orders", QueueAccessType.SEND)
+    with pytest.raises(UnsupportedFormatnameOperationError):
+        host.manager.posting.send(descriptor, Message(body=b"secret", privacy_level=ADVANCED))

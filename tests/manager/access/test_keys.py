@@ -17,13 +17,12 @@ from msmq.manager.access.keys import (
     generate_key,
     generate_prime,
     is_probable_prime,
-    privacy_levels_of,
 )
 from msmq.manager.model import QueueManagerRecord
 from msmq.security.encryption import new_session_key, unwrap_session_key, wrap_session_key
 from msmq.security.keys import import_public_key
 from msmq.security.providers import BASE, ENHANCED, ENHANCED_RSA_AES, PRIVACY_PROVIDERS
-from msmq.wire.algorithms import ALLOWED_ALGORITHMS, EncryptionAlgorithm, PrivacyLevel
+from msmq.wire.algorithms import ALLOWED_ALGORITHMS
 from msmq.wire.keys import DSPublicKeys, KeyType, ProviderType
 from tests.manager.domain import DomainHost, KeyBox
 from tests.manager.support import Host
@@ -73,7 +72,6 @@ def test_lists_are_empty_until_the_host_is_provisioned() -> None:
     )
     workgroup = Host().manager.core.record
     assert (workgroup.public_encryption_key_list, workgroup.public_signing_key_list) == (b"", b"")
-    assert privacy_levels_of(b"") == frozenset()
     record = DomainHost().core.record
     for data in (record.public_encryption_key_list, record.public_signing_key_list):
         assert [key.provider_name for key in DSPublicKeys.decode(data).keys] == PROVIDERS
@@ -157,17 +155,6 @@ def test_private_keys_survive_a_crash_and_open_what_was_encrypted_for_them() -> 
 
 def test_no_key_shows_itself_in_a_log() -> None:
     assert repr(KeyRing.generate(KeyBox())) == "KeyRing()"
-
-
-@pytest.mark.spec("DMPR-6-e")
-def test_a_peer_without_an_aes_key_leaves_rc2_and_rc4() -> None:
-    ring = KeyRing.generate(KeyBox())
-    assert privacy_levels_of(ring.public_encryption_key_list()) == PRIVACY_PROVIDERS.keys()
-    del ring.exchange[ENHANCED_RSA_AES]
-    levels = privacy_levels_of(ring.public_encryption_key_list())
-    assert levels == {PrivacyLevel.BASE, PrivacyLevel.ENHANCED}
-    algorithms = {algorithm for level in levels for algorithm in ALLOWED_ALGORITHMS[level]}
-    assert algorithms == {EncryptionAlgorithm.RC2, EncryptionAlgorithm.RC4}
 
 
 def test_the_providers_are_those_with_a_privacy_level() -> None:

@@ -29,6 +29,7 @@ from tests.manager.domain import OTHER_DOMAIN, DomainHost, guid
 from tests.manager.support import Host
 
 CHANGED: dict[str, Any] = {
+    "former_identifiers": (bytes(range(16)),),
     "last_domain": OTHER_DOMAIN,
     "directory_server_list": ("DC1", "DC2"),
     "directory_integrated": True,

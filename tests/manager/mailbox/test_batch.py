@@ -103,6 +103,7 @@ def test_marks_say_who_may_have_to_hear_of_a_message() -> None:
     assert marks_of(admin, 0x2, ours=False) == marks_of(admin, 0x8, ours=True) == 0
     assert marks_of(negative, 0, ours=True) == owes_nothing, "delivered when it reached its queue"
     assert marks_of(transactional | negative, 0, ours=True) == owes_nothing | kept
+    assert marks_of(transactional | positive, 0, ours=True) == owes_nothing
     assert (
         marks_of(transactional | negative, 0, ours=False)
         == marks_of(transactional | positive, 0, ours=False)
@@ -237,9 +238,11 @@ def test_a_mixed_group_leaves_together(host: Host, queue: Queue, reason: Message
 
 
 def test_what_senders_have_to_hear_of_is_read_before_anything_goes(
-    host: Host, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host.manager.core.unsubscribe(host.spy)
+    host = Host(spying=False)
+    host.queue("admin")
+    queue = host.queue()
     asking = [message(b"%d" % one, recoverable=True, admin=ADMIN, acknowledge=8) for one in range(3)]
     host.manager.mailbox.put(queue, host.batch(message(b"quiet", recoverable=True), *asking))
     places = [queue.position(entry.lookup_id) for entry in queue.positions]

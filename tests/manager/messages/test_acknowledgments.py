@@ -205,6 +205,7 @@ def test_an_acknowledgment(host: Host) -> None:
     assert decoded.identifier.queue_manager_guid == host.manager.core.record.identifier
     assert decoded.recoverable
     assert decoded.properties.flags == 0
+    assert (decoded.properties.body_type, decoded.properties.application_tag) == (0, 0)
     assert (decoded.base.time_to_reach_queue_s, decoded.user.time_to_be_received_s) == (
         0xFFFFFFFF,
         0xFFFFFFFF,
@@ -227,6 +228,21 @@ def test_the_administration_queue_may_be_elsewhere(host: Host) -> None:
     assert isinstance(outgoing, OutgoingQueue)
     assert [packet.properties.message_class for packet in packets(host, outgoing)] == [0x0002]
     assert outgoing.open_descriptors == []
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"transactional": True}, {"authentication": True}, {"quota_kb": 0}],
+    ids=lambda rule: next(iter(rule)),
+)
+def test_acknowledgments_keep_the_rules_of_the_queue_they_go_to(host: Host, rule: dict[str, Any]) -> None:
+    """They come from this host and are plain messages like those of any other."""
+    strict, queue = host.queue("strict", **rule), host.queue()
+    assert (
+        deliver(host, queue, asking(ALL, admin="OS:HOST\\private$\\strict")) == MessageClass.ACK_REACH_QUEUE
+    )
+    assert host.contents(queue) == [b"body"]
+    assert host.contents(strict) == []
 
 
 def test_an_administration_queue_that_is_not_there(host: Host) -> None:

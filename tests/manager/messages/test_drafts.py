@@ -98,7 +98,7 @@ def test_a_send_on_a_single_handle_enqueues_once_and_passes_the_refusal_on(host:
     post(host)
     assert host.contents(queue) == [b"body"]
     queue.quota_kb = 1
-    with pytest.raises(InsufficientResourcesError):
+    with pytest.raises(InsufficientResourcesError, match="The quota of"):
         post(host, body=bytes(2000))
     assert host.contents(queue) == [b"body"]
 

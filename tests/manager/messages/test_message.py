@@ -18,12 +18,10 @@ from msmq.errors import (
 )
 from msmq.manager.messages.message import (
     AcknowledgementsRequested,
-    AdministrationQueueType,
     AuthenticationLevel,
     DeliveryGuarantee,
     DestinationQueueType,
     Message,
-    ResponseQueueType,
     SenderIdentifierType,
     SenderMessageClass,
     carried,
@@ -46,7 +44,7 @@ from msmq.wire.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLeve
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import acknowledgment
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import NULL_GUID
+from msmq.wire.headers import NULL_GUID, QueueReference
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
 from msmq.wire.signature import SignatureType, signature_input
@@ -105,8 +103,6 @@ def test_a_new_message_has_the_defaults_of_the_data_model() -> None:
     assert message.time_to_be_received_s == 0xFFFFFFFF
     assert message.hash_algorithm is HashAlgorithm.SHA1
     assert message.encryption_algorithm is EncryptionAlgorithm.RC4
-    assert message.administration_queue_type is AdministrationQueueType.NONE
-    assert message.response_queue_type is ResponseQueueType.NONE
     assert message.destination_queue_type is None
     assert message.sender_identifier_type is SenderIdentifierType.SID
     assert message.sender_certificate == b""
@@ -269,44 +265,40 @@ def test_the_destination_queue_type_follows_the_name(name: str, kind: Destinatio
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("", AdministrationQueueType.NONE),
-        (private(SOURCE, 10), AdministrationQueueType.PRIVATE_QUEUE_ON_SOURCE),
-        (private(DESTINATION, 10), AdministrationQueueType.PRIVATE_QUEUE_ON_DESTINATION),
-        (private(OTHER, 10), AdministrationQueueType.PRIVATE_QUEUE_ON_OTHER),
-        (PUBLIC, AdministrationQueueType.PUBLIC_QUEUE),
-        (DIRECT, AdministrationQueueType.DIRECT_QUEUE),
+        ("", QueueReference.NONE),
+        (private(SOURCE, 10), QueueReference.PRIVATE_ON_SOURCE),
+        (private(DESTINATION, 10), QueueReference.PRIVATE_ON_DESTINATION),
+        (private(OTHER, 10), QueueReference.PRIVATE_ELSEWHERE),
+        (PUBLIC, QueueReference.PUBLIC),
+        (DIRECT, QueueReference.DIRECT),
     ],
 )
-def test_the_administration_queue_type_follows_the_name(name: str, kind: AdministrationQueueType) -> None:
+def test_the_administration_queue_type_follows_the_name(name: str, kind: QueueReference) -> None:
     message = sent(destination_queue_format_name=PUBLIC, administration_queue_format_name=name)
-    assert message.administration_queue_type is kind
     assert serialize(message).user.admin_reference == kind
 
 
 @pytest.mark.parametrize(
     ("admin", "response", "kind"),
     [
-        (DIRECT, "", ResponseQueueType.NONE),
-        (DIRECT, DIRECT, ResponseQueueType.SAME_AS_ADMINISTRATION_QUEUE),
-        (DIRECT, DIRECT.lower(), ResponseQueueType.DIRECT_QUEUE),
-        (PUBLIC, PUBLIC.lower(), ResponseQueueType.SAME_AS_ADMINISTRATION_QUEUE),
-        (private(OTHER, 1), private(OTHER, 1), ResponseQueueType.SAME_AS_ADMINISTRATION_QUEUE),
-        (private(OTHER, 1), private(OTHER, 2), ResponseQueueType.PRIVATE_QUEUE_ON_ADMIN),
-        (private(SOURCE, 1), private(SOURCE, 2), ResponseQueueType.PRIVATE_QUEUE_ON_SOURCE),
-        (private(OTHER, 1), private(DESTINATION, 2), ResponseQueueType.PRIVATE_QUEUE_ON_DESTINATION),
-        ("", private(OTHER, 2), ResponseQueueType.PRIVATE_QUEUE_ON_OTHER),
-        (DIRECT, PUBLIC, ResponseQueueType.PUBLIC_QUEUE),
+        (DIRECT, "", QueueReference.NONE),
+        (DIRECT, DIRECT, QueueReference.SAME_AS_ADMIN),
+        (DIRECT, DIRECT.lower(), QueueReference.DIRECT),
+        (PUBLIC, PUBLIC.lower(), QueueReference.SAME_AS_ADMIN),
+        (private(OTHER, 1), private(OTHER, 1), QueueReference.SAME_AS_ADMIN),
+        (private(OTHER, 1), private(OTHER, 2), QueueReference.PRIVATE_ON_ADMIN_HOST),
+        (private(SOURCE, 1), private(SOURCE, 2), QueueReference.PRIVATE_ON_SOURCE),
+        (private(OTHER, 1), private(DESTINATION, 2), QueueReference.PRIVATE_ON_DESTINATION),
+        ("", private(OTHER, 2), QueueReference.PRIVATE_ELSEWHERE),
+        (DIRECT, PUBLIC, QueueReference.PUBLIC),
     ],
 )
-def test_the_response_queue_type_follows_both_names(
-    admin: str, response: str, kind: ResponseQueueType
-) -> None:
+def test_the_response_queue_type_follows_both_names(admin: str, response: str, kind: QueueReference) -> None:
     message = sent(
         destination_queue_format_name=private(DESTINATION, 7),
         administration_queue_format_name=admin,
         response_queue_format_name=response,
     )
-    assert message.response_queue_type is kind
     assert serialize(message).user.response_reference == kind
 
 
@@ -388,7 +380,6 @@ def test_the_encryption_algorithm_of_an_encrypted_message() -> None:
 def test_a_response_to_the_admin_queue_is_not_written_twice(name: str) -> None:
     message = sent(administration_queue_format_name=name, response_queue_format_name=name)
     packet = serialize(message)
-    assert message.response_queue_type is ResponseQueueType.SAME_AS_ADMINISTRATION_QUEUE
     assert (packet.user.response_reference, packet.user.response_queue) == (1, None)
     assert arrived(message).response_queue_format_name == name
 

@@ -11,12 +11,10 @@ from msmq.errors import EncodeError, IllegalFormatnameError
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.message import (
     AcknowledgementsRequested,
-    AdministrationQueueType,
     AuthenticationLevel,
     DeliveryGuarantee,
     DestinationQueueType,
     Message,
-    ResponseQueueType,
     SenderIdentifierType,
     SenderMessageClass,
 )
@@ -34,6 +32,7 @@ from msmq.wire.headers import (
     BaseHeader,
     MessagePropertiesHeader,
     PrivateQueueFormatName,
+    QueueReference,
 )
 from msmq.wire.identifiers import MessageIdentifier, TxSequenceID
 from msmq.wire.message import UserMessage
@@ -367,8 +366,9 @@ def test_user_header() -> None:
     assert message.destination_queue_manager_identifier == DESTINATION
     assert message.sent_time == 0x44110000
     assert message.destination_queue_type is DestinationQueueType.PUBLIC_QUEUE
-    assert message.administration_queue_type is AdministrationQueueType.PRIVATE_QUEUE_ON_SOURCE
-    assert message.response_queue_type is ResponseQueueType.PRIVATE_QUEUE_ON_DESTINATION
+    names = message.coded_names()
+    assert names.administration.reference is QueueReference.PRIVATE_ON_SOURCE
+    assert names.response.reference is QueueReference.PRIVATE_ON_DESTINATION
     assert message.time_to_be_received_s == 60
     assert message.identifier == MessageIdentifier(SOURCE, 0x8EE)
     assert message.source_machine_identifier == SOURCE
@@ -488,13 +488,13 @@ def test_queue_types_travel_as_references() -> None:
         message = sent(administration_queue_format_name=name)
         assert serialize(message).user.admin_reference == number
         assert arrived(message) == message
-        assert arrived(message).administration_queue_type == number
+        assert arrived(message).coded_names().administration.reference == number
     admin = private(QUEUE, 11)
     for number, name in (names | {1: admin, 4: private(QUEUE, 12)}).items():
         message = sent(administration_queue_format_name=admin, response_queue_format_name=name)
         assert serialize(message).user.response_reference == number
         assert arrived(message) == message
-        assert arrived(message).response_queue_type == number
+        assert arrived(message).coded_names().response.reference == number
     for number in {*range(8)} - {0, 3, 5, 7}:
         refuse(referring(number, 0, 0), "DQ")
     for number in {*range(8)} - {0, 2, 3, 5, 6, 7}:

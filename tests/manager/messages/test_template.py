@@ -67,7 +67,7 @@ def test_a_template_gives_the_packet_that_serializing_gives(
     if first.transaction_identifier is not None:
         second.transaction_identifier = transaction
     assert kind_of(first) == kind_of(second)
-    template = Template(first, LocalAttributes())
+    template = Template.of(first, LocalAttributes())
     for message in (first, second):
         assert fill(template, message) == serialize(message).data
 
@@ -140,6 +140,6 @@ def test_messages_of_one_kind_differ_in_what_is_their_own() -> None:
 
 
 def test_messages_without_local_attributes_have_none() -> None:
-    assert Template(Message(), LocalAttributes()).kind.local is None
+    assert Template.of(Message(), LocalAttributes()).kind.local is None
     kept = LocalAttributes(allow_peek_when_locked=True)
-    assert Template(Message(), kept).kind.local is kept
+    assert Template.of(Message(), kept).kind.local is kept

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from msmq.errors import (
+    AccessDeniedError,
+    IllegalMqqmpropsError,
+    IllegalMqqueuepropsError,
     IllegalOperationError,
     IllegalPropertyValueError,
     IllegalPropertyVtError,
@@ -162,6 +165,34 @@ def test_parts_of_a_queue_have_no_properties_to_change(host: Host) -> None:
 def test_every_property_reads_as_its_type(host: Host, propid: int) -> None:
     (value,) = host.manager.administration.get_properties(host.queue(), [propid])
     assert value.vt in (lookup(ObjectType.QUEUE, propid).vt, VT.EMPTY)
+
+
+@pytest.mark.spec("MQMQ-2.2.24-g")
+def test_properties_are_shown_to_whom_the_queue_lets_see_them(host: Host) -> None:
+    queue, stranger = host.queue(), Token.authenticated(USER)
+    queue.security = SecurityDescriptor(ADMINISTRATORS, dacl=LIST).encode()  # which lets send and no more
+    with pytest.raises(AccessDeniedError):
+        host.manager.administration.get_properties(queue, [LABEL], stranger)
+    seeing = Acl.of(Ace(AceType.ACCESS_ALLOWED, 0x20, EVERYONE))
+    queue.security = SecurityDescriptor(ADMINISTRATORS, dacl=seeing).encode()
+    assert host.manager.administration.get_properties(queue, [LABEL], stranger)
+
+
+def test_properties_of_the_manager_are_shown_to_whom_it_lets_see_them(host: Host) -> None:
+    administration, stranger = host.manager.administration, Token.authenticated(USER)
+    shown = administration.get_manager_properties([222], stranger)
+    assert shown == administration.get_manager_properties([222])
+    nothing = SecurityDescriptor(ADMINISTRATORS, dacl=Acl.of())
+    administration.set_manager_security(DACL, nothing.encode(), ADMINISTRATOR)
+    with pytest.raises(AccessDeniedError):
+        administration.get_manager_properties([222], stranger)
+
+
+def test_nothing_asked_for_is_a_mistake(host: Host) -> None:
+    with pytest.raises(IllegalMqqueuepropsError):
+        host.manager.administration.get_properties(host.queue(), [])
+    with pytest.raises(IllegalMqqmpropsError):
+        host.manager.administration.get_manager_properties([])
 
 
 def test_security_is_not_read_as_a_property(host: Host) -> None:

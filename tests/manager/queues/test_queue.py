@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from msmq.errors import InvalidHandleError, MQError
+from msmq.errors import InvalidHandleError, StaleHandleError
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.model import QueueAccessType, QueueShareMode, RemoteReadState
 from msmq.manager.queues.queue import Queue
@@ -46,7 +46,8 @@ def test_handles_and_context_values_are_unique_and_end_with_the_process(host: Ho
     host.restart()
     host.open(host.find())
     for descriptor in descriptors:
-        with pytest.raises(MQError):
+        assert 0 < descriptor.handle < 1 << 63, "protocols may write it as a signed number"
+        with pytest.raises(StaleHandleError):
             host.manager.queues.resolve(descriptor.handle)
 
 

@@ -164,7 +164,9 @@ def test_active_is_worked_out_and_not_stored(host: Host) -> None:
 @pytest.mark.spec("DMPR-3.1.1.2-u")
 def test_queues_know_their_queue_manager(host: Host) -> None:
     queue = host.queue()
+    host.advance(100)
     sub = host.manager.queues.subqueue(queue, "sub")
+    assert sub.create_time == sub.modify_time == int(host.now) != queue.create_time
     host.restart()
     own = host.manager.core.record
     assert own.identifier
@@ -292,6 +294,7 @@ def test_no_directory_no_public_queue(domain: DomainHost, host: Host) -> None:
         with pytest.raises(NoDsError) as refused:
             create(manager, ".\\q")
         assert refused.value.code == 0xC00E0013
+        assert ("in workgroup mode" in str(refused.value)) is (manager is host)
         assert counts(manager) == before
         assert "host\\q" not in manager.manager.core.by_path
 
@@ -363,6 +366,7 @@ def test_open_descriptors_of_a_deleted_queue(host: Host) -> None:
     host.send(queue, b"x")
     reader = host.reader(queue)
     host.manager.queues.delete(queue)
+    assert not queue.open_descriptors
     assert reader.descriptor.queue is None
     assert status_of(reader.receive()) == 0xC00E004B
     host.close(reader.descriptor)

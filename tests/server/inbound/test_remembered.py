@@ -11,7 +11,7 @@ import pytest
 from msmq.errors import MessageStorageFailedError
 from msmq.manager.ledger.ledger import Ledger
 from msmq.server.inbound.remembered import RememberedIds
-from tests.server.support import BOB, Peer, eventually, neighbourhood, run
+from tests.server.support import BOB, Peer, eventually, neighbourhood
 
 SOURCE = bytes(range(16))
 NOON = 1_700_000_000
@@ -64,6 +64,15 @@ def test_entries_are_found_again() -> None:
     after.record(identifier(4), NOON + 5, recoverable=True)
     after.write(NOON + 5)
     assert len(ledger.values) == 2, "new values do not replace old ones"
+
+
+def test_each_start_goes_on_where_the_last_one_ended() -> None:
+    ledger = FakeLedger()
+    for number in range(1, 7):
+        remembered = history(ledger, NOON + number)
+        remembered.record(identifier(number), NOON + number, recoverable=True)
+        remembered.write(NOON + number)
+    assert all(history(ledger, NOON + 7).seen(identifier(number), NOON + 7) for number in range(1, 7))
 
 
 def test_numbers_that_count_on_are_few_bytes() -> None:
@@ -119,24 +128,21 @@ def test_without_room_it_is_only_help() -> None:
     assert remembered.seen(identifier(1), NOON)
 
 
-def test_a_message_that_comes_again_after_a_crash_of_the_receiver(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            bob = await here.node(BOB)
-            bob.queue()
-            await bob.daemon.commit.drain()
-            packet = Peer().message(b"once", recoverable=True)
-            for life in range(3):
-                peer = Peer()
-                await peer.connect(BOB, here.port)
-                peer.send(packet, "stored")
-                await eventually(lambda peer=peer: peer.acknowledged == ["stored"])
-                if life == 1:
-                    assert bob.receive(bob.find()) == b"once"
-                    await bob.daemon.commit.drain()
-                await peer.close()
-                await bob.crash()
-                await bob.start()
-                assert bob.bodies(bob.find()) == ([b"once"] if life == 0 else [])
-
-    run(test)
+async def test_a_message_that_comes_again_after_a_crash_of_the_receiver(tmp_path: Path) -> None:
+    async with neighbourhood(tmp_path) as here:
+        bob = await here.node(BOB)
+        bob.queue()
+        await bob.daemon.commit.drain()
+        packet = Peer().message(b"once", recoverable=True)
+        for life in range(3):
+            peer = Peer()
+            await peer.connect(BOB, here.port)
+            peer.send(packet, "stored")
+            await eventually(lambda peer=peer: peer.acknowledged == ["stored"])
+            if life == 1:
+                assert bob.receive(bob.find()) == b"once"
+                await bob.daemon.commit.drain()
+            await peer.close()
+            await bob.crash()
+            await bob.start()
+            assert bob.bodies(bob.find()) == ([b"once"] if life == 0 else [])

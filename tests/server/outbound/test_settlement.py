@@ -21,7 +21,6 @@ from tests.server.support import (
     eventually,
     name_of,
     neighbourhood,
-    run,
 )
 
 MESSAGES = 10
@@ -96,118 +95,101 @@ async def sent(alice: Node, bob: Peer, *, journaled: bool) -> None:
 
 
 @pytest.mark.parametrize("journaled", [False, True])
-def test_a_stranger_settles_nothing(tmp_path: Path, journaled: bool) -> None:
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE)
-            bob = await receiver(here)
-            await sent(alice, bob, journaled=journaled)
-            stranger = await receiver(here, CAROL, bytes(range(0x70, 0x80)))
-            await forge(stranger, alice)
-            queue = alice.outgoing(BOB)
-            assert alice.bodies(queue) == BODIES
-            assert alice.bodies(alice.core.transactional_dead_letter_queue) == []
-            order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
-            await heard(bob, alice)
-            if journaled:
-                for packet in bob.messages[:MESSAGES]:
-                    final_ack(bob, alice, packet.user.message_id)
-            await bob.close()  # what has its OrderAck does not wait for that of a session any more
-            await eventually(lambda: not len(queue.positions))
-            dead = alice.bodies(alice.core.transactional_dead_letter_queue)
-            assert dead == (BODIES if journaled else [])
-            await stranger.close()
-
-    run(test)
+async def test_a_stranger_settles_nothing(tmp_path: Path, journaled: bool) -> None:
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        bob = await receiver(here)
+        await sent(alice, bob, journaled=journaled)
+        stranger = await receiver(here, CAROL, bytes(range(0x70, 0x80)))
+        await forge(stranger, alice)
+        queue = alice.outgoing(BOB)
+        assert alice.bodies(queue) == BODIES
+        assert alice.bodies(alice.core.transactional_dead_letter_queue) == []
+        order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
+        await heard(bob, alice)
+        if journaled:
+            for packet in bob.messages[:MESSAGES]:
+                final_ack(bob, alice, packet.user.message_id)
+        await bob.close()  # what has its OrderAck does not wait for that of a session any more
+        await eventually(lambda: not len(queue.positions))
+        dead = alice.bodies(alice.core.transactional_dead_letter_queue)
+        assert dead == (BODIES if journaled else [])
+        await stranger.close()
 
 
-def test_a_stranger_who_sends_and_receives_too(tmp_path: Path) -> None:
+async def test_a_stranger_who_sends_and_receives_too(tmp_path: Path) -> None:
     """Being sent to gives a say in one's own messages and in nobody else's."""
-
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE)
-            bob, carol = await receiver(here), await receiver(here, CAROL, bytes(range(0x70, 0x80)))
-            await sent(alice, bob, journaled=True)
-            alice.send_together(name_of(CAROL), b"for Carol")
-            await eventually(lambda: carol.messages)
-            await forge(carol, alice)
-            await eventually(lambda: not len(alice.outgoing(CAROL).positions))
-            assert alice.bodies(alice.outgoing(BOB)) == BODIES
-            await bob.close()
-            await carol.close()
-
-    run(test)
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        bob, carol = await receiver(here), await receiver(here, CAROL, bytes(range(0x70, 0x80)))
+        await sent(alice, bob, journaled=True)
+        alice.send_together(name_of(CAROL), b"for Carol")
+        await eventually(lambda: carol.messages)
+        await forge(carol, alice)
+        await eventually(lambda: not len(alice.outgoing(CAROL).positions))
+        assert alice.bodies(alice.outgoing(BOB)) == BODIES
+        await bob.close()
+        await carol.close()
 
 
-def test_another_session_of_the_receiver_counts(tmp_path: Path) -> None:
+async def test_another_session_of_the_receiver_counts(tmp_path: Path) -> None:
     """From the same address, or from another one of a host that has several or got a new one."""
-
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE)
-            bob = await receiver(here)
-            await sent(alice, bob, journaled=True)
-            queue = alice.outgoing(BOB)
-            order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
-            await heard(bob, alice)
-            await bob.close()
-            first, second = bob.messages[0].user.message_id, bob.messages[1].user.message_id
-            again = await receiver(here)
-            final_ack(again, alice, first)
-            await eventually(lambda: alice.bodies(queue) == BODIES[1:])
-            await again.close()
-            elsewhere = await receiver(here, DORA)
-            final_ack(elsewhere, alice, second)
-            await eventually(lambda: alice.bodies(queue) == BODIES[2:])
-            await elsewhere.close()
-
-    run(test)
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        bob = await receiver(here)
+        await sent(alice, bob, journaled=True)
+        queue = alice.outgoing(BOB)
+        order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
+        await heard(bob, alice)
+        await bob.close()
+        first, second = bob.messages[0].user.message_id, bob.messages[1].user.message_id
+        again = await receiver(here)
+        final_ack(again, alice, first)
+        await eventually(lambda: alice.bodies(queue) == BODIES[1:])
+        await again.close()
+        elsewhere = await receiver(here, DORA)
+        final_ack(elsewhere, alice, second)
+        await eventually(lambda: alice.bodies(queue) == BODIES[2:])
+        await elsewhere.close()
 
 
 @pytest.mark.parametrize("source", [BOB, DORA])
-def test_who_was_sent_to_is_remembered_over_a_restart(tmp_path: Path, source: str) -> None:
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE)
-            bob = await receiver(here)
-            await sent(alice, bob, journaled=True)
-            order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
-            await heard(bob, alice)
-            await alice.restart()
-            stranger = await receiver(here, CAROL, bytes(range(0x70, 0x80)))
-            await forge(stranger, alice)
-            assert alice.bodies(alice.outgoing(BOB)) == BODIES
-            again = await receiver(here, source)
-            for packet in bob.messages[:MESSAGES]:
-                final_ack(again, alice, packet.user.message_id)
-            await eventually(lambda: not len(alice.outgoing(BOB).positions))
-            await bob.close()
-            await stranger.close()
-            await again.close()
-
-    run(test)
+async def test_who_was_sent_to_is_remembered_over_a_restart(tmp_path: Path, source: str) -> None:
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        bob = await receiver(here)
+        await sent(alice, bob, journaled=True)
+        order_ack(bob, alice.daemon.outgoing.sequences.last_id, MESSAGES)
+        await heard(bob, alice)
+        await alice.restart()
+        stranger = await receiver(here, CAROL, bytes(range(0x70, 0x80)))
+        await forge(stranger, alice)
+        assert alice.bodies(alice.outgoing(BOB)) == BODIES
+        again = await receiver(here, source)
+        for packet in bob.messages[:MESSAGES]:
+            final_ack(again, alice, packet.user.message_id)
+        await eventually(lambda: not len(alice.outgoing(BOB).positions))
+        await bob.close()
+        await stranger.close()
+        await again.close()
 
 
-def test_a_queue_manager_that_a_private_name_says(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with neighbourhood(tmp_path) as here:
-            alice = await here.node(ALICE)
-            bob = Peer()
-            await bob.connect(ALICE, here.port, source=BOB, remote=alice.core.record.identifier)
-            name = "PRIVATE=A3A2A1A0-A5A4-A7A6-A8A9-AAABACADAEAF\\00000007"
-            alice.send_together(name, *BODIES, negative_journaling_requested=True)
-            await eventually(lambda: len(bob.messages) == MESSAGES)
-            stranger = await receiver(here, BOB, bytes(range(0x70, 0x80)))
-            await forge(stranger, alice)
-            (queue,) = alice.core.outgoing.values()
-            assert alice.bodies(queue) == BODIES, "the address is that of the receiver, the identifier is not"
-            elsewhere = await receiver(here, DORA)
-            for packet in bob.messages[:MESSAGES]:
-                final_ack(elsewhere, alice, packet.user.message_id)
-            await eventually(lambda: not len(queue.positions))
-            assert alice.bodies(alice.core.transactional_dead_letter_queue) == BODIES
-            for peer in (bob, stranger, elsewhere):
-                await peer.close()
-
-    run(test)
+async def test_a_queue_manager_that_a_private_name_says(tmp_path: Path) -> None:
+    async with neighbourhood(tmp_path) as here:
+        alice = await here.node(ALICE)
+        bob = Peer()
+        await bob.connect(ALICE, here.port, source=BOB, remote=alice.core.record.identifier)
+        name = "PRIVATE=A3A2A1A0-A5A4-A7A6-A8A9-AAABACADAEAF\\00000007"
+        alice.send_together(name, *BODIES, negative_journaling_requested=True)
+        await eventually(lambda: len(bob.messages) == MESSAGES)
+        stranger = await receiver(here, BOB, bytes(range(0x70, 0x80)))
+        await forge(stranger, alice)
+        (queue,) = alice.core.outgoing.values()
+        assert alice.bodies(queue) == BODIES, "the address is that of the receiver, the identifier is not"
+        elsewhere = await receiver(here, DORA)
+        for packet in bob.messages[:MESSAGES]:
+            final_ack(elsewhere, alice, packet.user.message_id)
+        await eventually(lambda: not len(queue.positions))
+        assert alice.bodies(alice.core.transactional_dead_letter_queue) == BODIES
+        for peer in (bob, stranger, elsewhere):
+            await peer.close()

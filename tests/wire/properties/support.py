@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from msmq.errors import DecodeError, IllegalPropertyValueError, IllegalPropidError
-from msmq.security.access import default_queue_descriptor
+from msmq.security.access import default_queue_manager_descriptor
 from msmq.security.descriptor import decode_security_property
 from msmq.security.sid import Sid
 from msmq.wire.keys import DSPublicKey, DSPublicKeys, ProviderType, PublicKeyBlob
@@ -32,7 +32,7 @@ from tests.wire.properties.declared import DECLARED
 
 GUID = bytes(range(16))
 USER = Sid(5, (21, 1, 2, 3, 1001))
-DESCRIPTOR = default_queue_descriptor(USER).encode()
+DESCRIPTOR = default_queue_manager_descriptor(USER).encode()
 NOW_S = 1_700_000_000
 KEYS = DSPublicKeys(
     (DSPublicKey(ProviderType.RSA_FULL, "Provider", PublicKeyBlob(65537, 2**511 + 1).encode()),)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from msmq.wire.properties.texts import is_distinguished_name, is_fqdn, is_ldap_url
@@ -54,11 +52,10 @@ def test_other_texts_are_no_distinguished_names(text: str) -> None:
 
 
 def test_long_texts_are_read_in_one_pass() -> None:
-    start = time.perf_counter()
-    assert not is_distinguished_name("CN=" + "a " * 50_000 + '"')
-    assert not is_distinguished_name("CN=a," * 20_000 + '"')
-    assert not is_distinguished_name("CN=" + " " * 50_000)
-    assert time.perf_counter() - start < 2
+    """A second look at each character for each other would take hours."""
+    assert not is_distinguished_name("CN=" + "a " * 500_000 + '"')
+    assert not is_distinguished_name("CN=a," * 200_000 + '"')
+    assert not is_distinguished_name("CN=" + " " * 500_000)
 
 
 def test_ldap_urls() -> None:

@@ -192,8 +192,8 @@ class SendRequest(_message.Message):
     queue: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    columns: bytes
-    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
+    columns: Columns
+    def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[_Union[Columns, _Mapping]] = ...) -> None: ...
 
 class Columns(_message.Message):
     __slots__ = ("kinds", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids", "kind")
@@ -292,8 +292,8 @@ class SendBatch(_message.Message):
     number: int
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     transaction: bytes
-    columns: bytes
-    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[bytes] = ...) -> None: ...
+    columns: Columns
+    def __init__(self, number: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[_Union[Columns, _Mapping]] = ...) -> None: ...
 
 class SendStreamReply(_message.Message):
     __slots__ = ("opened", "confirmed")
@@ -546,36 +546,52 @@ class Span(_message.Message):
     def __init__(self, after: _Optional[int] = ..., upto: _Optional[int] = ...) -> None: ...
 
 class SurveyRequest(_message.Message):
-    __slots__ = ("queue", "spans", "most_messages", "most_bytes")
+    __slots__ = ("queue", "spans", "most_messages", "most_bytes", "known", "seen", "counting")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     SPANS_FIELD_NUMBER: _ClassVar[int]
     MOST_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MOST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    COUNTING_FIELD_NUMBER: _ClassVar[int]
     queue: str
     spans: _containers.RepeatedCompositeFieldContainer[Span]
     most_messages: int
     most_bytes: int
-    def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ...) -> None: ...
+    known: QueueIdentity
+    seen: int
+    counting: bool
+    def __init__(self, queue: _Optional[str] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., most_messages: _Optional[int] = ..., most_bytes: _Optional[int] = ..., known: _Optional[_Union[QueueIdentity, _Mapping]] = ..., seen: _Optional[int] = ..., counting: _Optional[bool] = ...) -> None: ...
 
 class SurveyReply(_message.Message):
-    __slots__ = ("lookup_ids", "held", "bytes", "identity")
+    __slots__ = ("lookup_ids", "held", "bytes", "identity", "expiring", "restored", "messages", "oldest_time")
     LOOKUP_IDS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    EXPIRING_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_TIME_FIELD_NUMBER: _ClassVar[int]
     lookup_ids: _containers.RepeatedScalarFieldContainer[int]
     held: _containers.RepeatedScalarFieldContainer[int]
     bytes: int
     identity: QueueIdentity
-    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ...) -> None: ...
+    expiring: _containers.RepeatedScalarFieldContainer[int]
+    restored: bool
+    messages: int
+    oldest_time: int
+    def __init__(self, lookup_ids: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., bytes: _Optional[int] = ..., identity: _Optional[_Union[QueueIdentity, _Mapping]] = ..., expiring: _Optional[_Iterable[int]] = ..., restored: _Optional[bool] = ..., messages: _Optional[int] = ..., oldest_time: _Optional[int] = ...) -> None: ...
 
 class QueueIdentity(_message.Message):
-    __slots__ = ("queue_manager", "queue")
+    __slots__ = ("queue_manager", "queue", "incarnation")
     QUEUE_MANAGER_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     queue_manager: str
     queue: str
-    def __init__(self, queue_manager: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
+    incarnation: str
+    def __init__(self, queue_manager: _Optional[str] = ..., queue: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class ReadSpanRequest(_message.Message):
     __slots__ = ("queue", "span", "form")
@@ -586,6 +602,62 @@ class ReadSpanRequest(_message.Message):
     span: Span
     form: Form
     def __init__(self, queue: _Optional[str] = ..., span: _Optional[_Union[Span, _Mapping]] = ..., form: _Optional[_Union[Form, str]] = ...) -> None: ...
+
+class FindRequest(_message.Message):
+    __slots__ = ("queue", "after", "skip", "most_messages", "most_looked_at", "body_bytes", "label", "message_id", "correlation_id", "classes", "arrived_from", "arrived_to", "least_bytes", "greatest_bytes", "body_contains")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    MOST_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MOST_LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    BODY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLASSES_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_FROM_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_TO_FIELD_NUMBER: _ClassVar[int]
+    LEAST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GREATEST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BODY_CONTAINS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    after: int
+    skip: int
+    most_messages: int
+    most_looked_at: int
+    body_bytes: int
+    label: str
+    message_id: bytes
+    correlation_id: bytes
+    classes: _containers.RepeatedScalarFieldContainer[int]
+    arrived_from: int
+    arrived_to: int
+    least_bytes: int
+    greatest_bytes: int
+    body_contains: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, queue: _Optional[str] = ..., after: _Optional[int] = ..., skip: _Optional[int] = ..., most_messages: _Optional[int] = ..., most_looked_at: _Optional[int] = ..., body_bytes: _Optional[int] = ..., label: _Optional[str] = ..., message_id: _Optional[bytes] = ..., correlation_id: _Optional[bytes] = ..., classes: _Optional[_Iterable[int]] = ..., arrived_from: _Optional[int] = ..., arrived_to: _Optional[int] = ..., least_bytes: _Optional[int] = ..., greatest_bytes: _Optional[int] = ..., body_contains: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class FindReply(_message.Message):
+    __slots__ = ("messages", "looked_at", "last", "end")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[FoundMessage]
+    looked_at: int
+    last: int
+    end: bool
+    def __init__(self, messages: _Optional[_Iterable[_Union[FoundMessage, _Mapping]]] = ..., looked_at: _Optional[int] = ..., last: _Optional[int] = ..., end: _Optional[bool] = ...) -> None: ...
+
+class FoundMessage(_message.Message):
+    __slots__ = ("delivered", "size", "body_size")
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    BODY_SIZE_FIELD_NUMBER: _ClassVar[int]
+    delivered: Delivered
+    size: int
+    body_size: int
+    def __init__(self, delivered: _Optional[_Union[Delivered, _Mapping]] = ..., size: _Optional[int] = ..., body_size: _Optional[int] = ...) -> None: ...
 
 class RemoveRequest(_message.Message):
     __slots__ = ("queue", "lookup_ids", "identity")
@@ -780,6 +852,38 @@ class ListQueuesReply(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[QueueInfo]
     def __init__(self, queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ...) -> None: ...
+
+class CheckDirectoryRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DirectoryDifference(_message.Message):
+    __slots__ = ("kind", "queue", "detail", "choices")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    queue: str
+    detail: str
+    choices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, kind: _Optional[str] = ..., queue: _Optional[str] = ..., detail: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CheckDirectoryReply(_message.Message):
+    __slots__ = ("differences",)
+    DIFFERENCES_FIELD_NUMBER: _ClassVar[int]
+    differences: _containers.RepeatedCompositeFieldContainer[DirectoryDifference]
+    def __init__(self, differences: _Optional[_Iterable[_Union[DirectoryDifference, _Mapping]]] = ...) -> None: ...
+
+class RepairQueueRequest(_message.Message):
+    __slots__ = ("queue", "choice", "discard_messages")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CHOICE_FIELD_NUMBER: _ClassVar[int]
+    DISCARD_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    choice: str
+    discard_messages: bool
+    def __init__(self, queue: _Optional[str] = ..., choice: _Optional[str] = ..., discard_messages: _Optional[bool] = ...) -> None: ...
 
 class SetQueueRequest(_message.Message):
     __slots__ = ("queue", "settings")
@@ -1063,6 +1167,88 @@ class RemoveTokenRequest(_message.Message):
     name: str
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
+class Account(_message.Message):
+    __slots__ = ("name", "sid", "groups")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    sid: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., sid: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListAccountsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListAccountsReply(_message.Message):
+    __slots__ = ("accounts",)
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    accounts: _containers.RepeatedCompositeFieldContainer[Account]
+    def __init__(self, accounts: _Optional[_Iterable[_Union[Account, _Mapping]]] = ...) -> None: ...
+
+class CreateAccountRequest(_message.Message):
+    __slots__ = ("name", "groups", "password", "sid")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    SID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    password: str
+    sid: str
+    def __init__(self, name: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., password: _Optional[str] = ..., sid: _Optional[str] = ...) -> None: ...
+
+class NewAccount(_message.Message):
+    __slots__ = ("account", "password")
+    ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    account: Account
+    password: str
+    def __init__(self, account: _Optional[_Union[Account, _Mapping]] = ..., password: _Optional[str] = ...) -> None: ...
+
+class SetAccountPasswordRequest(_message.Message):
+    __slots__ = ("name", "password")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PASSWORD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    password: str
+    def __init__(self, name: _Optional[str] = ..., password: _Optional[str] = ...) -> None: ...
+
+class RemoveAccountRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class AlarmRule(_message.Message):
+    __slots__ = ("name", "kind", "threshold", "queue", "for_s", "webhooks", "mail_to")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FOR_S_FIELD_NUMBER: _ClassVar[int]
+    WEBHOOKS_FIELD_NUMBER: _ClassVar[int]
+    MAIL_TO_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kind: str
+    threshold: float
+    queue: str
+    for_s: float
+    webhooks: _containers.RepeatedScalarFieldContainer[str]
+    mail_to: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., kind: _Optional[str] = ..., threshold: _Optional[float] = ..., queue: _Optional[str] = ..., for_s: _Optional[float] = ..., webhooks: _Optional[_Iterable[str]] = ..., mail_to: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class GetAlarmsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class AlarmRules(_message.Message):
+    __slots__ = ("rules",)
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[AlarmRule]
+    def __init__(self, rules: _Optional[_Iterable[_Union[AlarmRule, _Mapping]]] = ...) -> None: ...
+
 class WatchStatisticsRequest(_message.Message):
     __slots__ = ("interval_ms", "count")
     INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
@@ -1072,7 +1258,7 @@ class WatchStatisticsRequest(_message.Message):
     def __init__(self, interval_ms: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Statistics(_message.Message):
-    __slots__ = ("time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "sessions", "queues", "outgoing", "transactions")
+    __slots__ = ("time_ms", "started_ms", "messages", "bytes", "express_bytes", "arrived_total", "removed_total", "sessions", "queues", "outgoing", "transactions", "work")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -1084,6 +1270,7 @@ class Statistics(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     OUTGOING_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    WORK_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     started_ms: int
     messages: int
@@ -1095,7 +1282,51 @@ class Statistics(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[QueueStatistics]
     outgoing: _containers.RepeatedCompositeFieldContainer[OutgoingInfo]
     transactions: int
-    def __init__(self, time_ms: _Optional[int] = ..., started_ms: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., express_bytes: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[SessionInfo, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[QueueStatistics, _Mapping]]] = ..., outgoing: _Optional[_Iterable[_Union[OutgoingInfo, _Mapping]]] = ..., transactions: _Optional[int] = ...) -> None: ...
+    work: Work
+    def __init__(self, time_ms: _Optional[int] = ..., started_ms: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., express_bytes: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[SessionInfo, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[QueueStatistics, _Mapping]]] = ..., outgoing: _Optional[_Iterable[_Union[OutgoingInfo, _Mapping]]] = ..., transactions: _Optional[int] = ..., work: _Optional[_Union[Work, _Mapping]] = ...) -> None: ...
+
+class Work(_message.Message):
+    __slots__ = ("commits_total", "committed_bytes_total", "commit_seconds", "commit_bytes", "loop_lag_seconds", "store_bytes", "store_live_bytes", "commit_records", "connection_attempts", "memory_bytes", "disk_free_bytes")
+    class ConnectionAttemptsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    COMMITS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_BYTES_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOOP_LAG_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STORE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORE_LIVE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    commits_total: int
+    committed_bytes_total: int
+    commit_seconds: Histogram
+    commit_bytes: Histogram
+    loop_lag_seconds: Histogram
+    store_bytes: int
+    store_live_bytes: int
+    commit_records: Histogram
+    connection_attempts: _containers.ScalarMap[str, int]
+    memory_bytes: int
+    disk_free_bytes: int
+    def __init__(self, commits_total: _Optional[int] = ..., committed_bytes_total: _Optional[int] = ..., commit_seconds: _Optional[_Union[Histogram, _Mapping]] = ..., commit_bytes: _Optional[_Union[Histogram, _Mapping]] = ..., loop_lag_seconds: _Optional[_Union[Histogram, _Mapping]] = ..., store_bytes: _Optional[int] = ..., store_live_bytes: _Optional[int] = ..., commit_records: _Optional[_Union[Histogram, _Mapping]] = ..., connection_attempts: _Optional[_Mapping[str, int]] = ..., memory_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ...) -> None: ...
+
+class Histogram(_message.Message):
+    __slots__ = ("bounds", "counts", "sum")
+    BOUNDS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    SUM_FIELD_NUMBER: _ClassVar[int]
+    bounds: _containers.RepeatedScalarFieldContainer[float]
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    sum: float
+    def __init__(self, bounds: _Optional[_Iterable[float]] = ..., counts: _Optional[_Iterable[int]] = ..., sum: _Optional[float] = ...) -> None: ...
 
 class SessionInfo(_message.Message):
     __slots__ = ("peer", "incoming")
@@ -1106,7 +1337,7 @@ class SessionInfo(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., incoming: _Optional[bool] = ...) -> None: ...
 
 class QueueStatistics(_message.Message):
-    __slots__ = ("path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers")
+    __slots__ = ("path", "messages", "bytes", "journal_messages", "arrived_total", "removed_total", "waiting_readers", "journal_bytes")
     PATH_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -1114,6 +1345,7 @@ class QueueStatistics(_message.Message):
     ARRIVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     REMOVED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     WAITING_READERS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     path: str
     messages: int
     bytes: int
@@ -1121,4 +1353,5 @@ class QueueStatistics(_message.Message):
     arrived_total: int
     removed_total: int
     waiting_readers: int
-    def __init__(self, path: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., waiting_readers: _Optional[int] = ...) -> None: ...
+    journal_bytes: int
+    def __init__(self, path: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., journal_messages: _Optional[int] = ..., arrived_total: _Optional[int] = ..., removed_total: _Optional[int] = ..., waiting_readers: _Optional[int] = ..., journal_bytes: _Optional[int] = ...) -> None: ...

@@ -176,13 +176,3 @@ def _from_text(texts: dict[str, str]) -> dict[str, RSAPrivateKey]:
         assert isinstance(key, RSAPrivateKey)
         keys[provider] = key
     return keys
-
-
-# --- the keys of others -------------------------------------------------------------------------------------
-
-
-def privacy_levels_of(public_encryption_key_list: bytes) -> frozenset[PrivacyLevel]:
-    """At which levels a body can be encrypted for the owner of these keys. Queue managers before Windows
-    Vista have no key of the AES provider (notes 18 and 19), which leaves RC2 and RC4."""
-    keys = DSPublicKeys.decode(public_encryption_key_list or DSPublicKeys().encode())
-    return frozenset(level for level, provider in PRIVACY_PROVIDERS.items() if keys.find(provider))

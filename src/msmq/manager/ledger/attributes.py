@@ -20,6 +20,7 @@ VALUE: Final = "queue manager"
 
 DIRECTORY: Final = tuple(entry.name for entry in fields(QueueManagerRecord))
 PERSISTENT: Final = (
+    "former_identifiers",
     "last_domain",
     "directory_server_list",
     "directory_integrated",
@@ -46,6 +47,7 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "operating_system_type": OperatingSystemType,
     "directory_server_type": DirectoryServerType,
     "last_domain": bytes.fromhex,
+    "former_identifiers": _identifiers,
     "directory_server_list": tuple,
 }
 """How a kept value is read back; what is not here is kept as it is."""

@@ -108,6 +108,8 @@ class RecordStore(Protocol):
 
     def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]: ...
 
+    def glimpse(self, first: int, last: int, last_size: int) -> bytes | None: ...
+
     def is_durable(self, first: int, last: int) -> bool: ...
 
     def recover_rows(self) -> Iterable[bytes]:
@@ -317,12 +319,14 @@ class Ledger:
                 flags[index] |= len(text) << LOCAL_SIZE_SHIFT
                 if attributes.allow_peek_when_locked:
                     flags[index] |= PEEKABLE_WHEN_LOCKED
-        if any(batch.sources):
-            packets = list(map(add, batch.sources, packets))
-        fronts = map(
+        fronts: Iterable[bytes] = map(
             _pack_front, repeat(queue), lookup_ids, repeat(arrival_time), batch.expiries, flags,
             repeat(transaction), local_sizes, repeat(arrival_time),
         )  # fmt: skip
+        if all(batch.sources):  # what stands in front of packets is equally long for all of them
+            fronts = map(add, fronts, batch.sources)
+        elif any(batch.sources):
+            packets = list(map(add, batch.sources, packets))
         return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:

@@ -25,6 +25,7 @@ def queue_record(queue: Queue) -> dict[str, Any]:
         "privacy_level": int(queue.privacy_level),
         "scope": queue.scope.value,
         "retry": list(queue.retry),
+        "former_identifiers": [identifier.hex() for identifier in queue.former_identifiers],
         "journal": queue.journal.number if queue.journal else None,
         "subqueues": {
             sub.pathname.rpartition(";")[2]: [sub.number, sub.create_time]
@@ -56,6 +57,7 @@ def queue_from_record(number: int, record: dict[str, Any]) -> Queue:
     queue.privacy_level = QueuePrivacyLevel(record["privacy_level"])
     queue.scope = QueueScope(record["scope"])
     queue.retry = Retry(*record.get("retry", ()))
+    queue.former_identifiers = tuple(map(bytes.fromhex, record.get("former_identifiers", ())))
     if record["journal"] is not None:
         queue.journal = Queue(record["journal"], f"{queue.pathname};JOURNAL", QueueType.SYSTEM, parent=queue)
         queue.journal.transactional = queue.transactional

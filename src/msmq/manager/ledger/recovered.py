@@ -34,7 +34,7 @@ NEVER: Final = 0xFFFFFFFF
 PEEKABLE_WHEN_LOCKED: Final = 1
 MARKS_SHIFT: Final = 1
 """Where the flags of a MESSAGE have the marks of its position."""
-MARKS_MASK: Final = 63
+MARKS_MASK: Final = 127
 LOCAL_SIZE_SHIFT: Final = 8
 _HAS_SOURCE: Final = PositionMark.HAS_SOURCE << MARKS_SHIFT
 

@@ -8,7 +8,7 @@ that is nearly always empty. Packets are the bytes that travel and that the stor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from msmq.manager.mailbox.positions import PositionMark
@@ -41,12 +41,22 @@ _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
 _OWES_NOTHING: Final = int(PositionMark.OWES_NOTHING)
 _KEPT_UNREAD: Final = int(PositionMark.KEPT_UNREAD)
 _HAS_SOURCE: Final = int(PositionMark.HAS_SOURCE)
+_DIRECT_SESSION: Final = int(PositionMark.DIRECT_SESSION)
 
 
 @lru_cache(maxsize=4096)
-def marks_of(user_flags: int, asks: int, *, ours: bool, final_ack: int = 0, sourced: bool = False) -> int:
-    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, whether
-    it is to be kept when nobody reads it, and whether its source is kept with it.
+def marks_of(
+    user_flags: int,
+    asks: int,
+    *,
+    ours: bool,
+    final_ack: int = 0,
+    sourced: bool = False,
+    direct: bool = False,
+) -> int:
+    """The marks of a message: whether its sender may have to be told what becomes of it once it has arrived, and at the
+    address that it came from if it came over a ``direct`` session, whether it is to be kept when nobody reads it, and
+    whether its source is kept with it.
 
     Who asked for acknowledgments of that is told, and so is another host that waits for the FinalAck of a transactional
     message. A transactional message of this host (``ours``) waits for none, but may have to become a dead letter.
@@ -57,12 +67,22 @@ def marks_of(user_flags: int, asks: int, *, ours: bool, final_ack: int = 0, sour
         marks |= _KEPT_UNREAD
     elif not ours and user_flags & USER_TH and (user_flags & _JOURNALED or final_ack):
         owes = True
+        marks |= _DIRECT_SESSION if direct else 0
     return marks if owes else marks | _OWES_NOTHING
+
+
+our_marks_of: Final = lru_cache(maxsize=4096)(partial(marks_of, ours=True))
+"""The marks of a message that was sent here, given its flags and the acknowledgments it asks for."""
 
 
 def second_after(sent_time: int, limit_s: int) -> int:
     """The second at which a time limit of a message ends, or NEVER."""
     return NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER)
+
+
+def seconds_after(sent_time: int, limits_s: Iterable[int]) -> list[int]:
+    """Like :func:`second_after`, for many limits of messages that are sent at the same time."""
+    return [NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER) for limit_s in limits_s]
 
 
 class Batch:
@@ -114,8 +134,8 @@ class Batch:
         return len(self.packets)
 
     @classmethod
-    def of(cls, messages: Iterable[StoredMessage], own_guid: bytes) -> Batch:
-        """Messages that are at hand one by one."""
+    def of(cls, messages: Iterable[StoredMessage], *own_guids: bytes) -> Batch:
+        """Messages that are at hand one by one; ``own_guids`` are the identifiers of this host."""
         given = list(messages)
         for message in given:
             if message.packet.base.flags & BASE_SH:
@@ -135,7 +155,7 @@ class Batch:
                 marks_of(
                     user.flags,
                     ask,
-                    ours=user.source_queue_manager == own_guid,
+                    ours=user.source_queue_manager in own_guids,
                     final_ack=0 if transaction is None else transaction.flags & FINAL_ACK,
                     sourced=bool(message.source),
                 )

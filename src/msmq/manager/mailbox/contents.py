@@ -25,6 +25,7 @@ from msmq.manager.mailbox.stored import (
     LocalAttributes,
     StoredMessage,
     arrival_time_of,
+    marked,
     unpacked,
 )
 from msmq.manager.queues.queue import Queue
@@ -37,6 +38,8 @@ _FIRST, _LAST = int(PositionMark.FIRST), int(PositionMark.LAST)
 _IS_EDGE: Final = bytes(bool(marks & (_FIRST | _LAST)) for marks in range(256))
 _IS_LOCAL: Final = bytes(bool(marks & HAS_LOCAL) for marks in range(256))
 """Tables for ``bytes.translate``: 1 for marks that say so."""
+_SPREAD: Final = 8
+"""Places whose messages take less than such a part of what lies between them are not glimpsed at."""
 
 
 @dataclass(slots=True)
@@ -60,8 +63,8 @@ class Found:
 
     def message(self, index: int) -> StoredMessage:
         return StoredMessage(
-            UserMessage.route(self.packets[index]),
-            self.local.get(index, NO_ATTRIBUTES),
+            UserMessage.kept(self.packets[index]),
+            marked(self.local.get(index, NO_ATTRIBUTES), self.positions.marks[index]),
             self.positions.ids[index],
             self.arrival_times[index],
             source=self.sources[index],
@@ -130,6 +133,18 @@ class Contents:
         except MessageStorageFailedError:
             return self._read_each(queue, positions, ours)
         return self._found(queue, positions, payloads)
+
+    def glimpse(self, positions: Positions) -> bytes | None:
+        """The bytes in which the messages of some places lie, with whatever else is there; None when they have to be
+        read to know."""
+        if 0 in positions.addresses or 1 in positions.marks.translate(_IS_LOCAL):
+            return None
+        first, last = min(positions.addresses), max(positions.addresses)
+        last_size = positions.sizes[positions.addresses.index(last)]
+        if last - first > _SPREAD * sum(positions.sizes):
+            return None
+        front = max(positions.marks.translate(FRONTS))
+        return self.core.ledger.store.glimpse(first, last, last_size + front)
 
     def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
         sound, payloads = [], []

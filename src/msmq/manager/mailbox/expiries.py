@@ -48,6 +48,10 @@ class Expiries:
         if count > _SMALLEST_SWEEP and count > 2 * len(queue.positions):
             self._sweep(queue)
 
+    def of(self, queue: Queue) -> set[int]:
+        """The messages of a queue that expire some time, and some that have left it."""
+        return {one for ids, _ in self._buckets.get(queue, {}).values() for one in ids}
+
     def forget(self, queue: Queue) -> None:
         """The queue is gone."""
         for _, timer in self._buckets.pop(queue, {}).values():

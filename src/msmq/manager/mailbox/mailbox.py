@@ -368,7 +368,7 @@ class Mailbox(Contents):
             ]
             self._delete(queue, positions, MessageClass.ACK_RECEIVE, recorded=True)
             if copies:
-                self.put(journal, Batch.of(copies, self.core.record.identifier), freeing=True)
+                self.put(journal, Batch.of(copies, *self.core.own_identifiers), freeing=True)
             return
         rest = [index for index, fits in enumerate(fitting) if not fits]
         if rest:
@@ -406,7 +406,7 @@ class Mailbox(Contents):
                 self._delete(queue, positions, reason, recorded=recorded)
                 for grave in dict.fromkeys(graves.values()):
                     letters = [_with_reason(messages[one], reason) for one in graves if graves[one] is grave]
-                    self.put(grave, Batch.of(letters, self.core.record.identifier), freeing=True)
+                    self.put(grave, Batch.of(letters, *self.core.own_identifiers), freeing=True)
             self._tell_deleted(queue, positions.ids, told, reason)
 
     def bury(self, queue: Queue, ids: Sequence[int], reason: int) -> set[int]:
@@ -499,7 +499,7 @@ class Mailbox(Contents):
         core = self.core
         changed = message.same_place(0)
         changed.local = change(message.local)
-        batch = Batch.of([changed], core.record.identifier)
+        batch = Batch.of([changed], *core.own_identifiers)
         with core.event(message.size + LARGEST_ENVELOPE + NUMBERS_BYTES, 4):
             self.put(target, batch)
             self._delete(source, source.positions.find((lookup_id,)), MessageClass.NORMAL)

@@ -21,7 +21,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 START: Final = -1
@@ -45,7 +45,7 @@ class PositionMark(IntEnum):
     anybody knows. OWES_NOTHING says that no acknowledgment can be due for the message once it has arrived, whatever
     becomes of it; KEPT_UNREAD that its sender wants it kept if nobody reads it; HAS_LOCAL that its record has local
     attributes beside the packet and so is longer than that; HAS_SOURCE that its record has the address of the host it
-    came from.
+    came from; DIRECT_SESSION that its FinalAck goes to that address, because the session that brought it knew no GUIDs.
     """
 
     FIRST = 1
@@ -54,6 +54,7 @@ class PositionMark(IntEnum):
     KEPT_UNREAD = 8
     HAS_LOCAL = 16
     HAS_SOURCE = 32
+    DIRECT_SESSION = 64
 
 
 _AVAILABLE, _DELETED = PositionState.AVAILABLE, PositionState.DELETED
@@ -436,6 +437,21 @@ class PositionList:
                 continue
             yield (lane, *many)
             start += many[2]
+
+    def place_of(self, index: int) -> int:
+        """The place at which the message with this index stands, counted from the front; the last one if there are not
+        so many."""
+        last = START
+        for lane in self._ordered:
+            for chunk in lane.chunks:
+                if index >= chunk.live:
+                    index, last = index - chunk.live, chunk.ids[-1]
+                    continue
+                if chunk.live == len(chunk.ids):
+                    return chunk.ids[index]
+                live = (at for at, state in enumerate(chunk.states) if state != _GONE)
+                return chunk.ids[next(islice(live, index, None))]
+        return last
 
     def next_available(self, lookup_id: int) -> Entry | None:
         """The first available place behind ``lookup_id``, which may be START or a place that is empty now."""

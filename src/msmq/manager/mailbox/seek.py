@@ -64,9 +64,15 @@ def seek_by_id(queue: Queue, lookup_id: int, action: MessageSeekAction, *, peek:
             return not_found
         if action is MessageSeekAction.CURRENT:
             return _current(queue, entry, peek)
-        seek = next_readable if action is MessageSeekAction.NEXT else previous_readable
-        found = seek(queue, lookup_id, peek=peek)
+        return seek_neighbour(queue, lookup_id, action, peek=peek)
     return not_found if found is None else Sought(MQ_OK, found)
+
+
+def seek_neighbour(queue: Queue, place: int, action: MessageSeekAction, *, peek: bool) -> Sought:
+    """The next or previous message of a place, whether there is a message or not."""
+    seek = next_readable if action is MessageSeekAction.NEXT else previous_readable
+    found = seek(queue, place, peek=peek)
+    return Sought(MessageNotFoundError.code) if found is None else Sought(MQ_OK, found)
 
 
 def _current(queue: Queue, entry: Entry, peek: bool) -> Sought:

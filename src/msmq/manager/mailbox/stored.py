@@ -50,7 +50,8 @@ class LocalAttributes:
     """The body came here encrypted, or is to be encrypted before it leaves; here it lies in the clear."""
     transaction_status_queue: str = ""
     direct_session: bool = False
-    """A FinalAck goes to the address the message came from, because its session knew no GUIDs."""
+    """A FinalAck goes to the address the message came from, because its session knew no GUIDs. In its queue a message
+    has a mark for that."""
     dead_letter_class: int = 0
     """Why a message is in a dead-letter queue; 0 for every other message."""
 
@@ -165,10 +166,19 @@ def unpacked(payload: bytes, marks: int) -> tuple[int, bytes, bytes, LocalAttrib
     return arrival_time, payload[start:], payload[ENVELOPE_SIZE:middle], local
 
 
+def marked(local: LocalAttributes, marks: int) -> LocalAttributes:
+    """Local attributes, with what the marks of a message say of it."""
+    if not marks & PositionMark.DIRECT_SESSION:
+        return local
+    return local.changed(direct_session=True) if local.has_any else LocalAttributes(direct_session=True)
+
+
 def from_record(payload: bytes, lookup_id: int, marks: int) -> StoredMessage:
     """The message in the payload of a record."""
     arrival_time, packet, source, local = unpacked(payload, marks)
-    return StoredMessage(UserMessage.route(packet), local, lookup_id, arrival_time, source=source)
+    return StoredMessage(
+        UserMessage.route(packet), marked(local, marks), lookup_id, arrival_time, source=source
+    )
 
 
 def allows_peek_when_locked(queue: Queue, entry: Entry) -> bool:

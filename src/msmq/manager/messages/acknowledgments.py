@@ -9,16 +9,18 @@ nobody is left to tell: the acknowledgment is dropped and counted, and the messa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 from msmq.errors import MsmqError
 from msmq.manager.core import Core, Subscriber
-from msmq.manager.mailbox.batch import Batch, marks_of, second_after
+from msmq.manager.mailbox.batch import Batch
 from msmq.manager.mailbox.mailbox import is_destination
 from msmq.manager.mailbox.stored import NO_ATTRIBUTES, StoredMessage
 from msmq.manager.messages.delivery import Sending
+from msmq.manager.messages.drafts import batch_of
 from msmq.manager.messages.message import DeliveryGuarantee, Message, SenderMessageClass
 from msmq.manager.messages.template import Template
 from msmq.manager.model import QueueAccessType
@@ -49,6 +51,9 @@ class Acknowledging(Subscriber):
         self.unsent = 0
         """Acknowledgments that could not be sent, for want of a queue, of a way, of room, or of a form to write them
         in."""
+        self.later: Callable[[str, Callable[[], None]], bool] = lambda destination, send: False
+        """Has something sent when the directory has told where its queue is; whether it is asked. Given by the
+        membership of a domain."""
         self._templates: dict[tuple[object, ...], Template] = {}
 
     def messages_arrived(self, queue: Queue, messages: Sequence[StoredMessage], fate: int) -> None:
@@ -60,12 +65,8 @@ class Acknowledging(Subscriber):
         # A dead letter may stand in a queue of its application's own.
         told = [message for message in messages if not message.local.dead_letter_class]
         if reason == MessageClass.NACK_DELETED:
-            own = self.core.record.identifier
-            told = [
-                each
-                for each in told
-                if each.packet.user.source_queue_manager == own or not each.packet.transactional
-            ]
+            own = self.core.own_identifiers
+            told = [each for each in told if each.packet.source in own or not each.packet.transactional]
         elif not is_destination(queue) or reason == MessageClass.NORMAL:
             return
         for cause, of_one in groupby(told, _sender):
@@ -82,12 +83,21 @@ class Acknowledging(Subscriber):
                 continue
             for destination in found.destinations:
                 due.setdefault(destination, []).append(found)
-            self.unsent += not found.destinations
+            self.unsent += found.untold or not found.destinations
         for destination, acknowledgments in due.items():
             try:
                 self._send(destination, acknowledgments)
             except MsmqError:
-                self.unsent += len(acknowledgments)
+                send = partial(self._send_late, destination, acknowledgments, self.queues.outgoing.cause)
+                if not self.later(destination, send):
+                    self.unsent += len(acknowledgments)
+
+    def _send_late(self, destination: str, due: list[Acknowledgment], cause: str) -> None:
+        try:
+            with self.queues.outgoing.on_behalf_of(cause):
+                self._send(destination, due)
+        except MsmqError:
+            self.unsent += len(due)
 
     def _send(self, destination: str, due: list[Acknowledgment]) -> None:
         descriptor = self.queues.open(destination, QueueAccessType.SEND, purpose=Purpose.COURTESY)
@@ -105,23 +115,14 @@ class Acknowledging(Subscriber):
     def _batch(self, due: list[Acknowledgment], destination: str, address: bytes) -> Batch:
         core, now_s = self.core, self.core.now_s
         templates = [self._template(each, destination, address) for each in due]
+        ordinals = core.next_message_ordinals(len(due))
         packets = [
             template.packet(
-                core.next_message_ordinal(), now_s, each.body, 0, "", b"", 0, each.correlation_id,
-                each.message_class, 0,
+                ordinal, now_s, each.body, 0, "", b"", 0, each.correlation_id, each.message_class, 0
             )
-            for template, each in zip(templates, due, strict=True)
-        ]  # fmt: skip
-        kinds = [template.kind for template in templates]
-        return Batch(
-            packets,
-            [kind.user_flags for kind in kinds],
-            [kind.base_flags for kind in kinds],
-            [second_after(now_s, kind.time_to_be_received_s) for kind in kinds],
-            [second_after(now_s, kind.time_to_reach_queue_s) for kind in kinds],
-            [0] * len(kinds),
-            bytes(marks_of(kind.user_flags, 0, ours=True) for kind in kinds),
-        )
+            for ordinal, template, each in zip(ordinals, templates, due, strict=True)
+        ]
+        return batch_of(packets, [template.kind for template in templates], [0] * len(packets), now_s)
 
     def _template(self, due: Acknowledgment, destination: str, address: bytes) -> Template:
         core = self.core
@@ -139,7 +140,7 @@ class Acknowledging(Subscriber):
                 identifier=MessageIdentifier(core.record.identifier, 0),
                 sent_time=core.now_s,
             )
-            template = self._templates[key] = Template(message, NO_ATTRIBUTES)
+            template = self._templates[key] = Template.of(message, NO_ATTRIBUTES)
         return template
 
 
@@ -147,4 +148,4 @@ def _sender(message: StoredMessage) -> str:
     """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
     if message.source:
         return str(host_in(message.source))
-    return guid_text(message.packet.user.source_queue_manager)
+    return guid_text(message.packet.source)

@@ -19,7 +19,7 @@ from msmq.manager.access.guard import Guard
 from msmq.manager.core import Core
 from msmq.manager.mailbox.batch import ADMIN_QUEUE, ASKS_ARRIVAL, Batch
 from msmq.manager.mailbox.mailbox import Mailbox, is_destination
-from msmq.manager.mailbox.stored import NO_ATTRIBUTES, StoredMessage
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.manager.messages.transactions import Transaction, Transactions
 from msmq.manager.model import EnqueueStatus
 from msmq.manager.queues.queue import Queue
@@ -143,9 +143,20 @@ class Sending:
     ) -> None:
         """Find out why a destination queue refuses messages: kind, signature, encryption and sender must fit. Nearly
         all messages of a batch are alike in that."""
+        verdicts: dict[tuple[int, bool, bool, bool], MessageClass | None] = {}
+
+        def verdict(token: Token | None, user_flags: int, local: LocalAttributes) -> MessageClass | None:
+            transactional, signed = bool(user_flags & USER_TH), bool(local.authentication_level)
+            key = id(token), transactional, signed, local.private
+            if key not in verdicts:
+                verdicts[key] = self.judge(
+                    queue, token, transactional=transactional, authenticated=signed, private=local.private
+                )
+            return verdicts[key]
+
         special = ({*senders} | {*batch.local}) - {*fates}
         usual = {
-            flag: self.judge(queue, sender, transactional=bool(flag))
+            flag: verdict(sender, flag, NO_ATTRIBUTES)
             for flag in {flags & USER_TH for flags in batch.user_flags}
         }
         if any(usual.values()):
@@ -155,13 +166,7 @@ class Sending:
                     fates.setdefault(index, fate)
         for index in special:
             local = batch.local.get(index, NO_ATTRIBUTES)
-            fate = self.judge(
-                queue,
-                senders.get(index, sender),
-                transactional=bool(batch.user_flags[index] & USER_TH),
-                authenticated=bool(local.authentication_level),
-                private=local.private,
-            )
+            fate = verdict(senders.get(index, sender), batch.user_flags[index], local)
             if fate is not None:
                 fates[index] = fate
 
@@ -236,13 +241,13 @@ class Sending:
                 copy = message.same_place(0)
                 copy.local = message.local.changed(dead_letter_class=int(fate))
                 with suppress(MessageStorageFailedError, InsufficientResourcesError):
-                    self.mailbox.put(target, Batch.of((copy,), self.core.record.identifier))
+                    self.mailbox.put(target, Batch.of((copy,), *self.core.own_identifiers))
 
     def _grave_for(self, queue: Queue, message: StoredMessage, own: bool) -> Queue | None:
         """Where a message of ours goes that leaves an outgoing queue without being sent, or its destination without
         being read, if its sender wants it kept. Without a transaction it was delivered when it reached its queue."""
         user = message.packet.user
-        if not user.negative_journaling or user.source_queue_manager != self.core.record.identifier:
+        if not user.negative_journaling or user.source_queue_manager not in self.core.own_identifiers:
             return None
         if is_destination(queue) and not message.packet.transactional:
             return None
@@ -299,7 +304,7 @@ def messages_of(
     """Messages of a batch for those who want to look into them."""
     return [
         StoredMessage(
-            UserMessage.route(batch.packets[index]),
+            UserMessage.kept(batch.packets[index]),
             batch.local.get(index, NO_ATTRIBUTES),
             lookup_ids[index],
             arrival_time,

@@ -24,7 +24,13 @@ from msmq.errors import (
 )
 from msmq.manager.access.credentials import Credentials
 from msmq.manager.core import Core
-from msmq.manager.mailbox.batch import NEGATIVE_JOURNALING, POSITIVE_JOURNALING, Batch, marks_of, second_after
+from msmq.manager.mailbox.batch import (
+    NEGATIVE_JOURNALING,
+    POSITIVE_JOURNALING,
+    Batch,
+    our_marks_of,
+    seconds_after,
+)
 from msmq.manager.mailbox.mailbox import full, is_destination
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.delivery import Sending, messages_of
@@ -86,6 +92,21 @@ class Posted:
 
     lookup_ids: list[int]
     errors: dict[int, MQError]
+
+
+def batch_of(packets: Sequence[bytes], kinds: Sequence[Kind], asks: Sequence[int], now_s: int) -> Batch:
+    """Packets of this host as a batch."""
+    user_flags, base_flags, to_be_received_s, to_reach_queue_s, local = zip(*kinds, strict=True)
+    return Batch(
+        packets,
+        user_flags,
+        base_flags,
+        seconds_after(now_s, to_be_received_s),
+        seconds_after(now_s, to_reach_queue_s),
+        asks,
+        bytes(map(our_marks_of, user_flags, asks)),
+        {index: kept for index, kept in enumerate(local) if kept is not None},
+    )
 
 
 class Posting:
@@ -226,7 +247,7 @@ class Posting:
         message.check()
         number = 1 if covered else 0
         complete = self.complete(message, descriptor.format_name, address, number, caller, alone=alone)
-        return Template(complete, self.local(complete)) if suits(complete) else None
+        return Template.of(complete, self.local(complete)) if suits(complete) else None
 
     @staticmethod
     def _queue(descriptor: OpenQueueDescriptor) -> Queue:
@@ -237,7 +258,7 @@ class Posting:
     def _remember(self, key: tuple[object, ...], complete: Message) -> Template:
         if len(self._templates) >= _MOST_TEMPLATES:
             self._templates.clear()
-        template = self._templates[key] = Template(complete, self.local(complete))
+        template = self._templates[key] = Template.of(complete, self.local(complete))
         return template
 
     # --- sending --------------------------------------------------------------------------------------------
@@ -251,17 +272,7 @@ class Posting:
     ) -> Posted:
         """Put messages into the queue that a descriptor stands for, or tell why they are refused."""
         queue, name, now_s = self._queue(descriptor), descriptor.format_name, self.core.now_s
-        kinds, asks = drafts.kinds, drafts.asks
-        batch = Batch(
-            drafts.packets,
-            [kind.user_flags for kind in kinds],
-            [kind.base_flags for kind in kinds],
-            [second_after(now_s, kind.time_to_be_received_s) for kind in kinds],
-            [second_after(now_s, kind.time_to_reach_queue_s) for kind in kinds],
-            asks,
-            bytes(marks_of(kind.user_flags, ask, ours=True) for kind, ask in zip(kinds, asks, strict=True)),
-            {index: kind.local for index, kind in enumerate(kinds) if kind.local is not None},
-        )
+        batch = batch_of(drafts.packets, drafts.kinds, drafts.asks, now_s)
         if not is_destination(queue):
             statuses, lookup_ids = self.sending.enqueue(queue, batch, transaction)
             errors: dict[int, MQError] = {

@@ -104,30 +104,6 @@ class DestinationQueueType(IntEnum):
     DIRECT_QUEUE = QueueReference.DIRECT
 
 
-class AdministrationQueueType(IntEnum):
-    """UserHeader.Flags.AQ."""
-
-    NONE = QueueReference.NONE
-    PRIVATE_QUEUE_ON_SOURCE = QueueReference.PRIVATE_ON_SOURCE
-    PRIVATE_QUEUE_ON_DESTINATION = QueueReference.PRIVATE_ON_DESTINATION
-    PUBLIC_QUEUE = QueueReference.PUBLIC
-    PRIVATE_QUEUE_ON_OTHER = QueueReference.PRIVATE_ELSEWHERE
-    DIRECT_QUEUE = QueueReference.DIRECT
-
-
-class ResponseQueueType(IntEnum):
-    """UserHeader.Flags.RQ."""
-
-    NONE = QueueReference.NONE
-    SAME_AS_ADMINISTRATION_QUEUE = QueueReference.SAME_AS_ADMIN
-    PRIVATE_QUEUE_ON_SOURCE = QueueReference.PRIVATE_ON_SOURCE
-    PRIVATE_QUEUE_ON_DESTINATION = QueueReference.PRIVATE_ON_DESTINATION
-    PRIVATE_QUEUE_ON_ADMIN = QueueReference.PRIVATE_ON_ADMIN_HOST
-    PUBLIC_QUEUE = QueueReference.PUBLIC
-    PRIVATE_QUEUE_ON_OTHER = QueueReference.PRIVATE_ELSEWHERE
-    DIRECT_QUEUE = QueueReference.DIRECT
-
-
 class SenderIdentifierType(IntEnum):
     """What SenderIdentifier holds; SecurityHeader.Flags.ST."""
 
@@ -323,14 +299,6 @@ class Message:
         """None as long as no destination is given."""
         reference = self.coded_names().destination.reference
         return DestinationQueueType(reference) if reference else None
-
-    @property
-    def administration_queue_type(self) -> AdministrationQueueType:
-        return AdministrationQueueType(self.coded_names().administration.reference)
-
-    @property
-    def response_queue_type(self) -> ResponseQueueType:
-        return ResponseQueueType(self.coded_names().response.reference)
 
     # --- what a sender may say -----------------------------------------------------------------------------
 

@@ -30,8 +30,8 @@ from msmq.manager.mailbox.contents import Found, Known
 from msmq.manager.mailbox.cursor import Cursor, CursorAnswer, CursorState, Get, Outcome
 from msmq.manager.mailbox.mailbox import MQ_OK, Mailbox, finish_wait, purge_reason
 from msmq.manager.mailbox.positions import START, Positions, PositionState
-from msmq.manager.mailbox.seek import next_readable, previous_readable, seek_by_id
-from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.mailbox.seek import next_readable, seek_by_id, seek_neighbour
+from msmq.manager.mailbox.stored import StoredMessage, allows_peek_when_locked
 from msmq.manager.messages.transactions import Transaction, Transactions
 from msmq.manager.model import MessageSeekAction, QueueAccessType
 from msmq.manager.queues.queue import (
@@ -52,6 +52,7 @@ _STATUS: Final = {
     Outcome.NOT_FOUND: MessageNotFoundError.code,
     Outcome.ILLEGAL_CURSOR_ACTION: IllegalCursorActionError.code,
 }
+_NEIGHBOURS: Final = (MessageSeekAction.NEXT, MessageSeekAction.PREVIOUS)
 _RECEIVING: Final = frozenset({QueueAccessType.RECEIVE, QueueAccessType.RECEIVE_ADMIN})
 _AVAILABLE: Final = PositionState.AVAILABLE
 _PURGE_PENDING: Final = int(PositionState.PURGE_PENDING)
@@ -70,6 +71,8 @@ class _Read(NamedTuple):
     tag: int | None = None
     transaction: Transaction | None = None
     two_phase_read: bool = False
+    most_bytes: int | None = None
+    """A larger message is not read: whoever asks for the place of one shows it when there is room for it."""
 
 
 class Reading:
@@ -173,10 +176,23 @@ class Reading:
         cursor: Cursor | None = None,
         transaction: Transaction | None = None,
         tag: int | None = None,
+        most_bytes: int | None = None,
     ) -> None:
-        """Dequeue Message Begin: the first phase of a receive that :meth:`dequeue_end` decides."""
-        read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), two_phase_read=True)
+        """Dequeue Message Begin: the first phase of a receive that :meth:`dequeue_end` decides. The result has no
+        message of more than ``most_bytes``, only its place; :meth:`show` reads it."""
+        read = _Read(descriptor, done, True, timeout_s, cursor, tag, real(transaction), True, most_bytes)
         self._start(read, Get.DEQUEUE)
+
+    def show(self, descriptor: OpenQueueDescriptor, lookup_id: int) -> StoredMessage | None:
+        """A message whose place a read has given: one that this descriptor holds, or that anybody may look at. None if
+        it is so no longer, or if the disk has damaged the message, which is gone then."""
+        queue = self._queue_of(descriptor)
+        entry = queue.positions.get(lookup_id)
+        if entry is None:
+            return None
+        if entry.state is _AVAILABLE or lookup_id in descriptor.begun:
+            return self.mailbox.fetch(queue, lookup_id)
+        return self.mailbox.load(queue, lookup_id) if allows_peek_when_locked(queue, entry) else None
 
     def dequeue_end(
         self,
@@ -342,13 +358,8 @@ class Reading:
             return ReadResult(refusal.code)
         queue = descriptor.queue
         assert queue is not None
-        if from_gone and action is not MessageSeekAction.CURRENT and queue.positions.get(lookup_id) is None:
-            find = next_readable if action is MessageSeekAction.NEXT else previous_readable
-            found = find(queue, lookup_id, peek=peek)
-            if found is None:
-                return ReadResult(MessageNotFoundError.code)
-            lookup_id, action = found, MessageSeekAction.CURRENT
-        while (sought := seek_by_id(queue, lookup_id, action, peek=peek)).lookup_id is not None:
+        seek = seek_neighbour if from_gone and action in _NEIGHBOURS else seek_by_id
+        while (sought := seek(queue, lookup_id, action, peek=peek)).lookup_id is not None:
             result = self._read(read, queue.position(sought.lookup_id))
             if result is not None:
                 return result
@@ -364,9 +375,10 @@ class Reading:
         timeout_s: float = INFINITE,
         cursor: Cursor | None = None,
         tag: int | None = None,
+        most_bytes: int | None = None,
     ) -> None:
-        """Peek Message: the first one, or the cursor's current one."""
-        self._start(_Read(descriptor, done, False, timeout_s, cursor, tag), Get.PEEK)
+        """Peek Message: the first one, or the cursor's current one; of more than ``most_bytes`` only its place."""
+        self._start(_Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes), Get.PEEK)
 
     def peek_next(
         self,
@@ -376,9 +388,11 @@ class Reading:
         *,
         timeout_s: float = INFINITE,
         tag: int | None = None,
+        most_bytes: int | None = None,
     ) -> None:
-        """Peek Next Message: the one behind the cursor's current one."""
-        self._start(_Read(descriptor, done, False, timeout_s, cursor, tag), Get.PEEK_NEXT)
+        """Peek Next Message: the one behind the cursor's current one; of more than ``most_bytes`` only its place."""
+        read = _Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes)
+        self._start(read, Get.PEEK_NEXT)
 
     def look_on(self, descriptor: OpenQueueDescriptor, cursor: Cursor, most: int, most_bytes: int) -> Found:
         """Peek Next Message for as many as there are behind a cursor, which stands on the last of them then: up to
@@ -439,7 +453,13 @@ class Reading:
         has happened and the reader is told; None when the disk has damaged the message, which is gone now."""
         queue, lookup_id = position
         positions = queue.positions.find((lookup_id,))
+        large = read.most_bytes is not None and positions.sizes[0] > read.most_bytes
         try:
+            if large:
+                if read.destructive:
+                    assert read.two_phase_read
+                    self._take(read, queue, Found(positions))
+                return ReadResult(MQ_OK, None, position)
             if positions.states[0] == _AVAILABLE:
                 found = self.mailbox.read(queue, positions)
                 if not len(found):

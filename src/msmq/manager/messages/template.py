@@ -8,6 +8,7 @@ number, time, transaction and properties. :func:`kind_of` says which messages sh
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -23,19 +24,13 @@ from msmq.manager.messages.message import MAX_LABEL_CHARACTERS, AuthenticationLe
 from msmq.manager.messages.serialize import serialize
 from msmq.wire.classes import is_application_class
 from msmq.wire.declare import bytes_of
-from msmq.wire.headers import MAX_PACKET_SIZE, MessagePropertiesHeader
-from msmq.wire.layout import BASE, USER, properties_struct
+from msmq.wire.headers import MAX_PACKET_SIZE, SIGNATURE, MessagePropertiesHeader
+from msmq.wire.layout import FIXED_SIZE, packet_struct
 from msmq.wire.message import UserMessage
 
-_pack_properties: Final = properties_struct.pack
-_PACKET_SIZE: Final = BASE["packet_size"]
-_SENT_TIME: Final = USER["sent_time"]
-assert USER["message_id"] == _SENT_TIME + 4  # both are filled in together
-_U16: Final = struct.Struct("<H")
-_U32: Final = struct.Struct("<I")
+_FLAGS_SIZE: Final = 4
 _PRIORITY: Final = 7
 _OPTIONS: Final = RECOVERABLE | NEGATIVE_JOURNALING | POSITIVE_JOURNALING
-_TWO_U32: Final = struct.Struct("<II")
 _CORRELATION_SIZE: Final = 20
 _MOST_ACKNOWLEDGEMENTS: Final = 0xF
 _LARGEST_U32: Final = 0xFFFFFFFF
@@ -88,20 +83,64 @@ class Kind(NamedTuple):
         )
 
 
+class _Form(NamedTuple):
+    """What a template has to write packets with."""
+
+    pack: Callable[..., bytes]
+    """Packs all headers at once."""
+    fixed_size: int
+    """The bytes of all headers."""
+    version: int
+    source: bytes
+    address: bytes
+    """The first fields of BaseHeader and UserHeader that are not part of the kind."""
+    before: bytes
+    """What stands in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
+    flags: int | None
+    """TransactionHeader.Flags without the number of the transaction."""
+    behind: bytes
+    """What follows up to MessagePropertiesHeader."""
+    algorithms: tuple[int, int, int]
+
+
 class Template:
-    """The beginning of packets that differ in number, time, transaction and properties only."""
+    """The beginning of packets that differ in number, time, transaction and properties only.
 
-    __slots__ = ("_algorithms", "_head", "_transaction", "_transaction_offset", "kind")
+    What stands between the fixed part of UserHeader and MessagePropertiesHeader is the same for all of them but for
+    Flags of TransactionHeader, if they have one.
+    """
 
-    def __init__(self, complete: Message, local: LocalAttributes) -> None:
+    __slots__ = ("_form", "kind")
+
+    def __init__(self, form: _Form, kind: Kind) -> None:
+        self._form = form
+        self.kind = kind
+
+    @classmethod
+    def of(cls, complete: Message, local: LocalAttributes) -> Template:
         """``complete`` is a message to the last attribute, one that :func:`suits`."""
         packet = serialize(complete)
-        self._head = packet.data[: packet.properties_offset]
-        self._algorithms = (complete.privacy_level, complete.hash_algorithm, complete.encryption_algorithm)
-        self._transaction_offset = packet.user_end if packet.transaction is not None else 0
-        flags = 0 if packet.transaction is None else packet.transaction.flags
-        self._transaction = flags & ~_TRANSACTION_BITS
-        self.kind = Kind.of(packet, local)
+        end, flags = packet.properties_offset, None
+        changing, size = end, 0
+        if packet.transaction is not None:
+            changing, size, flags = (
+                packet.user_end,
+                _FLAGS_SIZE,
+                packet.transaction.flags & ~_TRANSACTION_BITS,
+            )
+        before, behind = packet.data[FIXED_SIZE:changing], packet.data[changing + size : end]
+        form = _Form(
+            packet_struct(len(before), size, len(behind)).pack,
+            end + MessagePropertiesHeader.SIZE,
+            packet.base.version_number,
+            packet.user.source_queue_manager,
+            packet.user.queue_manager_address,
+            before,
+            flags,
+            behind,
+            (complete.privacy_level, complete.hash_algorithm, complete.encryption_algorithm),
+        )
+        return cls(form, Kind.of(packet, local))
 
     def variant(
         self,
@@ -115,22 +154,17 @@ class Template:
         local: LocalAttributes,
     ) -> Template:
         """The template of messages that say the same but for what a few fields of the first two headers have."""
-        made = Template.__new__(Template)
-        made._algorithms, made._transaction = self._algorithms, self._transaction
-        made._transaction_offset = self._transaction_offset
-        base_flags = self.kind.base_flags & ~_PRIORITY | priority
-        user_flags = self.kind.user_flags & ~_OPTIONS
-        user_flags |= RECOVERABLE * recoverable
-        user_flags |= NEGATIVE_JOURNALING * negative_journaling | POSITIVE_JOURNALING * positive_journaling
-        head = bytearray(self._head)
-        _U16.pack_into(head, BASE["flags"], base_flags)
-        _U32.pack_into(head, BASE["time_to_reach_queue_s"], time_to_reach_queue_s)
-        _U32.pack_into(head, USER["time_to_be_received_s"], time_to_be_received_s)
-        _U32.pack_into(head, USER["flags"], user_flags)
-        made._head = bytes(head)
-        kept = local if local.has_any else None
-        made.kind = Kind(user_flags, base_flags, time_to_be_received_s, time_to_reach_queue_s, kept)
-        return made
+        kind = Kind(
+            self.kind.user_flags & ~_OPTIONS
+            | RECOVERABLE * recoverable
+            | NEGATIVE_JOURNALING * negative_journaling
+            | POSITIVE_JOURNALING * positive_journaling,
+            self.kind.base_flags & ~_PRIORITY | priority,
+            time_to_be_received_s,
+            time_to_reach_queue_s,
+            local if local.has_any else None,
+        )
+        return Template(self._form, kind)
 
     def packet(
         self,
@@ -147,37 +181,45 @@ class Template:
         transaction: int = 0,
     ) -> bytes:
         """The packet of a message; refuses what :meth:`Message.check` refuses of the properties given here."""
-        text = bytes_of(label + "\0") if label else b""
-        if text and (len(text) > 2 * MAX_LABEL_CHARACTERS + 2 or "\0" in label):
-            if "\0" in label:
-                raise IllegalPropertyValueError("A label holds no null character.")
-            raise LabelTooLongError
+        text = _label(label) if label else b""
         if acknowledgements > _MOST_ACKNOWLEDGEMENTS:
             raise IllegalPropertyValueError(f"acknowledgements_requested cannot be {acknowledgements:#x}.")
         if message_class and not is_application_class(message_class):
             raise IllegalPropertyValueError(f"The class {message_class:#06x} uses bits outside 0xe1ff.")
         if len(correlation) != _CORRELATION_SIZE:
             raise IllegalPropertySizeError("correlation_identifier is 20 bytes long.")
-        size = len(self._head) + MessagePropertiesHeader.SIZE + len(text) + len(extension) + len(body)
-        padding = -size % 4
+        pack, fixed_size, version, source, address, before, flags, behind, algorithms = self._form
+        label_size, extension_size, body_size = len(text), len(extension), len(body)
+        size = fixed_size + label_size + extension_size + body_size
+        padding = -size & 3
         if size + padding > MAX_PACKET_SIZE:
             raise InsufficientResourcesError(
                 f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
             )
-        head = bytearray(self._head)
-        _U32.pack_into(head, _PACKET_SIZE, size + padding)
-        _TWO_U32.pack_into(head, _SENT_TIME, sent_time, ordinal)
-        if self._transaction_offset:
-            flags = self._transaction | transaction << _TRANSACTION_SHIFT
-            _U32.pack_into(head, self._transaction_offset, flags)
+        user_flags, base_flags, time_to_be_received_s, time_to_reach_queue_s, _ = self.kind
+        covered = b""
+        if flags is not None:
+            covered = (flags | transaction << _TRANSACTION_SHIFT).to_bytes(_FLAGS_SIZE, "little")
         try:
-            properties = _pack_properties(
-                acknowledgements, len(text) // 2, message_class, correlation, body_type,
-                application_tag, len(body), len(body), *self._algorithms, len(extension),
+            headers = pack(
+                version, 0, base_flags, SIGNATURE, size + padding, time_to_reach_queue_s,
+                source, address, time_to_be_received_s, sent_time, ordinal, user_flags,
+                before, covered, behind,
+                acknowledgements, label_size // 2, message_class, correlation, body_type, application_tag,
+                body_size, body_size, *algorithms, extension_size,
             )  # fmt: skip
         except struct.error:
             raise _out_of_range(body_type, application_tag) from None
-        return b"".join((head, properties, text, extension, body, _PADDING[padding]))
+        return b"".join((headers, text, extension, body, _PADDING[padding]))
+
+
+def _label(label: str) -> bytes:
+    text = bytes_of(label + "\0")
+    if "\0" in label:
+        raise IllegalPropertyValueError("A label holds no null character.")
+    if len(text) > 2 * MAX_LABEL_CHARACTERS + 2:
+        raise LabelTooLongError
+    return text
 
 
 def suits(message: Message) -> bool:

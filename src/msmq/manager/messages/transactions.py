@@ -195,7 +195,7 @@ class Transactions:
                     tell(queue, messages, MessageClass.ACK_REACH_QUEUE)
                 journaled = [message for message in messages if message.packet.user.positive_journaling]
                 if journaled:
-                    self.journal(Batch.of(journaled, self.core.record.identifier))
+                    self.journal(Batch.of(journaled, *self.core.own_identifiers))
             return
         self.core.ledger.store.release_all(operation.addresses, operation.payload_sizes)
         if operation.operation_type is OperationType.DEQUEUE:

@@ -143,10 +143,11 @@ class Administration:
             self._publish(self.directory.write(item, tuple(wanted), caller=caller), queue.pathname)
         self.queues.change(queue, **wanted)
 
-    @staticmethod
-    def _publish(result: DirectoryResult, what: str) -> None:
+    def _publish(self, result: DirectoryResult, what: str) -> None:
         if result is not DirectoryResult.SUCCESS:
-            raise directory_error(result, f"{what} could not be changed in the directory")
+            raise directory_error(
+                result, f"{what} could not be changed in the directory", self.directory.reason
+            )
 
     def watch_queue(
         self, queue: Queue, propids: Sequence[int], caller: Token | None = None

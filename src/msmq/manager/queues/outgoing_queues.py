@@ -63,7 +63,8 @@ class OutgoingQueues:
         self._take_number = take_number
         self._write = write
         self.most_incidental = MOST_INCIDENTAL
-        self._cause = ""
+        self.cause = ""
+        """Because of whose messages incidental queues are made at the moment."""
         self.refused = 0
         """How often there were too many incidental queues to make another one."""
         self.make_room: Callable[[], None] = lambda: None
@@ -74,11 +75,11 @@ class OutgoingQueues:
     @contextmanager
     def on_behalf_of(self, cause: str) -> Iterator[None]:
         """Meanwhile incidental queues are made because of what ``cause`` sent: an address, or a queue manager."""
-        before, self._cause = self._cause, cause
+        before, self.cause = self.cause, cause
         try:
             yield
         finally:
-            self._cause = before
+            self.cause = before
 
     @property
     def incidental(self) -> list[OutgoingQueue]:
@@ -89,17 +90,17 @@ class OutgoingQueues:
         core = self.core
         if isinstance(name, DirectName) and self.naming.is_local(name):
             raise QueueNotFoundError(f"There is no queue {name} on this computer.")
-        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
+        if isinstance(name, PrivateName) and name.computer in core.own_identifiers:
             raise QueueNotFoundError(f"There is no private queue {name.queue_id} on this computer.")
         self.check_way(name)
         base_priority, host = 0, NULL_GUID
         if isinstance(name, PublicName):
-            base_priority, host = self._look_up(name)
+            base_priority, host = self.locate(name)
         elif isinstance(name, PrivateName):
             host = name.computer
         return self.make(name, host, purpose, base_priority)
 
-    def _look_up(self, name: PublicName) -> tuple[int, bytes]:
+    def locate(self, name: PublicName) -> tuple[int, bytes]:
         """BasePriority of a public queue, and whose it is."""
         result, item = self.directory.read(ObjectClass.QUEUE, by_identifier(name.queue))
         if result is not DirectoryResult.SUCCESS or item is None:
@@ -126,7 +127,7 @@ class OutgoingQueues:
         queue.base_priority = base_priority
         queue.destination_queue_manager = host
         queue.incidental = purpose is not Purpose.APPLICATION
-        queue.cause = self._cause if queue.incidental else ""
+        queue.cause = self.cause if queue.incidental else ""
         queue.multicast = isinstance(name, MulticastName)
         if core.hardened_security and not is_http(name):
             queue.state = OutgoingState.LOCKED
@@ -141,21 +142,24 @@ class OutgoingQueues:
                 self.refused += 1
                 raise InsufficientResourcesError(
                     f"{len(self.incidental)} outgoing queues that no application asked for have messages that wait; "
-                    f"no more are made for {self._cause or 'anybody'}."
+                    f"no more are made for {self.cause or 'anybody'}."
                 )
 
     def _has_room(self) -> bool:
         """Whether there is room for one more, and its cause has fewer than are left for others."""
         incidental = self.incidental
         left = self.most_incidental - len(incidental)
-        return left > (sum(queue.cause == self._cause for queue in incidental) if self._cause else 0)
+        return left > (sum(queue.cause == self.cause for queue in incidental) if self.cause else 0)
 
     def opened(self, queue: OutgoingQueue, name: FormatName, purpose: Purpose) -> None:
         """A queue that was there is opened again: an application makes it one that stays, and the host of a public
         queue may be known by now."""
+        if isinstance(name, PublicName) and queue.destination_queue_manager in self.core.own_identifiers:
+            # What came from others waits in it until the directory has told whether the queue is ours.
+            raise UnsupportedFormatnameOperationError(f"The directory does not tell where {name} is.")
         changed = False
         if isinstance(name, PublicName) and queue.destination_queue_manager == NULL_GUID:
-            _, queue.destination_queue_manager = self._look_up(name)
+            _, queue.destination_queue_manager = self.locate(name)
             changed = queue.destination_queue_manager != NULL_GUID
         if queue.incidental and purpose is Purpose.APPLICATION:
             queue.incidental = False

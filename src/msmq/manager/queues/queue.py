@@ -61,6 +61,8 @@ class Queue(DirectoryElement):
     full_path: str = ""
     directory_path: str = ""
     scope: QueueScope = QueueScope.ENTERPRISE
+    former_identifiers: tuple[bytes, ...] = ()
+    """Identifiers that the queue had before its object in the directory was lost and made again."""
     retry: Retry = NO_RETRY
     """What becomes of rejected messages, if their reader does not say."""
     positions: PositionList = field(default_factory=PositionList)

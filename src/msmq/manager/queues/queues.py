@@ -10,6 +10,7 @@ everything else sent after the purge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -76,6 +77,7 @@ from msmq.wire.names import (
     MachineName,
     MulticastName,
     MultipleElementName,
+    PublicName,
     QueueKind,
     QueuePath,
     QueueTarget,
@@ -140,6 +142,8 @@ class Queues:
         self.default_descriptor = specified_descriptor if strict_default_security else ruled_descriptor
         self.computer_sid = computer_sid
         self.outgoing = OutgoingQueues(core, naming, directory, self.take_number, self.write)
+        self.adopt: Callable[[bytes], Queue | None] = lambda identifier: None
+        """Has a public queue here that only the directory has, if it is ours; given by whoever can do that."""
         self.descriptors: dict[int, OpenQueueDescriptor] = {}
         self._next_number = FIRST_QUEUE_NUMBER
         # The upper half of a handle tells in which life of the queue manager it was given out.
@@ -263,7 +267,7 @@ class Queues:
             raise NoDsError("Public queues live in the directory; this queue manager is in workgroup mode.")
         result, identifier = self.directory.create(queue_object(queue), caller=caller)
         if result is not DirectoryResult.SUCCESS or identifier is None:
-            raise directory_error(result, f"{queue.pathname} could not be published")
+            raise directory_error(result, f"{queue.pathname} could not be published", self.directory.reason)
         queue.identifier = identifier
         result, item = self.directory.read(
             ObjectClass.QUEUE, by_identifier(identifier), ("full_path", "directory_path")
@@ -337,7 +341,8 @@ class Queues:
             if queue.queue_type is QueueType.PUBLIC and not skip_directory:
                 result = self.directory.delete(queue_object(queue), caller=caller)
                 if result is not DirectoryResult.SUCCESS:
-                    raise directory_error(result, f"{queue.pathname} could not be removed from the directory")
+                    what = f"{queue.pathname} could not be removed from the directory"
+                    raise directory_error(result, what, self.directory.reason)
             if not at_once:
                 core.ledger.put_value(f"{DELETING}{queue.number}", record)
             core.ledger.drop_value(f"queue/{queue.number}")
@@ -427,6 +432,9 @@ class Queues:
             return self._open_many(name, access, share_mode, caller)
         check_operation(name, access)
         queue = self.naming.find(name) or self._open_subqueue(name, access, caller)
+        if queue is None and isinstance(name, PublicName) and self.core.directory_integrated:
+            with suppress(NoDsError):  # what is known without the directory may be enough
+                queue = self.adopt(name.queue)
         if queue is None:
             queue = self._outgoing_for(name, access, purpose)
         elif isinstance(queue, OutgoingQueue):
@@ -575,9 +583,18 @@ def check_sharing(queue: Queue, access: QueueAccessType, share_mode: QueueShareM
             raise SharingViolationError(f"{queue.pathname} is open in a way that excludes this.")
 
 
-def directory_error(result: DirectoryResult, what: str) -> MQError:
+def directory_error(result: DirectoryResult, what: str, reason: str = "") -> MQError:
+    """The status for a directory that refused; ``reason`` is what it says itself."""
     if result is DirectoryResult.DIRECTORY_NOT_CONNECTED:
-        return NoDsError(f"{what}: the directory cannot be reached.")
+        return NoDsError(f"{what}: the directory cannot be reached. {reason}".rstrip())
     if result is DirectoryResult.OBJECT_ALREADY_EXISTS:
-        return QueueExistsError(f"{what}: the directory has such a queue already.")
-    return DsError(f"{what}: {result.value}.")
+        return QueueExistsError(
+            f"{what}: the directory has such a queue already. `msmq directory check` tells more, `msmq directory "
+            "repair` takes it over or deletes it."
+        )
+    if result is DirectoryResult.OBJECT_NOT_FOUND:
+        return DsError(
+            f"{what}: the directory has no such queue, or not any more. `msmq directory check` tells more, `msmq "
+            "directory repair` publishes it again or deletes it here."
+        )
+    return DsError(f"{what}: {reason or result.value + '.'}")

@@ -88,7 +88,7 @@ class Naming:
             return core.by_path.get(f"{core.record.computer_name}\\{mark}{name.queue}".lower())
         if isinstance(name, PublicName):
             return self._of_type(name.queue, QueueType.PUBLIC)
-        if isinstance(name, PrivateName) and name.computer == core.record.identifier:
+        if isinstance(name, PrivateName) and name.computer in core.own_identifiers:
             return core.by_private_number.get(name.queue_id)
         if isinstance(name, ConnectorName):
             plain = self._of_type(name.guid, QueueType.CONNECTOR)
@@ -103,7 +103,7 @@ class Naming:
 
     def _system_queue(self, name: FormatName, target: QueueTarget) -> Queue | None:
         core = self.core
-        ours = (isinstance(name, MachineName) and name.computer == core.record.identifier) or (
+        ours = (isinstance(name, MachineName) and name.computer in core.own_identifiers) or (
             isinstance(name, DirectName) and self.is_local(name)
         )
         if not ours:
@@ -147,7 +147,7 @@ class Naming:
 
     def _private_path(self, name: PrivateName) -> tuple[str, str]:
         core = self.core
-        if name.computer == core.record.identifier:
+        if name.computer in core.own_identifiers:
             queue = core.by_private_number.get(name.queue_id)
             if queue is None or queue.queue_type is not QueueType.PRIVATE:
                 return "", core.record.computer_name

@@ -12,10 +12,9 @@ One that cannot be taken for want of room costs the session: the sender comes ba
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from ipaddress import ip_address
 from itertools import groupby
 from typing import Any, Final
 
@@ -24,7 +23,6 @@ from msmq.errors import (
     InsufficientResourcesError,
     MessageStorageFailedError,
     MQError,
-    MsmqError,
 )
 from msmq.manager.core import Subscriber
 from msmq.manager.mailbox.batch import (
@@ -36,22 +34,22 @@ from msmq.manager.mailbox.batch import (
     marks_of,
     second_after,
 )
+from msmq.manager.mailbox.contents import Found
 from msmq.manager.mailbox.mailbox import is_destination
-from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
-from msmq.manager.model import QueueAccessType
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues.outgoing_queues import Purpose
-from msmq.manager.queues.queue import MessagePosition, Queue
+from msmq.manager.queues.queue import Queue
 from msmq.security.access import Token
 from msmq.security.rejections import MessageRejectedError
 from msmq.server.alarm import Alarm, now_ms
 from msmq.server.group_commit import GroupCommit
 from msmq.server.inbound.connection import Connection
 from msmq.server.inbound.forwarding import Forwarding, NoRoomError
+from msmq.server.inbound.order_answers import OrderAnswers
 from msmq.server.inbound.remembered import RememberedIds
 from msmq.server.inbound.reports import Tracing
 from msmq.server.inbound.streams import RememberedStreams, stream_of
+from msmq.server.inbound.unclaimed import Unclaimed
 from msmq.server.outbound.next_hop import Addressing
 from msmq.server.outbound.outgoing import Outgoing
 from msmq.server.outbound.settlement import Voice
@@ -66,8 +64,9 @@ from msmq.transfer.order_receiver import (
 )
 from msmq.transfer.timers import TimerSettings, earliest
 from msmq.wire.classes import MessageClass
+from msmq.wire.delivery import MOST_TOLD, largest_answers
 from msmq.wire.delivery import format_name as name_in_packet
-from msmq.wire.headers import BASE_TR, NULL_GUID, USER_SH, USER_TH
+from msmq.wire.headers import BASE_TR, USER_MQ, USER_SH, USER_TH
 from msmq.wire.incoming import Incoming
 from msmq.wire.message import UserMessage
 from msmq.wire.names import DirectName, FormatName, Protocol, is_read_only, parse_format_name
@@ -75,11 +74,8 @@ from msmq.wire.names.direct import DIRECT_PREFIX
 from msmq.wire.packets import (
     FinalAckBody,
     OrderAckBody,
-    build_order_message,
-    build_order_messages,
     is_for_order_queue,
 )
-from msmq.wire.trailers import host_in
 
 _SLACK_BYTES: Final = 8_192
 _RECORDS: Final = 16
@@ -87,11 +83,14 @@ _REFUSED_BYTES: Final = 1_024
 _TAKEN_BYTES: Final = 96
 """What to reserve for a message beside its packet: when it may be refused, and when nothing can follow from it."""
 _JOURNALED: Final = NEGATIVE_JOURNALING | POSITIVE_JOURNALING
-_DESTINATION: Final = USER_TH | 7 << 10
+_DIRECT: Final = 7 << 10
+"""Flags.DQ of a direct name, with all of its bits."""
+_DESTINATION: Final = USER_TH | _DIRECT
 """What of UserHeader.Flags decides where a message goes: Flags.TH and Flags.DQ."""
 _KEPT_HERE: Final = (MessageClass.NACK_Q_EXCEED_QUOTA, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
-"""Refusals of plain messages that make dead letters on the host that refuses (3.1.5.8.8, 3.1.7.1.2); its sender has
-done with them. A transactional message is kept by its sender, who is told by a FinalAck."""
+"""Refusals of plain messages that make dead letters here (3.1.5.8.8, 3.1.7.1.2); its sender has done with them. A
+transactional message is kept by its sender, who is told by a FinalAck."""
+_LOOKED_OVER: Final = 64
 STRANGER: Final = Token.anonymous()
 _log = logging.getLogger(__name__)
 
@@ -104,6 +103,9 @@ def _room_for(messages: Incoming) -> tuple[int, int]:
         if asks or flags & _JOURNALED:
             size += 2 * len(messages.packets[index]) + _SLACK_BYTES
             records += _RECORDS
+            if flags & USER_MQ:
+                size += largest_answers(len(messages.packets[index])) + MOST_TOLD * _REFUSED_BYTES
+                records += 2 * MOST_TOLD
         else:
             size += _REFUSED_BYTES if flags & USER_TH else _TAKEN_BYTES
     return size, records
@@ -111,11 +113,10 @@ def _room_for(messages: Incoming) -> tuple[int, int]:
 
 @dataclass(eq=False, slots=True)
 class Way:
-    """What is the same for messages of one host that go to one queue."""
+    """What is the same for messages of one host that go to one queue; ``name`` is what the sender calls it."""
 
     queue: Queue | None
     name: str
-    """What the sender calls the queue."""
     order_queue: bool
     """Whether it is the one for acknowledgments of orders."""
     source: bytes
@@ -123,8 +124,7 @@ class Way:
     host: bytes
     """The address of the host they come from, see :func:`msmq.wire.trailers.host_address`."""
     direct: bool
-    """Whether their sender itself opened the session without saying whom it calls, so that FinalAcks go to its
-    address."""
+    """Whether FinalAcks go to the address they come from, see :meth:`Session.is_answered_by_address`."""
 
     def refused(self, packet: UserMessage) -> StoredMessage:
         """A message of theirs that is not kept, for its FinalAck."""
@@ -162,32 +162,29 @@ class Arrivals(Subscriber):
         tracing: Tracing | None = None,
     ) -> None:
         """``values`` are those of the ledger, as recovery found them."""
-        self._addressing = addressing
         self._tracing = tracing
         self._manager = manager
         self._core = manager.core
         self._commit = commit
         self._outgoing = outgoing
-        self._own_guid = manager.core.record.identifier
         self._history = RememberedIds(
             self._core.ledger, values, timers.message_id_history_cleanup_ms, self._core.now_s
         )
+        self.answers = OrderAnswers(manager, commit, addressing, timers.resend_timeouts_final_s)
         self.forwarding = Forwarding(
             manager,
             addressing,
             self._history,
             tracing,
-            lambda message, fate: self._send_final_acks((message,), fate),
+            lambda message, fate: self.answers.final_acks((message,), fate),
         )
+        self.unclaimed = Unclaimed(manager, self._deliver_kept)
         self._streams = RememberedStreams(manager.core)
         self._receiver: OrderReceiver[Connection] = OrderReceiver(
             timers, self._streams.restore(values), now_ms()
         )
-        self._asked_again_s = timers.resend_timeouts_final_s
-        """A sender that has heard nothing for so long has sent its message again, and gets another OrderAck."""
-        self._unsent: dict[Stream, OrderAckDue[Connection]] = {}
-        self._routed: dict[Stream, tuple[MessagePosition, int]] = {}
-        """OrderAcks that wait for their way back, the last one of each stream, and since when."""
+        self._looked_over: list[Stream] = []
+        """Streams whose queues may be gone, some of which are looked at each time the house is kept."""
         self._alarm = Alarm(self._timer_expired)
 
     def stop(self) -> None:
@@ -226,7 +223,7 @@ class Arrivals(Subscriber):
             self._receiver.durable(stream, reached)
             due = self._receiver.many_taken(stream, now_ms())
             if due is not None:
-                self._send_order_ack(due)
+                self.answers.order_ack(due)
         connection.let_go(size)
         if event.recoverables and connection.is_open:
             connection.session.stored(event.first_recoverable, event.recoverables, now_ms())
@@ -289,20 +286,27 @@ class Arrivals(Subscriber):
         fresh = history.fresh(way.source, messages.message_ids, indices, now_s)
         if not fresh:
             return
-        taken = self._deliver(way, messages, fresh)
+        name = _local_name(way.name) if way.queue is None else None
+        if name is not None and self.unclaimed.concerns(name):
+            kept = [StoredMessage(messages.message(index), source=way.host) for index in fresh]
+            taken = self.unclaimed.keep(name, kept)
+        else:
+            taken = self._deliver(way, messages, fresh)
         for recoverable in (True, False):
-            kept = [
+            identifiers = [
                 messages.message_ids[index]
                 for index in fresh[:taken]
                 if bool(messages.user_flags[index] & RECOVERABLE) is recoverable
             ]
-            if kept:
-                history.record_all(way.source, kept, now_s, recoverable=recoverable)
+            if identifiers:
+                history.record_all(way.source, identifiers, now_s, recoverable=recoverable)
         self._check_room(taken, fresh)
 
     def _take_in_order(self, reading: Reading, messages: Incoming, indices: range, way: Way) -> None:
         """Transactional messages: those that follow what came before."""
         queue, connection, receiver = way.queue, reading.connection, self._receiver
+        if queue is None and self.unclaimed.concerns(_local_name(way.name)):
+            return  # its sender keeps it and sends it again
         if queue is None:
             # Nothing is remembered for a queue that is not there: whatever its number, the message is refused.
             self._deliver(way, messages, indices)
@@ -310,7 +314,7 @@ class Arrivals(Subscriber):
                 sequel = messages.sequels[index]
                 assert sequel is not None
                 body = OrderAckBody.of(sequel.tx_sequence_id, sequel.tx_sequence_number)
-                self._send_order_ack(OrderAckDue((way.source, 0), connection, body))
+                self.answers.order_ack(OrderAckDue((way.source, 0), connection, body))
             return
         stream = stream_of(way.source, queue, way.name)
         reading.touched[stream] = way
@@ -328,8 +332,9 @@ class Arrivals(Subscriber):
         if taken:
             last = messages.sequels[chosen[taken - 1]]
             assert last is not None
+            behind = indices[-1] - chosen[-1] if taken == len(chosen) else 0
             reading.unwritten[stream] = receiver.advance(
-                stream, last, connection, reading.now_ms, reading.now_s, messages=taken
+                stream, last, connection, reading.now_ms, reading.now_s, messages=taken, rejected=behind
             )
         self._check_room(taken, chosen)
 
@@ -351,7 +356,9 @@ class Arrivals(Subscriber):
         way = reading.ways.get(key)
         if way is None:
             message, connection = messages.message(index), reading.connection
-            direct = connection.session.direct and connection.session.remote_guid == source
+            if destination & _DIRECT == _DIRECT:
+                connection.session.direct_format = True
+            direct = connection.session.is_answered_by_address(source)
             queue, name = self._destination(message)
             # The names of other queues may differ, and most of those messages still go the same way.
             way = reading.ways.setdefault(
@@ -374,13 +381,13 @@ class Arrivals(Subscriber):
     def _deliver(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> int:
         """Put messages into their queue, or refuse them for good; gives how many. The rest can be neither, because this
         host is full."""
-        batch = self._batch(way, messages, chosen)
         if way.queue is None:
             fate = MessageClass.NACK_BAD_DST_Q
             packets = [messages.message(index) for index in chosen]
             self._manager.acknowledging.acknowledge(packets, fate)
-            self._send_final_acks([way.refused(each) for each in packets if each.transactional], fate)
+            self.answers.final_acks([way.refused(each) for each in packets if each.transactional], fate)
             return len(chosen)
+        batch = self._batch(way, messages, chosen)
         senders, refused = self._examine(way.queue, messages, chosen, batch)
         delivery = self._manager.sending.deliver(
             way.queue, batch, STRANGER, senders=senders, refused=refused, waits_for_room=True
@@ -392,20 +399,40 @@ class Arrivals(Subscriber):
                 self._tracing.received(UserMessage.route(batch.packets[index]))
         return len(delivery.fates)
 
+    def _deliver_kept(self, name: str, found: Found) -> int:
+        """Deliver messages that have waited for the directory, or refuse them; gives how many."""
+        messages = Incoming.of(found.packets)
+        start, queue = 0, self._destination(messages.message(0))[0]
+        for (source, host), group in groupby(zip(messages.sources, found.sources, strict=True)):
+            stop = start + sum(1 for _ in group)
+            way = Way(queue, name, order_queue=False, source=source, host=host, direct=False)
+            taken = self._deliver(way, messages, range(start, stop))
+            if start + taken < stop:
+                return start + taken
+            start = stop
+        if queue is None:
+            # They were taken from senders that have done with them, so those that are to be kept are kept here.
+            wanted = (message for message in found.messages if message.packet.user.negative_journaling)
+            self._manager.sending.dead_letter_copies(wanted, MessageClass.NACK_BAD_DST_Q)
+            _log.warning(
+                "%d messages for %s are refused: the directory has no such queue of ours", start, name
+            )
+        self._commit.request()
+        return start
+
     def _batch(self, way: Way, messages: Incoming, chosen: Sequence[int]) -> Batch:
         """The messages as their queue is to keep them."""
         if len(chosen) < len(messages):
             messages = messages.only(chosen)
-        own, flags = way.source == self._own_guid, messages.user_flags
+        own, flags = way.source in self._core.own_identifiers, messages.user_flags
         final_acks = [0 if sequel is None else sequel.flags & FINAL_ACK for sequel in messages.sequels]
-        local = {}
-        if way.direct and not own:
-            kept = LocalAttributes(direct_session=True)
-            local = {
-                index: kept
-                for index, final_ack in enumerate(final_acks)
-                if flags[index] & USER_TH and (final_ack or flags[index] & _JOURNALED)
-            }
+        # Most messages say the same here.
+        said = list(zip(flags, messages.asks, final_acks, strict=True))
+        sourced, direct = bool(way.host), way.direct
+        marks = {
+            each: marks_of(*each[:2], ours=own, final_ack=each[2], sourced=sourced, direct=direct)
+            for each in set(said)
+        }
         return Batch(
             list(messages.packets),
             flags,
@@ -413,12 +440,8 @@ class Arrivals(Subscriber):
             list(map(second_after, messages.sent_times, messages.times_to_be_received_s)),
             list(map(second_after, messages.sent_times, messages.times_to_reach_queue_s)),
             messages.asks,
-            bytes(
-                marks_of(each, asks, ours=own, final_ack=final_ack, sourced=bool(way.host))
-                for each, asks, final_ack in zip(flags, messages.asks, final_acks, strict=True)
-            ),
-            local,
-            [way.host] * len(messages),
+            bytes(map(marks.__getitem__, said)),
+            sources=[way.host] * len(messages),
         )
 
     def _examine(
@@ -451,7 +474,7 @@ class Arrivals(Subscriber):
         """A message is not taken: its sender's queue manager is told, or the message is kept here."""
         flags = batch.user_flags[index]
         if flags & USER_TH:
-            self._send_final_acks((way.refused(UserMessage.route(batch.packets[index])),), fate)
+            self.answers.final_acks((way.refused(UserMessage.route(batch.packets[index])),), fate)
         elif fate in _KEPT_HERE and flags & NEGATIVE_JOURNALING:
             kept = StoredMessage(
                 UserMessage.route(batch.packets[index]),
@@ -467,106 +490,7 @@ class Arrivals(Subscriber):
         if not is_destination(queue) or reason < MessageClass.ACK_RECEIVE:
             return
         wanting = [message for message in messages if wants_final_ack(message.packet)]
-        self._send_final_acks(wanting, MessageClass(reason))
-
-    def _send_final_acks(self, messages: Iterable[StoredMessage], message_class: MessageClass) -> None:
-        """Tell the hosts that sent transactional messages what became of them, each of all of its messages together."""
-        by_sender: dict[tuple[bytes, bytes], list[StoredMessage]] = {}
-        for message in messages:
-            address = message.source if message.local.direct_session else b""
-            by_sender.setdefault((message.packet.user.source_queue_manager, address), []).append(message)
-        for (source, address), told in by_sender.items():
-            if source == self._own_guid or (source == NULL_GUID and not address):
-                continue  # nobody to tell
-            first, packets = build_order_messages(
-                [FinalAckBody.of(message.packet) for message in told],
-                message_class,
-                source=self._own_guid,
-                destination=host_in(address) if address else source,
-                message_ids=[self._core.next_message_ordinal() for _ in told],
-                sent_time=self._core.now_s,
-            )
-            # What was taken owes its sender a FinalAck; strangers whose messages were refused may have to do without.
-            taken = any(message.lookup_id for message in told)
-            self._post(first, packets, Purpose.DUTY if taken else Purpose.COURTESY)
-
-    def _post(self, first: UserMessage, packets: Sequence[bytes], purpose: Purpose) -> MessagePosition | None:
-        """Let acknowledgments for one host, which are all like the ``first``, go the way of other messages; gives the
-        place of the last one."""
-        user = first.user
-        name = name_in_packet(user, user.destination_reference, user.destination_queue)
-        assert name is not None
-        queues = self._manager.queues
-        try:
-            descriptor = queues.open(name, QueueAccessType.SEND, purpose=purpose)
-            assert descriptor.queue is not None
-            try:
-                batch = Batch.of((StoredMessage(first),), self._own_guid).like(packets)
-                # It is part of a message's end, which a full disk does not put off: no other will ever tell the sender.
-                lookup_ids = self._manager.mailbox.put(descriptor.queue, batch, freeing=True)
-                return descriptor.queue.position(lookup_ids[-1])
-            finally:
-                queues.close(descriptor)
-        except MsmqError as error:
-            _log.debug("no acknowledgment to %s: %s", name, error)
-            return None
-
-    def _send_order_ack(self, due: OrderAckDue[Connection]) -> None:
-        session = due.link.session
-        source = due.stream[0]
-        direct = session.direct and session.remote_guid == source
-        if source == NULL_GUID and not direct:
-            return  # nobody to tell
-        packet = build_order_message(
-            due.body,
-            MessageClass.ORDER_ACK,
-            source=self._own_guid,
-            destination=ip_address(due.link.peer) if direct else source,
-            message_id=self._core.next_message_ordinal(),
-            sent_time=self._core.now_s,
-        )
-        has_way = self._addressing.knows_way(source)
-        if due.link.is_open and (session.remote_guid == source or not has_way):
-            self._commit.when_durable(partial(self._ship_order_ack, due, packet.data))
-        elif direct or has_way:
-            self._route_order_ack(due.stream, packet)
-
-    def _route_order_ack(self, stream: Stream, packet: UserMessage) -> None:
-        """The message came by way of others, or its session is closed: the OrderAck finds its own way to the sender.
-        One that still waits is out of date."""
-        self._drop_routed(stream)
-        position = self._post(packet, (packet.data,), Purpose.COURTESY)
-        if position is not None:
-            self._routed[stream] = position, self._core.now_s
-        self._commit.request()
-
-    def _drop_routed(self, stream: Stream) -> None:
-        position, _ = self._routed.pop(stream, (None, 0))
-        if position is not None and position.state is PositionState.AVAILABLE:
-            self._manager.mailbox.remove(position.queue, (position.lookup_id,), MessageClass.NORMAL)
-
-    def keep_house(self, now_s: int) -> None:
-        """Give up OrderAcks that have waited for so long that their senders have asked for others."""
-        for stream, (_, since_s) in list(self._routed.items()):
-            if now_s - since_s >= self._asked_again_s:
-                self._drop_routed(stream)
-
-    def _ship_order_ack(self, due: OrderAckDue[Connection], packet: bytes) -> None:
-        if not due.link.is_open:
-            self._send_order_ack(due)
-        elif due.link.session.send(packet, None, now_ms()):
-            due.link.flush()
-        else:
-            self._unsent[due.stream] = due  # the window is closed; the next acknowledgment opens it
-
-    def room_again(self, connection: Connection) -> None:
-        """The window of a session has opened."""
-        for stream in [stream for stream, due in self._unsent.items() if due.link is connection]:
-            self._send_order_ack(self._unsent.pop(stream))
-
-    def closed(self, connection: Connection) -> None:
-        """What waited for the window of a session goes without it."""
-        self.room_again(connection)
+        self.answers.final_acks(wanting, MessageClass(reason))
 
     # Time
 
@@ -578,8 +502,21 @@ class Arrivals(Subscriber):
     def _timer_expired(self) -> None:
         self._history.handle_timer(self._core.now_s)
         for due in self._receiver.handle_timer(now_ms()):
-            self._send_order_ack(due)
+            rejected = self._receiver.take_rejected(due.stream)
+            if rejected is not None:
+                self._streams.write_rejected(due.stream, rejected)
+            self.answers.order_ack(due)
         self._set_alarm()
+
+    def keep_house(self, now_s: int) -> None:
+        """Forget what nobody asks for any more."""
+        self.answers.keep_house(now_s)
+        if not self._looked_over:
+            self._looked_over = self._receiver.streams()
+        for stream in self._looked_over[-_LOOKED_OVER:]:
+            if self._streams.drop_if_gone(stream):
+                self._receiver.forget(stream)
+        del self._looked_over[-_LOOKED_OVER:]
 
 
 @lru_cache(maxsize=1_024)

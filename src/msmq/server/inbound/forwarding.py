@@ -55,13 +55,13 @@ class Forwarding(Subscriber):
         self._history = history
         self._tracing = tracing
         self._refuse_transactional = refuse
-        self._own_guid = manager.core.record.identifier
+        self._own_guids = manager.core.own_identifiers
         self.copies: dict[tuple[int, bytes], int] = {}
         """Lookup identifiers of transactional messages that wait here, by queue and message."""
 
     def concerns(self, address: bytes) -> bool:
         """Whether a message with this QueueManagerAddress is for somebody else."""
-        return address != self._own_guid and address != NULL_GUID
+        return address not in self._own_guids and address != NULL_GUID
 
     def take(self, messages: Incoming, indices: Iterable[int]) -> None:
         """Store messages for their next hop. A host that is no routing server refuses them for good.
@@ -76,7 +76,7 @@ class Forwarding(Subscriber):
         identifier, now_s = message_identifier(message), self._core.now_s
         if not message.transactional and self._history.seen(identifier, now_s):
             return
-        if message.transactional and message.user.source_queue_manager == self._own_guid:
+        if message.transactional and message.user.source_queue_manager in self._own_guids:
             return  # it came back to where it began, and is kept here until it is acknowledged
         onward = message.forwarded()
         if onward is None:
@@ -87,7 +87,7 @@ class Forwarding(Subscriber):
         if queue is None:
             self._refuse(message, MessageClass.NACK_BAD_DST_Q)
             return
-        batch = Batch.of((StoredMessage(onward, LocalAttributes()),), self._own_guid)
+        batch = Batch.of((StoredMessage(onward, LocalAttributes()),), *self._own_guids)
         statuses = self._manager.mailbox.admit(queue, batch)
         if statuses is not None and statuses[0] is EnqueueStatus.QUEUE_MANAGER_QUOTA:
             raise NoRoomError("the quota of the queue manager is used up")

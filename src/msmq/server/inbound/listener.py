@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from msmq.admission.gate import Gate
+from msmq.api import inherited
 from msmq.manager.core import Subscriber
 from msmq.server.alarm import now_ms
 from msmq.server.config import Config
@@ -44,9 +45,12 @@ class Listener(Subscriber):
         return sum(connection.session.state is State.OPEN for connection in self.connections)
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, at_once = asyncio.get_running_loop(), self._gate.crowding.at_once
+        if opened := inherited.tcp_sockets(self.config.port):
+            for each in opened:
+                self._servers.append(await loop.create_server(self._accept, sock=each, backlog=at_once))
+            return
         for address in self.config.listen:
-            at_once = self._gate.crowding.at_once
             server = await loop.create_server(self._accept, address, self.config.port, backlog=at_once)
             self._servers.append(server)
 

@@ -1,7 +1,8 @@
 """Incoming transactional streams, made durable and shown: IncomingTransactionalTransferInfo (MS-MQDMPR 3.1.1.5).
 
-A stream is one value of the ledger, written with the messages that brought it further. A sender that has two names for
-a queue sends two sequences, each with numbers of its own; so a stream is known by the name too, in whatever letters.
+A stream is one value of the ledger, written with the messages that brought it further, and before an OrderAck that
+answers messages which did not. A sender that has two names for a queue sends two sequences, each with numbers of its
+own; so a stream is known by the name too, in whatever letters.
 """
 
 from __future__ import annotations
@@ -9,17 +10,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msmq.errors import MessageStorageFailedError
 from msmq.manager.core import Core
 from msmq.manager.model import IncomingTransactionalTransferInfo
 from msmq.manager.queues.queue import Queue
 from msmq.transfer.order_receiver import Progress, Stream
 
 _PREFIX: Final = "transfer/incoming"
+_VALUE_BYTES: Final = 256
+_CHARACTER_BYTES: Final = 12
+"""What one value takes at most: beside the name, and for each character of the name, which stands in it twice."""
 
 
 def stream_of(source: bytes, queue: Queue, name: str) -> Stream:
     """The stream of a queue manager into a queue, for which it has this name."""
     return source, (queue.number, name.lower())
+
+
+def _parts(stream: Stream) -> tuple[bytes, int, str]:
+    """What :func:`stream_of` has put together."""
+    source, queue = stream
+    assert isinstance(queue, tuple)
+    number, name = queue
+    return source, number, name
+
+
+def _key(source: bytes, number: int, name: str) -> str:
+    return f"{_PREFIX}/{number}/{source.hex()}/{name.lower()}"
 
 
 class RememberedStreams:
@@ -47,8 +64,28 @@ class RememberedStreams:
 
     def write(self, source: bytes, queue: Queue, name: str, reached: Progress) -> None:
         """Part of the event that put the messages into their queue, and of its reservation."""
-        key = f"{_PREFIX}/{queue.number}/{source.hex()}/{name.lower()}"
-        self._core.ledger.put_value(key, [*reached, name])
+        self._core.ledger.put_value(_key(source, queue.number, name), [*reached, name])
+
+    def write_rejected(self, stream: Stream, reached: Progress) -> None:
+        """An event of its own: how many messages were not accepted. A full disk has other things to keep."""
+        source, number, name = _parts(stream)
+        queue = self._core.queues.get(number)
+        info = None if queue is None else queue.incoming.get((source, name))
+        if queue is None or info is None:
+            return
+        try:
+            with self._core.event(_VALUE_BYTES + _CHARACTER_BYTES * len(name), 1):
+                self.write(source, queue, info.format_name, reached)
+        except MessageStorageFailedError:
+            pass
+
+    def drop_if_gone(self, stream: Stream) -> bool:
+        """Forget a stream if its queue is no more; gives whether it is."""
+        source, number, name = _parts(stream)
+        if number in self._core.queues:
+            return False
+        self._core.ledger.drop_value(_key(source, number, name))
+        return True
 
     def show(self, source: bytes, queue: Queue, name: str, progress: Progress) -> None:
         """What management sees."""

@@ -89,7 +89,7 @@ class Drain:
         """What came lately, and nobody has looked when it expires."""
         self._changed = False
         self._places = Places(outgoing.core.ledger, queue.number)
-        self._own_guid = outgoing.core.record.identifier
+        self._own_guids = outgoing.core.own_identifiers
         self._sender = self._new_sender(now_ms, (0, 0))
 
     @property
@@ -110,7 +110,7 @@ class Drain:
     def _is_ours(self, packet: UserMessage) -> bool:
         """Whether this host sends a message; if not it passes it on, and sequence, journal and FinalAck are those of
         its sender."""
-        return packet.user.source_queue_manager == self._own_guid
+        return packet.user.source_queue_manager in self._own_guids
 
     # After a restart
 
@@ -232,7 +232,7 @@ class Drain:
         chosen: list[Run] = []
         placed: list[Run] = []
         whole = True
-        for run, kind, eventful in runs_in(self, found, self._own_guid, self.outgoing.core.now_s):
+        for run, kind, eventful in runs_in(self, found, self._own_guids, self.outgoing.core.now_s):
             if only_placed and kind & PASSING_TH != USER_TH:
                 whole = False
                 break
@@ -429,22 +429,25 @@ class Drain:
 
     def settle(self, endings: Sequence[Ending]) -> None:
         """FinalAcks have decided."""
-        forgotten, kept = [], []
+        ids = [ending.lookup_id for ending in endings]
+        self.parked.difference_update(ids)
+        self._eventful.difference_update(ids)
+        here = set(self.queue.positions.find(ids).ids)
+        forgotten, kept, dead = [], [], []
         for lookup_id, fate, parked, message_class in endings:
-            self.parked.discard(lookup_id)
-            self._eventful.discard(lookup_id)
             number = self.numbers.pop(lookup_id, None)
             if not parked and number is not None:
                 self._sender.remove(number)
-            if self.queue.positions.get(lookup_id) is None:
+            if lookup_id not in here:
                 continue
-            self.outgoing.deletions += 1
             if fate is Fate.FORGET:
                 forgotten.append(lookup_id)
-                continue
-            if fate is Fate.JOURNAL:
+            elif fate is Fate.JOURNAL:
                 kept.append(lookup_id)
-                continue
+            else:
+                dead.append((lookup_id, message_class))
+        self.outgoing.deletions += 1
+        for lookup_id, message_class in dead:
             self.outgoing.sending.dead_letter(self.queue, lookup_id, message_class)
             self._places.done(lookup_id)
         self._move_to_journal(kept)
@@ -521,7 +524,7 @@ class Drain:
         self._changed = self._changed or bool(flags & USER_TH)
         limit_s = min(ttrq_s, ttbr_s)
         # A transactional message that passes through is refused by its receiver, who ends it.
-        if limit_s != INFINITE and not (flags & USER_TH and source != self._own_guid):
+        if limit_s != INFINITE and not (flags & USER_TH and source not in self._own_guids):
             self._expiries.add(sent_time + limit_s, lookup_id)
 
     @property

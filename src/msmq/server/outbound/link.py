@@ -119,7 +119,7 @@ class Link:
         if not connection.is_open:
             return False
         if isinstance(self._key, str):
-            return connection.session.direct and connection.peer == self._key
+            return connection.session.by_address and connection.peer == self._key
         return connection.session.remote_guid in self._around.addressing.carriers(self._key)
 
     def _usable(self) -> Connection | None:
@@ -171,7 +171,10 @@ class Link:
             self.drains = [drain for drain in self.drains if drain not in served] + served  # in turn
             connection.promised += count
             ship = partial(self._ship, connection, chosen, count, self._outgoing.deletions)
-            self._outgoing.commit.when_durable(ship, max(drain.durable_at for drain in served))
+            mark = max(drain.durable_at for drain in served)
+            for drain in served:  # what it sends next must not overtake this
+                drain.durable_at = mark
+            self._outgoing.commit.when_durable(ship, mark)
 
     def _ship(self, connection: Connection, chosen: list[Run], count: int, deletions: int) -> None:
         """Hand what was chosen to the session, except what was deleted since."""
@@ -248,7 +251,8 @@ class Link:
         address = self._hop.address
         source = config.source_for(address)
         cookies = self._around.cookies
-        return await ping(address, config.ping_port, cookies, session_config.own_guid, response_ms, source)
+        own_guid, server_class = session_config.own_guid, session_config.server_class
+        return await ping(address, config.ping_port, cookies, own_guid, response_ms, source, server_class)
 
     async def _open_transport(self) -> Connection:
         config = self._around.config
@@ -351,5 +355,6 @@ class Link:
 
     def _note(self, status: ConnectionStatus, error: int = 0) -> None:
         addresses = (self._hop.address,) if self._hop.address else ()
+        self._outgoing.attempts[status] += 1
         for drain in self.drains:
             self._outgoing.note(drain.queue, status, error, addresses)

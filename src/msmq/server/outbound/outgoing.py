@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -39,7 +40,8 @@ from msmq.wire.packets import FinalAckBody, OrderAckBody
 _log = logging.getLogger(__name__)
 _HISTORY = 32
 _CLOCK_JUMP_MS = 1_000
-_UNWATCHED_MS = 250
+_UNWATCHED_MS = 1_000
+"""When it is time to look at messages that have not left: a time limit is a second at least."""
 _WATCH_PAUSE_MS = 5
 _WATCHED_AT_ONCE = 1_024
 _NO_WAY = {
@@ -71,7 +73,7 @@ class Outgoing(Subscriber):
         record = self.core.record
         self._last_written = values.get(LAST_SEQUENCE, first_sequence_id(record.create_time))
         self.sequences: Sequences[int] = Sequences(self._last_written)
-        self.final_acks: FinalAcks[Parcel] = FinalAcks(record.identifier)
+        self.final_acks: FinalAcks[Parcel] = FinalAcks(*self.core.own_identifiers)
         self.drain_of: dict[OrderSender[int], Drain] = {}
         self.drains: dict[int, Drain] = {}
         self.links: dict[Destination, Link] = {}
@@ -92,6 +94,8 @@ class Outgoing(Subscriber):
         self.may_seal: Callable[[UserMessage, Callable[[], None]], bool] = lambda packet, again: True
         """Whether a message can be encrypted by now; else something is called when it can."""
         self._complaints = Complaints(_log, "an acknowledgment is not believed")
+        self.attempts: Counter[ConnectionStatus] = Counter()
+        """How attempts to open sessions went."""
         self.deletions = 0
         """Rises whenever a message leaves an outgoing queue by another door than its drain's."""
 
@@ -156,7 +160,7 @@ class Outgoing(Subscriber):
         """The way to the host of a queue; None, and an entry in the history, where there is none."""
         name = _destination(drain.queue)
         key = destination_of(name, drain.queue.destination_queue_manager)
-        if key is None:
+        if key is None or key in self.core.own_identifiers:
             self.note(drain.queue, _status_without_way(name))
             drain.queue.state = OutgoingState.NEED_VALIDATION
             return None
@@ -297,9 +301,7 @@ class Outgoing(Subscriber):
                     assert found is not None
                     ending = Ending(lookup_id, found.fate, found.parked, message_class)
                     settled.setdefault(drain, []).append(ending)
-            elif (
-                message_class != MessageClass.ACK_RECEIVE and body.source_guid == self.core.record.identifier
-            ):
+            elif message_class != MessageClass.ACK_RECEIVE and body.source_guid in self.core.own_identifiers:
                 # Somebody on the way refused a message that asked for nothing: no OrderAck will ever come for it.
                 refused = self.sequences.find(body.tx_sequence_id, body.tx_sequence_number)
                 if refused is not None:

@@ -8,7 +8,7 @@ happens to a run or to a part of one, in a few steps that cost the same for one 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -126,9 +126,9 @@ def together(runs: Iterable[Run]) -> list[Run]:
     return merged
 
 
-def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -> int:
+def _kind(each: tuple[int, bytes, int, int, int], own_guids: Collection[bytes], now_s: int) -> int:
     ttrq_s, source, ttbr_s, sent_time, flags = each
-    kind = flags & USER_TH if source == own_guid else flags & USER_TH | _PASSING
+    kind = flags & USER_TH if source in own_guids else flags & USER_TH | _PASSING
     age_s = now_s - sent_time
     # INFINITE is more than any age; what passes through in a sequence is for its receiver to refuse.
     if (age_s > ttrq_s or age_s > ttbr_s) and kind & PASSING_TH != PASSING_TH:
@@ -136,13 +136,15 @@ def _kind(each: tuple[int, bytes, int, int, int], own_guid: bytes, now_s: int) -
     return kind
 
 
-def runs_in(drain: Drain, found: Found, own_guid: bytes, now_s: int) -> Iterator[tuple[Run, int, list[int]]]:
+def runs_in(
+    drain: Drain, found: Found, own_guids: Collection[bytes], now_s: int
+) -> Iterator[tuple[Run, int, list[int]]]:
     """Messages as runs, each with its kind, and with those that more is to be done for on arrival than to forget them:
     without a transaction they may be journaled then, and a host that passes transactional messages on wants to hear
     when they have gone."""
     # Messages that were sent in the same second say the same here, so only a few of them are looked at closely.
     looks = list(map(look, found.packets))
-    kind_of = {each: _kind(each, own_guid, now_s) for each in set(looks)}
+    kind_of = {each: _kind(each, own_guids, now_s) for each in set(looks)}
     kinds = [kind_of[each] for each in looks]
     for index, local in found.local.items():
         if local.private:

@@ -162,12 +162,17 @@ class WireSender:
 
 def _in_its_own_words(packet: UserMessage, draft: Draft) -> UserMessage:
     """The packet with what other programs say in other ways than ours, and with the hops it has made."""
-    if not (draft.hops or draft.spelled_out or draft.spare_room):
+    if not (draft.hops or draft.spelled_out or draft.spare_room or any(draft.numbers)):
         return packet
     user, properties = packet.user, packet.properties
     user.hop_count = draft.hops
     if draft.spelled_out:
         _spell_out(user)
+    admin, response = draft.numbers
+    if admin:
+        user.admin_reference, user.admin_queue = QueueReference.PRIVATE_ON_DESTINATION, admin
+    if response:
+        user.response_reference, user.response_queue = QueueReference.PRIVATE_ON_DESTINATION, response
     properties.allocation_body_size = len(packet.body) + draft.spare_room
     rare = packet.rare
     return UserMessage.build(

@@ -103,6 +103,9 @@ class Draft:
     hops: int = 0
     spelled_out: bool = False
     """Private queues are named with the GUID of their host even if the packet says it elsewhere."""
+    numbers: tuple[int, int] = (0, 0)
+    """Numbers of an administration and of a response queue on the destination's host, 0 for none. Beside a direct name,
+    which does not say the GUID of its host, they name nothing."""
     spare_room: int = 0
     """Bytes that AllocationBodySize has more than MessageSize."""
     final_ack_required: bool = False

@@ -78,10 +78,24 @@ class Traffic:
         elif response == "on the host of the admin queue" and admin.startswith("PRIVATE="):
             host = admin.partition("\\")[0]
             values["response_queue"] = f"{host}\\{self.rng.randint(0x100, 0xFFFF):08X}"
+        if any(values.get("numbers", ())) and not self._settle_numbers(values, chosen):
+            values["numbers"], chosen["numbers"] = (0, 0), "none"
         if values["delivery"] is not Delivery.TRANSACTIONAL:
             for name in ("final_ack_required", "connector_queue_manager"):
                 values.pop(name, None)
                 chosen.pop(name, None)
+
+    @staticmethod
+    def _settle_numbers(values: dict[str, Any], chosen: dict[str, str]) -> bool:
+        """Whether numbers can stand in the place of names; then the names go. A signature would count the names."""
+        places = ("admin_queue", "response_queue")
+        wanted = [name for name, number in zip(places, values["numbers"], strict=True) if number]
+        drawn = all(name in chosen for name in wanted)
+        if not drawn or values["security"].signed or not values["destination"].startswith("DIRECT="):
+            return False
+        for name in wanted:
+            values[name], chosen[name] = "", "none"
+        return True
 
     def transaction(self, **given: Any) -> list[Draft]:
         """The messages of one transaction: one, or many."""

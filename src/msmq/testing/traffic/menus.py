@@ -291,6 +291,12 @@ MENUS: Final[Mapping[str, Menu]] = {
         "most": Option(1, _is(MAX_HOP_COUNT), Door.FORWARDED),
     },
     "spelled_out": _flag(10, PACKET),
+    "numbers": {
+        "none": Option(95, _is((0, 0))),
+        "admin": Option(2, lambda rng, world: (_number(rng), 0), PACKET),
+        "response": Option(2, lambda rng, world: (0, _number(rng)), PACKET),
+        "both": Option(1, lambda rng, world: (_number(rng), _number(rng)), PACKET),
+    },
     "spare_room": {
         "none": Option(90, _is(0)),
         "some": Option(10, lambda rng, world: rng.randint(1, 40), PACKET),

@@ -25,7 +25,7 @@ from msmq.wire.bodies.formatter import (
     to_json,
     write_body,
 )
-from msmq.wire.bodies.headers import HeaderDialect, read_headers, write_headers
+from msmq.wire.bodies.headers import HeaderDialect, read_headers, with_headers, write_headers
 
 __all__ = [
     "Body",
@@ -37,6 +37,7 @@ __all__ = [
     "read_value",
     "text_of",
     "to_json",
+    "with_headers",
     "write_body",
     "write_headers",
 ]

@@ -24,35 +24,56 @@ class HeaderDialect(StrEnum):
     REBUS = "rebus"
 
 
-def write_headers(headers: Mapping[str, str], dialect: HeaderDialect | str) -> bytes:
+def write_headers(headers: Mapping[str, str | None], dialect: HeaderDialect | str) -> bytes:
     """The extension of a message with these headers. EncodeError for text that XML cannot hold, in that dialect."""
     if HeaderDialect(dialect) is HeaderDialect.REBUS:
-        return json.dumps(dict(headers), ensure_ascii=False).encode()
+        return json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":")).encode()
     items = "".join(
-        f"<HeaderInfo><Key>{escaped(key)}</Key><Value>{escaped(value)}</Value></HeaderInfo>"
-        for key, value in headers.items()
+        f"<HeaderInfo><Key>{escaped(key)}</Key>{_value(headers[key])}</HeaderInfo>" for key in headers
     )
     return f'<?xml version="1.0"?><ArrayOfHeaderInfo>{items}</ArrayOfHeaderInfo>'.encode()
 
 
+def _value(value: str | None) -> str:
+    """A header without a value is one without the element, which is how .NET reads it."""
+    return "" if value is None else f"<Value>{escaped(value)}</Value>"
+
+
 def read_headers(extension: bytes) -> dict[str, str] | None:
     """The headers in their order; None when the extension holds none."""
+    found = _read(extension)
+    return None if found is None else {key: value or "" for key, value in found[1].items()}
+
+
+def with_headers(extension: bytes, more: Mapping[str, str]) -> bytes | None:
+    """An extension that has headers, with ``more`` of them in its own dialect; None when it holds none: what is
+    somebody else's stays as it is. A header that is there already gets the new value, for a list with one name twice
+    is refused by NServiceBus."""
+    found = _read(extension)
+    return None if found is None else write_headers({**found[1], **more}, found[0])
+
+
+def _read(extension: bytes) -> tuple[HeaderDialect, dict[str, str | None]] | None:
     text = extension.rstrip(b"\0").strip()
     if len(text) > _MOST_BYTES:
         return None
-    return _rebus(text) if text.startswith(b"{") else _nservicebus(text)
+    if text.startswith(b"{"):
+        dialect, headers = HeaderDialect.REBUS, _rebus(text)
+    else:
+        dialect, headers = HeaderDialect.NSERVICEBUS, _nservicebus(text)
+    return None if headers is None else (dialect, headers)
 
 
-def _rebus(text: bytes) -> dict[str, str] | None:
+def _rebus(text: bytes) -> dict[str, str | None] | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
     fits = isinstance(found, dict) and all(isinstance(value, str | None) for value in found.values())
-    return {key: value or "" for key, value in found.items()} if fits else None
+    return found if fits else None
 
 
-def _nservicebus(text: bytes) -> dict[str, str] | None:
+def _nservicebus(text: bytes) -> dict[str, str | None] | None:
     if not text.startswith((b"<", b"\xef\xbb\xbf<", b"\xff\xfe<")):
         return None
     try:
@@ -61,9 +82,9 @@ def _nservicebus(text: bytes) -> dict[str, str] | None:
         return None
     if local_name(root.tag) != "ArrayOfHeaderInfo":
         return None
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for element in root:
         parts = {local_name(child.tag): child.text or "" for child in element}
         if local_name(element.tag) == "HeaderInfo" and "Key" in parts:
-            found[parts["Key"]] = parts.get("Value", "")
+            found[parts["Key"]] = parts.get("Value")
     return found

@@ -1,0 +1,46 @@
+#!/bin/sh
+# Tries the data source and the pipelines with the versions of Spark that are supported beside the one of the tests, each
+# in an environment of its own under build/spark; with table formats where a release of theirs is made for that Spark.
+# spark_versions.sh [VERSION...]
+set -eu
+cd "$(dirname "$0")/.."
+
+DELTA=4.4.0
+ICEBERG=1.12.0 # whose releases are made for Spark 4.1
+
+[ $# -gt 0 ] || set -- 4.0.5 4.1.4 4.2.1
+
+# A jar of Maven Central, by its coordinates; prints the file.
+jar() {
+    name=$(printf '%s' "$1" | cut -d: -f2,3 | tr : -).jar
+    if [ ! -f "build/spark/formats/$name" ]; then
+        scripts/maven.sh
+        mvn -q -B dependency:copy -Dartifact="$1" -DoutputDirectory="$PWD/build/spark/formats" >&2
+    fi
+    printf '%s' "$PWD/build/spark/formats/$name"
+}
+
+mkdir -p build/spark
+exec 9>build/spark/.versions-lock
+flock 9
+for version in "$@"; do
+    target=build/spark/python-$version
+    if [ ! -f "$target/.made" ]; then
+        "${PYTHON:-.venv/bin/python}" -m venv --clear "$target"
+        pip="$target/bin/python -m pip --disable-pip-version-check -qq install --no-compile"
+        $pip --require-hashes -r requirements/run.lock
+        $pip "pyspark==$version" 'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26'
+        touch "$target/.made"
+    fi
+    short=${version%.*}
+    MSMQ_TEST_JARS="$(jar "io.delta:delta-spark_${short}_2.13:$DELTA"),$(jar "io.delta:delta-storage:$DELTA")"
+    formats=delta
+    if [ "$short" = 4.1 ]; then
+        formats="delta iceberg"
+        MSMQ_TEST_JARS="$MSMQ_TEST_JARS,$(jar "org.apache.iceberg:iceberg-spark-runtime-${short}_2.13:$ICEBERG")"
+    fi
+    MSMQ_TEST_PYTHON=${PYTHON:-$PWD/.venv/bin/python}
+    export MSMQ_TEST_JARS MSMQ_TEST_PYTHON
+    # shellcheck disable=SC2086 # the formats are words
+    PYTHONPATH=$PWD/src "$target/bin/python" -m tests.spark.smoke $formats
+done

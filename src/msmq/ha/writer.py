@@ -1,0 +1,326 @@
+"""The connection that rows go by: in order, and the next ones before the last are answered.
+
+How it works
+------------
+Rows that are sent together are one transaction, and its end is a *sync* of the protocol. PostgreSQL works on one
+transaction of a connection at a time and begins the next when the last is confirmed by the other nodes; what was sent
+meanwhile lies in front of it already. asyncpg sends nothing before it has the last answer, so this is libpq in its
+pipeline mode, by way of psycopg. It needs no thread and no loop of its own: the loop of the queue manager tells when
+there is something to read, and before and after that :meth:`Writer.wait` does.
+
+Two conditions stand in every statement. The epoch must be ours, or else another instance leads. And the row before must
+have been inserted on this connection: each statement notes the number of its row in a setting of the session, which
+is undone with its transaction. When one transaction finds no room, those behind it change nothing.
+
+A transaction is answered when its sync is. PostgreSQL warns of a commit that no longer waits for other nodes after it
+has told how many rows there are, and before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from msmq.ha import schema
+from msmq.ha.database import CONNECT_S, SESSION, Database, in_our_words
+from msmq.ha.errors import HaError, NotLeaderError
+from msmq.ha.log import Row, in_pieces
+from msmq.store import Answered, StoreError, StoreFullError
+
+_SLOWEST_BYTES_PER_S: Final = 1 << 20
+_POLL_S: Final = 1.0
+_BIGINT: Final = Struct(">q").pack
+_TEXT, _BINARY = 0, 1
+_FORMATS: Final = (_BINARY, _BINARY, _BINARY, _BINARY, _TEXT)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """One transaction that is under way."""
+
+    rows: list[Row]
+    answered: Answered
+    new_segments: set[int]
+    """Segments whose tables it makes."""
+    inserted: int = 0
+    error: tuple[str, str] | None = None
+    """SQLSTATE and text of what went wrong."""
+    drops: list[int] = field(default_factory=list)
+    """Segments to drop when it is answered."""
+
+
+def connect(database: Database, end: int) -> pq.abc.PGconn:
+    """Connect to the primary, for rows that follow row ``end``. Blocks, though not for long."""
+    settings = {**SESSION, "msmq.end": str(end)}
+    options = " ".join(f"-c {name}={value}".replace(" ", "\\ ") for name, value in settings.items())
+    options = options.replace("-c\\ ", "-c ")
+    information = make_conninfo(database.primary, options=options, connect_timeout=round(CONNECT_S))
+    connection = pq.PGconn.connect(information.encode())
+    if connection.status != pq.ConnStatus.OK:
+        reason = connection.error_message.decode(errors="replace").strip()
+        connection.finish()
+        raise HaError(f"{database.where} does not answer ({reason}).")
+    connection.nonblocking = 1
+    connection.enter_pipeline_mode()
+    return connection
+
+
+class Writer:
+    """Sends rows under one epoch. Used by one thread, but for :attr:`is_overdue` and :meth:`hang_up`.
+
+    ``lose`` is called with a reason when it is unclear what became of rows, and gives the error that answers them.
+    ``drop`` is called with each segment that is to be dropped when all its rows have been answered.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        connection: pq.abc.PGconn,
+        epoch: int,
+        end: int,
+        segments: set[int],
+        lease_s: float,
+    ) -> None:
+        self._database = database
+        self._connection = connection
+        # Stays valid when libpq has closed its own end, and another thread may end the connection by it.
+        self._line = socket.fromfd(connection.socket, socket.AF_INET, socket.SOCK_STREAM)
+        self._epoch = _BIGINT(epoch)
+        self.end = end
+        """The number of the last row that is confirmed."""
+        self.due: float | None = None
+        """When the oldest transaction under way has to be answered, by the monotonic clock."""
+        self.failure: NotLeaderError | None = None
+        self.lose: Callable[[str], NotLeaderError]
+        self.drop: Callable[[int], None]
+        self._lease_s = lease_s
+        self._last = end
+        """The number of the last row that was sent."""
+        self._segments = set(segments)
+        self._prepared: dict[int, bytes] = {}
+        """Names of the statements for segments."""
+        self._forget = False
+        """True if nobody knows which statements are prepared."""
+        self._under_way: deque[_Sent] = deque()
+        self._refusal: StoreFullError | None = None
+        """What those are answered with that were sent behind one that found no room."""
+        self._warning = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._unsent = False
+        connection.notice_handler = self._warned
+
+    # --- sending ------------------------------------------------------------------------------------------------
+
+    def send(self, rows: list[Row], answered: Answered) -> None:
+        """See :class:`~msmq.ha.log.SharedLog`."""
+        if self.failure is not None:
+            answered(self.failure)
+            return
+        pieces = list(in_pieces(rows))
+        sent = _Sent(pieces, answered, {row.segment for row in pieces} - self._segments)
+        self._under_way.append(sent)
+        if len(self._under_way) == 1:
+            self._expect()
+        try:
+            self._put(sent)
+            self._connection.pipeline_sync()
+            self._flush()
+        except psycopg.Error as error:
+            self._broken(error)
+
+    def _put(self, sent: _Sent) -> None:
+        send, sql = self._connection.send_query_params, self._database.sql
+        if sent.new_segments or self._forget:
+            # Statements for segments that were left would stay in the server's memory.
+            send(b"DEALLOCATE ALL", None)
+            self._prepared.clear()
+            self._forget = False
+        if sent.new_segments:
+            send(sql(schema.HOLD_TERM).encode(), [self._epoch, b"%d" % self._last], None, (_BINARY, _TEXT))
+        for segment in sorted(sent.new_segments):
+            for statement in schema.CREATE_SEGMENT:
+                send(sql(statement, segment=segment).encode(), None)
+        self._segments |= sent.new_segments
+        for row in sent.rows:
+            before, self._last = self._last, self._last + 1
+            values = (self._epoch, _BIGINT(self._last), _BIGINT(row.offset), row.data, b"%d" % before)
+            self._connection.send_query_prepared(self._statement(row.segment), values, _FORMATS)
+
+    def _statement(self, segment: int) -> bytes:
+        name = self._prepared.get(segment)
+        if name is None:
+            name = self._prepared[segment] = b"insert_%d" % segment
+            self._connection.send_prepare(name, self._database.sql(schema.INSERT, segment=segment).encode())
+        return name
+
+    def _expect(self) -> None:
+        """The next answer is due. Much takes longer, and what is too slow once would be too slow again."""
+        if not self._under_way:
+            self.due = None
+            return
+        size = sum(row.size for row in self._under_way[0].rows)
+        self.due = time.monotonic() + self._lease_s + size / _SLOWEST_BYTES_PER_S
+
+    def _flush(self) -> None:
+        unsent = bool(self._connection.flush())
+        if self._loop is not None and unsent != self._unsent:
+            if unsent:
+                self._loop.add_writer(self._line, self._readable)
+            else:
+                self._loop.remove_writer(self._line)
+        self._unsent = unsent
+
+    # --- answers ------------------------------------------------------------------------------------------------
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let a loop, in whose thread everything happens from now on, call for answers."""
+        self._loop = loop
+        if self.failure is None:
+            loop.add_reader(self._line, self._readable)
+
+    def wait(self) -> None:
+        """Return when everything that was sent is answered."""
+        while self._under_way:
+            with selectors.DefaultSelector() as selector:
+                writable = selectors.EVENT_WRITE if self._unsent else 0
+                selector.register(self._line, selectors.EVENT_READ | writable)
+                selector.select(_POLL_S)
+            self._readable()
+
+    def _readable(self) -> None:
+        connection = self._connection
+        ends = 0
+        try:
+            connection.consume_input()
+            if self._unsent:
+                self._flush()
+            while self._under_way and not connection.is_busy():
+                result = connection.get_result()
+                if result is not None:
+                    ends = 0
+                    self._hear(result)
+                    continue
+                ends += 1  # of one statement; two of them say that the other end is gone
+                if ends == 2:
+                    raise psycopg.OperationalError(connection.error_message.decode(errors="replace").strip())
+        except psycopg.Error as error:
+            self._broken(error)
+
+    def _hear(self, result: pq.abc.PGresult) -> None:
+        sent, status = self._under_way[0], result.status
+        if status == pq.ExecStatus.PIPELINE_SYNC:
+            self._settle()
+        elif status == pq.ExecStatus.FATAL_ERROR:
+            state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+            sent.error = (state.decode(), result.error_message.decode(errors="replace").strip())
+        elif (result.command_status or b"").startswith(b"INSERT"):
+            sent.inserted += result.command_tuples or 0
+
+    def _settle(self) -> None:
+        """The oldest transaction has come to its end."""
+        error = self._outcome(self._under_way[0])
+        sent = self._under_way.popleft()
+        if error is None:
+            self.end += len(sent.rows)
+        elif isinstance(error, StoreFullError):
+            self._segments -= sent.new_segments
+            self._forget = True
+            self._refusal = error
+        if not self._under_way:
+            self._refusal = None
+            self._last = self.end
+        self._expect()
+        for segment in sent.drops:
+            self.drop(segment)
+        sent.answered(error)
+        if isinstance(error, NotLeaderError):
+            self._end(error)
+
+    def _outcome(self, sent: _Sent) -> StoreError | None:
+        if self.failure is not None:
+            return self.failure
+        if self._warning:
+            return self.lose(f"a commit was answered with a warning: {self._warning}")
+        if self._refusal is not None and (sent.error is not None or not sent.inserted):
+            return self._refusal  # as it must be: the row before is missing
+        if sent.error is not None:
+            meaning = in_our_words(self._database.where, *sent.error)
+            return meaning if isinstance(meaning, StoreFullError) else self.lose(str(meaning))
+        if self._refusal is not None or sent.inserted != len(sent.rows):
+            return self.lose("another instance leads")
+        return None
+
+    def _warned(self, notice: pq.abc.PGresult) -> None:
+        """PostgreSQL answers a commit that no longer waits for other nodes with success and a warning."""
+        if not self._warning:
+            message = notice.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"?"
+            self._warning = message.decode(errors="replace")
+
+    # --- segments -----------------------------------------------------------------------------------------------
+
+    def drop_later(self, segment: int) -> None:
+        """Drop a segment when what was sent so far is answered: rows of it may be under way, and the next rows may look
+        for their predecessor in it."""
+        self._segments.discard(segment)
+        if self._under_way:
+            self._under_way[-1].drops.append(segment)
+        else:
+            self.drop(segment)
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the database takes too long to answer, as any thread may ask. An answer that is there and was not
+        read yet is in time: then the queue manager is busy."""
+        due = self.due
+        if due is None or time.monotonic() <= due:
+            return False
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._line, selectors.EVENT_READ)
+                return not selector.select(0)
+        except (OSError, ValueError):
+            return False  # it was closed meanwhile
+
+    def hang_up(self, failure: NotLeaderError) -> None:
+        """End the connection without a word, from any thread: a request to cancel would make the server show what only
+        one node has. What is under way is answered with ``failure`` by the thread that sent it."""
+        self.failure = failure
+        with suppress(OSError):  # it may be gone already
+            self._line.shutdown(socket.SHUT_RDWR)
+
+    def _broken(self, error: psycopg.Error) -> None:
+        reason = str(error).strip() or type(error).__name__
+        self._end(self.failure or self.lose(f"rows stayed unanswered ({reason})"))
+
+    def _end(self, failure: NotLeaderError) -> None:
+        """Answer everybody, and use the connection no more."""
+        self.due = None
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._line)
+            self._loop.remove_writer(self._line)
+        self._loop = None
+        under_way, self._under_way = self._under_way, deque()
+        for sent in under_way:
+            sent.answered(failure)
+
+    def close(self) -> None:
+        """After :meth:`hang_up`, by the thread that used it."""
+        assert self.failure is not None
+        if self._line.fileno() >= 0:
+            self._end(self.failure)
+            self._line.close()
+            self._connection.finish()

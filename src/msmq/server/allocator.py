@@ -1,0 +1,30 @@
+"""The allocator of the C library, told that a queue manager soon needs again what it frees.
+
+By itself glibc gives large blocks back to the system at once, and the next one of that size is made of fresh pages,
+each of which the system clears when it is first touched. For a body of some megabytes, which is copied a few times on
+its way, that takes many times as long as the copying.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Final
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""What glibc calls them in malloc.h."""
+_LARGEST_KEPT: Final = 16 << 20
+"""Blocks up to this size are not given back one by one: several of the largest messages."""
+_KEPT: Final = 128 << 20
+"""How much free memory stays with the process."""
+
+
+def keep_freed_memory() -> bool:
+    """Let the process keep some of the memory that it frees; gives whether its C library can."""
+    if sys.platform != "linux":
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    if mallopt is None:
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT) and mallopt(_M_TRIM_THRESHOLD, _KEPT))

@@ -1,0 +1,238 @@
+"""Packets of messages, read column by column.
+
+A packet says in its first headers how long each of the next ones is (:mod:`msmq.wire.message` tells which there are).
+Here that is worked out for all packets of a batch together: where a header begins is a column of places, what stands
+there is a column of values, and nothing is done in Python for one message alone. It is the same for messages that look
+alike and for messages that do not.
+
+Whoever makes packets of strangers into columns has checked each before (`UserMessage.decode`): here only the edges are
+looked at, so that nothing outside of a packet is ever read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from msmq.errors import DecodeError
+from msmq.wire.headers import NAME_SIZES, USER_CQ, USER_SH, USER_TH, BaseHeader, QueueReference, UserHeader
+from msmq.wire.layout import FIXED_SIZE
+
+Numbers = npt.NDArray[np.int64]
+
+_HEADS: Final = np.dtype(
+    {
+        "names": [
+            "base_flags",
+            "size",
+            "reach_s",
+            "source",
+            "address",
+            "received_s",
+            "sent",
+            "number",
+            "flags",
+        ],
+        "formats": ["<u2", "<u4", "<u4", "V16", "V16", "<u4", "<u4", "<u4", "<u4"],
+        "offsets": [2, 8, 12, 16, 32, 48, 52, 56, 60],
+        "itemsize": FIXED_SIZE,
+    }
+)
+"""BaseHeader and the fixed part of UserHeader."""
+_PROPERTIES: Final = np.dtype(
+    [
+        ("flags", "u1"), ("label_length", "u1"), ("message_class", "<u2"), ("correlation_id", "V20"),
+        ("body_type", "<u4"), ("application_tag", "<u4"), ("message_size", "<u4"), ("room", "<u4"),
+        ("privacy_level", "<u4"), ("hash_algorithm", "<u4"), ("encryption_algorithm", "<u4"),
+        ("extension_size", "<u4"),
+    ]
+)  # fmt: skip
+"""MessagePropertiesHeader; ``room`` is AllocationBodySize."""
+_SECURITY: Final = np.dtype(
+    [
+        ("flags", "<u2"),
+        ("sender", "<u2"),
+        ("key", "<u2"),
+        ("signature", "<u2"),
+        ("cert", "<u4"),
+        ("info", "<u4"),
+    ]
+)
+_TRANSACTION_SIZE: Final = 20
+_SIZES: Final = np.array([*NAME_SIZES, 2], np.int64)
+"""Bytes of a queue's name by its reference; a direct name tells the rest of its own."""
+_REFERENCES: Final = (10, 13, 16)
+"""Where Flags.DQ, AQ and RQ stand."""
+
+
+def _words(sizes: npt.NDArray[Any]) -> Numbers:
+    """Sizes with the padding to four bytes."""
+    return sizes.astype(np.int64) + 3 & ~3
+
+
+class Packets:
+    """The packets of some messages, less than two gigabytes together."""
+
+    def __init__(self, packets: Sequence[bytes]) -> None:
+        self._lengths = np.fromiter(map(len, packets), np.int64, len(packets))
+        self._starts = np.cumsum(self._lengths) - self._lengths
+        self._whole = b"".join(packets)
+        self._octets = np.frombuffer(self._whole, np.uint8)
+        self._within(np.full(len(packets), FIXED_SIZE))
+        self.heads = self._fields(np.zeros(len(packets), np.int64), _HEADS)
+        self.flags = self.heads["flags"].astype(np.int64)
+        self.user_end = self._names_end()
+        self.transactional = (self.flags & USER_TH) != 0
+        self.transaction_flags = np.where(
+            self.transactional, self._number(self.user_end, 4, self.transactional), 0
+        )
+        security = self.user_end + self.transactional * _TRANSACTION_SIZE
+        security += (self.transaction_flags & 1) * 16
+        start = self._read_security(security)
+        self._within(start + _PROPERTIES.itemsize)
+        self.properties = self._fields(start, _PROPERTIES)
+        self._label_start = start + _PROPERTIES.itemsize
+        self._extension_start = self._label_start + 2 * self.properties["label_length"].astype(np.int64)
+        self._body_start = self._extension_start + self.properties["extension_size"]
+        self._within(self._body_start + self.properties["message_size"])
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    # --- where headers begin ----------------------------------------------------------------------------------------
+
+    def _names_end(self) -> Numbers:
+        """Where UserHeader ends: behind the names of three queues and a connector type."""
+        cursor = np.full(len(self), FIXED_SIZE, np.int64)
+        for shift in _REFERENCES:
+            reference = self.flags >> shift & 7
+            direct = reference == QueueReference.DIRECT
+            cursor = cursor + _SIZES[reference]
+            if direct.any():
+                self._within(cursor)
+                # The text is padded to four bytes, counted from the start of UserHeader, which begins at one.
+                cursor = np.where(direct, _words(cursor + self._number(cursor - 2, 2, direct)), cursor)
+        cursor += np.where(self.flags & USER_CQ, 16, 0)
+        return cursor
+
+    def _read_security(self, start: Numbers) -> Numbers:
+        """Read who the sender claims to be; gives where SecurityHeader ends."""
+        signed = (self.flags & USER_SH) != 0
+        self.sender_kinds = np.zeros(len(self), np.int64)
+        self._sender_start, self._sender_size = start, np.zeros(len(self), np.int64)
+        if not signed.any():
+            return start
+        self._within(start + signed * _SECURITY.itemsize)
+        header = self._fields(np.where(signed, start, 0), _SECURITY)
+        self.sender_kinds = np.where(signed, header["flags"] & 0xF, 0)
+        self._sender_start = start + _SECURITY.itemsize
+        self._sender_size = np.where(signed, header["sender"], 0).astype(np.int64)
+        size = np.where(signed, _SECURITY.itemsize, 0)
+        for name in ("sender", "key", "signature", "cert", "info"):
+            size += np.where(signed, _words(header[name]), 0)
+        return start + size
+
+    def _within(self, ends: Numbers) -> None:
+        """See that something ends inside of its packet."""
+        if (ends > self._lengths).any():
+            place = int(np.argmax(ends > self._lengths))
+            raise DecodeError(
+                f"packet {place} of a batch ends inside a header or its body", int(self._lengths[place])
+            )
+
+    # --- what stands there ------------------------------------------------------------------------------------------
+
+    def _fields(self, offsets: Numbers, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+        """A structure of each packet."""
+        if not len(self):
+            return np.empty(0, kind)
+        pieces = self.cut(offsets, np.full(len(self), kind.itemsize))
+        return np.frombuffer(pieces.buffers()[2], kind, len(self))
+
+    def _number(self, offsets: Numbers, size: int, where: npt.NDArray[np.bool_]) -> Numbers:
+        """A number of so many bytes of some packets; 0 for the others."""
+        found = np.zeros(len(self), np.int64)
+        if where.any():
+            self._within(np.where(where, offsets + size, 0))
+            places = (self._starts + offsets)[where]
+            for byte in range(size):
+                found[where] |= self._octets[places + byte].astype(np.int64) << 8 * byte
+        return found
+
+    def cut(self, starts: Numbers, sizes: npt.NDArray[Any]) -> pa.Array:
+        """A piece of each packet, as binary."""
+        count = len(self)
+        if not sizes.any():
+            return pa.repeat(pa.scalar(b"", pa.binary()), count)
+        edges = np.empty(2 * count, np.int32)
+        edges[::2] = self._starts + starts
+        edges[1::2] = edges[::2] + sizes
+        # Every other piece is what lies between those that are wanted.
+        pieces = pa.Array.from_buffers(
+            pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(self._whole)]
+        )
+        return pieces.take(pa.array(np.arange(0, 2 * count, 2)))
+
+    @property
+    def labels(self) -> pa.Array:
+        """As they stand, without their terminators."""
+        return self.cut(
+            self._label_start, np.maximum(2 * self.properties["label_length"].astype(np.int64) - 2, 0)
+        )
+
+    @property
+    def extensions(self) -> pa.Array:
+        return self.cut(self._extension_start, self.properties["extension_size"])
+
+    @property
+    def bodies(self) -> pa.Array:
+        return self.cut(self._body_start, self.properties["message_size"])
+
+    @property
+    def senders(self) -> pa.Array:
+        """SecurityID."""
+        return self.cut(self._sender_start, self._sender_size)
+
+    @property
+    def names(self) -> pa.Array:
+        """UserHeader but for what always differs: all that the names of the queues depend on."""
+        fixed = np.zeros(len(self), np.dtype([("source", "V16"), ("address", "V16"), ("flags", "<u4")]))
+        for name in ("source", "address"):
+            fixed[name] = self.heads[name]
+        fixed["flags"] = self.flags & _NAMING
+        return pa.compute.binary_join_element_wise(
+            column_of(fixed), self.cut(np.full(len(self), FIXED_SIZE), self.user_end - FIXED_SIZE), b""
+        )
+
+
+_NAMING: Final = USER_CQ | 0x7FC00
+"""Flags that say how queues are named."""
+
+
+def user_header(named: bytes) -> UserHeader:
+    """What :attr:`Packets.names` has of a packet, as its UserHeader."""
+    between = bytes(_HEADS.fields["flags"][1] - BaseHeader.SIZE - 32)  # type: ignore[index]
+    flags = int.from_bytes(named[32:36], "little") | _WHOLE
+    return UserHeader.read(named[:32] + between + flags.to_bytes(4, "little") + named[36:])[0]
+
+
+_WHOLE: Final = 1 << 21
+"""Flags.MP, without which there is no message."""
+
+
+def column_of(values: npt.NDArray[Any]) -> pa.Array:
+    """Values of a fixed size as binary."""
+    size, held = values.dtype.itemsize, np.ascontiguousarray(values)
+    edges = np.arange(0, (len(values) + 1) * size, size, dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(edges), pa.py_buffer(held)])
+
+
+def each(values: pa.Array, read: Callable[[Any], Any], made: Callable[[list[Any]], pa.Array]) -> pa.Array:
+    """What is read from each value: from those that are the same only once."""
+    known = values if isinstance(values, pa.DictionaryArray) else values.dictionary_encode()
+    found = made([read(value) for value in known.dictionary.to_pylist()])
+    return pa.repeat(found[0], len(known)) if len(found) == 1 else found.take(known.indices)

@@ -1,0 +1,155 @@
+"""Applications that read from a host of the simulated network by way of its channel, and do what applications do.
+
+They fetch ahead, wait for what has not come yet, acknowledge in groups, reject, give up waiting, look through queues,
+read parts of them, and go away without a word. The calls are the real ones of :mod:`msmq.api`, without a socket. What
+they hold and what they have received is told to the book.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, cast
+
+from msmq.api.desk import Outbox
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.api.receive import Receiver
+from msmq.api.spans import SpanCalls
+from msmq.errors import MQError
+from msmq.manager.mailbox.positions import PositionState
+from msmq.testing.manager_channel import CALLER, KeptAnswers
+from msmq.testing.network_book import Broken, number_in
+from msmq.wire.message import UserMessage
+
+if TYPE_CHECKING:
+    from msmq.testing.network_host import NetworkHost
+
+MOST_READERS: Final = 3
+_LAST: Final = (1 << 64) - 1
+
+
+class Reader:
+    """An application that holds messages of a queue until it acknowledges or rejects them. It lives no longer than the
+    queue manager."""
+
+    def __init__(self, host: NetworkHost, name: str) -> None:
+        self.name = name
+        self.held: dict[int, int] = {}
+        """The numbers of the messages that it was given and has not settled, by lookup identifier."""
+        self._host = host
+        self._noted: set[int] = set()
+        self._key = (host.address, name)
+        self._answers = KeptAnswers()
+        request = pb.OpenToReceive(queue=_name(name), mode=pb.HOLD, form=pb.PACKET)
+        self._receiver = Receiver(host.desk, request, cast(Outbox, self._answers), CALLER)
+
+    @property
+    def open(self) -> bool:
+        """Whether the queue is still there, and the call has not failed."""
+        return self._receiver.descriptor.queue is not None and self._answers.error is None
+
+    def fetch(self, most: int, *, wait: bool) -> None:
+        """Ask for messages: for those that are there, or also for those that come later. Who asks without waiting gives
+        up the wait that was under way."""
+        self._receiver.credit(pb.Credit(messages=most, timeout_ms=None if wait else 0))
+
+    def note(self) -> None:
+        """Tell the book what is kept for this application, whether or not it has been given it: others may receive what
+        stands behind it."""
+        descriptor, mailbox = self._receiver.descriptor, self._host.daemon.manager.mailbox
+        if descriptor.queue is not None:
+            for lookup_id in descriptor.begun - self._noted:
+                number = number_in(mailbox.load(descriptor.queue, lookup_id).packet)
+                self._host.book.log(self._key).held.add(number)
+            self._noted |= descriptor.begun
+
+    def hear(self) -> None:
+        """Take what has come."""
+        replies, self._answers.replies = self._answers.replies, []
+        for reply in replies:
+            for lookup_id, data in zip(reply.packets.lookup_ids, reply.packets.packets, strict=True):
+                number = number_in(UserMessage.decode(data))
+                others = [other for other in self._host.readers if other is not self]
+                if any(lookup_id in other.held for other in others if other.name == self.name):
+                    raise Broken(f"message {number} was given to two readers of {self._key}")
+                self._host.book.given(self._key, number)
+                self.held[lookup_id] = number
+
+    def acknowledge(self, group: list[int]) -> None:
+        """Messages leave the queue together. Those that were purged meanwhile go for that reason; on a full disk all of
+        them stay held."""
+        host, log = self._host, self._host.book.log(self._key)
+        self._receiver.acknowledge(group)
+        life, positions = host.book.lives[host.address], host.queue(self.name).positions
+        for lookup_id in group:
+            if positions.get(lookup_id) is None:
+                number = self.held.pop(lookup_id)
+                if number not in log.expiring:
+                    host.book.kept(self._key, number)
+                    host.daemon.commit.when_durable(partial(host.received, life, self._key, number))
+            elif host.disk.capacity is None and host.daemon.failure is None:
+                raise Broken(f"message {self.held[lookup_id]} was acknowledged and is still at {self._key}")
+
+    def reject(self, group: list[int]) -> None:
+        """Messages stay in the queue, for others or for this reader once more."""
+        self._receiver.reject(group, "")
+        for lookup_id in group:
+            if lookup_id not in self._receiver.descriptor.begun:
+                del self.held[lookup_id]
+
+    def leave(self) -> bool:
+        """Go away; what was held goes back. False says that the disk has no room even for that."""
+        descriptor, manager = self._receiver.descriptor, self._host.daemon.manager
+        self._receiver.close()
+        if descriptor.queue is not None and descriptor.begun:
+            manager.reading.close(descriptor)
+        return descriptor.queue is None or not descriptor.begun
+
+
+def look_through(host: NetworkHost, name: str) -> None:
+    """Go through a queue with a cursor: what it shows is what can be read, in the order of the queue. Some messages
+    can be looked at while somebody holds them."""
+    queue = host.queue(name)
+    free = [entry.lookup_id for entry in queue.positions if entry.state is PositionState.AVAILABLE]
+    visible = {*free, *queue.peekable_when_locked}
+    answers = KeptAnswers()
+    request = pb.OpenToReceive(queue=_name(name), mode=pb.PEEK, form=pb.PACKET)
+    receiver = Receiver(host.desk, request, cast(Outbox, answers), CALLER)
+    receiver.credit(pb.Credit(messages=len(visible) + 1, timeout_ms=0))
+    receiver.close()
+
+    def compare() -> None:
+        shown = [lookup_id for reply in answers.replies for lookup_id in reply.packets.lookup_ids]
+        if shown != sorted(visible.intersection(shown)) or (free and (not shown or shown[0] > free[0])):
+            raise Broken(f"a cursor on {name} of {host} shows {shown}, where {free} can be read")
+        for reply in answers.replies:
+            _check(host, name, reply.packets)
+
+    host.daemon.commit.when_durable(compare)
+
+
+async def read_span(host: NetworkHost, name: str) -> None:
+    """Read all of a queue as a span, which takes a while; messages may come and go meanwhile."""
+    request = pb.ReadSpanRequest(queue=_name(name), span=pb.Span(after=0, upto=_LAST), form=pb.PACKET)
+    place = 0
+    try:
+        async for reply in SpanCalls(host.desk).read_span(request, CALLER):
+            for lookup_id in reply.packets.lookup_ids:
+                if lookup_id <= place:
+                    raise Broken(f"a span of {name} of {host} goes back to {lookup_id}")
+                place = lookup_id
+            _check(host, name, reply.packets)
+    except MQError:
+        pass  # the queue was deleted meanwhile, or the disk is gone
+
+
+def _check(host: NetworkHost, name: str, packets: pb.Packets) -> None:
+    """What anybody is shown is a whole message that was sent to this queue."""
+    for data in packets.packets:
+        number = number_in(UserMessage.decode(data))
+        sent = host.book.sent.get(number)
+        if sent is None or sent.target != (host.address, name):
+            raise Broken(f"message {number} is shown in {name} of {host}, and was not sent there")
+
+
+def _name(queue: str) -> str:
+    return f"DIRECT=OS:.\\private$\\{queue}"

@@ -1,0 +1,227 @@
+"""What the queue manager tells, as JSON: names as on the command line, numbers of 64 bits as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
+from xml.etree import ElementTree
+
+from msmq.api.generated import msmq_pb2 as pb
+from msmq.client import ReceivedMessage
+from msmq.client.message import id_text
+from msmq.client.records import to_record
+from msmq.errors import DecodeError
+from msmq.web.body_path import text_in
+from msmq.wire.bodies import formatter_of, read_headers, read_value, text_of
+from msmq.wire.classes import MessageClass
+from msmq.wire.describe import Kind, Node, describe
+from msmq.wire.times import time_text
+
+UNLIMITED: Final = 0xFFFFFFFF
+_LIMITS: Final = frozenset({"quota_kb", "journal_quota_kb"})
+_WIDE: Final = frozenset(
+    {
+        "lookup_id", "messages", "bytes", "journal_messages", "journal_bytes", "arrived_total", "removed_total",
+        "express_bytes", "paused_messages", "poisoned_total", "descriptor_limit",
+    }
+)  # fmt: skip
+"""What can be larger than the numbers of JavaScript."""
+PREVIEW: Final = 512
+_LONGEST_VIEW: Final = 1 << 20
+_NO_ID: Final = bytes(20)
+
+
+def plain(value: Any, name: str = "") -> Any:
+    """A value as JSON can hold it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {entry.name: plain(getattr(value, entry.name), entry.name) for entry in fields(value)}
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if isinstance(value, datetime):
+        return time_text(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {key: plain(member, key) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    if name in _LIMITS and value == UNLIMITED:
+        return None
+    if name in _WIDE and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _time(seconds: int) -> str:
+    return time_text(datetime.fromtimestamp(seconds, UTC))
+
+
+def class_name(number: int) -> str:
+    try:
+        return MessageClass(number).name
+    except ValueError:
+        return f"{number:#06x}"
+
+
+def row(found: pb.FoundMessage) -> dict[str, Any]:
+    """A message as a row of a list; its body is cut."""
+    given, message = found.delivered, found.delivered.message
+    number = given.dead_letter_class or message.message_class
+    correlation = message.correlation_id
+    return {
+        "lookup_id": str(given.lookup_id),
+        "message_id": id_text(given.message_id),
+        "label": message.label,
+        "class": class_name(number),
+        "priority": message.priority,
+        "delivery": pb.Delivery.Name(message.delivery).lower(),
+        "size": found.size,
+        "body_size": found.body_size,
+        "body_type": message.body_type,
+        "body": preview(message.body_type, message.body, cut=found.body_size > len(message.body)),
+        "sent_time": _time(given.sent_time),
+        "arrived_time": _time(given.arrived_time),
+        "correlation_id": id_text(correlation) if correlation not in (b"", _NO_ID) else "",
+        "application_tag": message.application_tag,
+        "destination": given.destination,
+        "response_queue": message.response_queue,
+        "dead_letter_reason": given.dead_letter_reason,
+        "exception": exception_of(message.extension),
+        "returned_count": given.returned_count,
+        "sender": given.sender,
+        "authenticated": given.authenticated,
+    }
+
+
+ROW: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        name: {"type": kind}
+        for kind, names in {
+            "string": (
+                "lookup_id", "message_id", "label", "class", "delivery", "body", "sent_time", "arrived_time",
+                "correlation_id", "destination", "response_queue", "dead_letter_reason", "exception", "sender",
+            ),
+            "integer": ("priority", "size", "body_size", "body_type", "application_tag", "returned_count"),
+            "boolean": ("authenticated",),
+        }.items()
+        for name in names
+    },
+}  # fmt: skip
+
+
+def preview(body_type: int, body: bytes, *, cut: bool) -> str:
+    """The beginning of a body for a list: text where it is some, else bytes."""
+    whole = body[: len(body) & ~1] if body_type in (8, 31) else body
+    text = text_in(body_type, whole)
+    if text is None and cut:  # the cut may have gone through a letter
+        text = next(
+            (found for end in (1, 2, 3) if (found := text_in(body_type, whole[:-end])) is not None), None
+        )
+    shown = text[:PREVIEW] if text is not None else body[:64].hex(" ")
+    return shown + "…" if cut or (text is not None and len(text) > PREVIEW) else shown
+
+
+def exception_of(extension: bytes) -> str:
+    """The exception that NServiceBus or Rebus noted when a message failed; empty if none did."""
+    headers = headers_of(extension)
+    for name in ("NServiceBus.ExceptionInfo.ExceptionType", "rbs2-error-details"):
+        if headers.get(name):
+            return headers[name].strip().splitlines()[0][:200]
+    return ""
+
+
+def headers_of(extension: bytes) -> dict[str, str]:
+    return read_headers(extension) or {}
+
+
+def whole(message: ReceivedMessage) -> dict[str, Any]:
+    """Everything there is to say of a message."""
+    record = to_record(message)
+    record["lookup_id"] = str(message.lookup_id)
+    del record["lookup_id_text"]
+    record |= {
+        "size": len(message.packet.data),
+        "body_size": len(message.body),
+        "views": views(message.body_type, message.body),
+        "editable": text_of(message.body_type, message.body) is not None,
+        "extension_text": _extension_text(message.extension),
+        "exception": exception_of(message.extension),
+        "structure": [_node(node) for node in describe(message.packet.data).headers],
+    }
+    return record
+
+
+def _extension_text(extension: bytes) -> str:
+    """An extension as it can be read: text, else bytes."""
+    try:
+        text = extension.decode()
+        return text if text.isprintable() or "\n" in text or "<" in text else extension.hex(" ")
+    except UnicodeDecodeError:
+        return extension[:4096].hex(" ")
+
+
+def views(body_type: int, body: bytes) -> dict[str, Any]:
+    """A body in every form that it has: bytes always, and text, JSON, XML or the value of a .NET formatter."""
+    cut = body[:_LONGEST_VIEW]
+    found: dict[str, Any] = {"hex": _dump(cut[:65_536])}
+    text = text_in(body_type, body)
+    if text is not None:
+        found["text"] = text[:_LONGEST_VIEW]
+        _add_structured(found, text)
+    formatter = formatter_of(body_type, body)
+    if formatter is not None:
+        found["formatter"] = str(formatter)
+        try:
+            found["value"] = json.loads(json.dumps(plain(read_value(body_type, cut)), default=str))
+        except (DecodeError, ValueError, RecursionError):
+            found.pop("value", None)
+    return found
+
+
+def _add_structured(found: dict[str, Any], text: str) -> None:
+    """JSON and XML, written out with a line for each member. Entities are never followed: a document with a DTD is
+    text."""
+    stripped = text.lstrip("\ufeff \t\r\n")
+    if stripped[:1] in ("{", "["):
+        try:
+            found["json"] = json.dumps(json.loads(stripped), indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            return
+    elif stripped[:1] == "<" and "<!DOCTYPE" not in stripped and "<!ENTITY" not in stripped:
+        try:
+            tree = ElementTree.fromstring(stripped)
+            ElementTree.indent(tree)
+            found["xml"] = ElementTree.tostring(tree, encoding="unicode")
+        except (ElementTree.ParseError, ValueError, RecursionError):
+            return
+
+
+def _dump(body: bytes) -> str:
+    lines = []
+    for start in range(0, len(body), 16):
+        part = body[start : start + 16]
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {letters}")
+    return "\n".join(lines)
+
+
+def _node(node: Node) -> dict[str, Any]:
+    """A field of a packet by its name in the specification."""
+    shown: dict[str, Any] = {"name": node.name}
+    if node.kind in (Kind.LIST, Kind.STRUCTURE, Kind.FLAGS):
+        shown["members"] = [_node(child) for child in node.children]
+    if node.kind not in (Kind.LIST, Kind.STRUCTURE):
+        value = node.value.hex() if isinstance(node.value, bytes) else node.value
+        shown["value"] = str(value)[:2_000]
+    if node.meaning:
+        shown["meaning"] = node.meaning
+    return shown
+
+
+def by_name(rows: Iterable[Any]) -> list[dict[str, Any]]:
+    return [plain(each) for each in rows]

@@ -1,0 +1,106 @@
+"""Who looks after the console's process on behalf of ``msmq serve``.
+
+The port is bound at once and the process is started when somebody comes, or when there are alarms to watch for, so that
+a console at which nobody looks costs nothing. A process that dies is started again by the next who comes, but not more
+often than once in a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from msmq.server.web_settings import WebError
+from msmq.web.plan import Plan, bound
+
+_PAUSE_S: Final = 1.0
+_GRACE_S: Final = 5.0
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """The port of a console, and the process behind it while there is one."""
+
+    def __init__(self, plan: Plan, watched: asyncio.Event | None = None) -> None:
+        """``watched`` is set while the console has something to do though nobody looks at it: there are alarms."""
+        self._plan = plan
+        self._watched = watched if watched is not None else asyncio.Event()
+        self._socket: socket.socket | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.process: asyncio.subprocess.Process | None = None
+
+    def open(self) -> str:
+        """Listen; gives the address of the console. Raises WebError when somebody else has the port."""
+        host, port = self._plan.web.address
+        if self._plan.web.exposed and not self._plan.web.tls:
+            raise WebError(
+                f"web: {self._plan.web.listen} can be reached from outside and has no certificate."
+            )
+        try:
+            self._socket = bound(host, port)
+        except OSError as error:
+            raise WebError(f"web: {self._plan.web.listen} cannot be opened: {error.strerror}.") from error
+        self._task = asyncio.get_running_loop().create_task(self._look_after())
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._plan.web.tls else 'http'}://{shown}:{self._socket.getsockname()[1]}/"
+
+    async def _look_after(self) -> None:
+        while True:
+            await self._somebody()
+            code = await self._serve()
+            _log.warning("the console ended with status %s; it starts again when somebody comes", code)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _somebody(self) -> None:
+        """Wait until somebody knocks, or until there are alarms to watch for."""
+        assert self._socket is not None
+        loop, came = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._socket.fileno(), came.set)
+        waiting = [loop.create_task(each.wait()) for each in (came, self._watched)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            loop.remove_reader(self._socket.fileno())
+            for each in waiting:
+                each.cancel()
+
+    async def _serve(self) -> int:
+        assert self._socket is not None
+        descriptor = self._socket.fileno()
+        plan = replace(self._plan, sockets=(descriptor,))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MSMQ_")}
+        self.process = process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "msmq.web.process",
+            stdin=asyncio.subprocess.PIPE, pass_fds=(descriptor,), env=environment,
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(plan.to_json().encode() + b"\n")
+        with suppress(ConnectionError):
+            await process.stdin.drain()
+        return await process.wait()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        process = self.process
+        if process is not None and process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(_GRACE_S):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,102 @@
+"""Queue managers with a shared log, as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from urllib.error import HTTPError
+
+from tests.ha.clocks import Clock
+from tests.ha.postgres import free_port
+
+DEFAULTS = "[ha]\n"
+
+
+class Process:
+    """``msmq serve --store``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        store: str,
+        schema: str,
+        more: str = "",
+        settings: str = DEFAULTS,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        clock: Clock | None = None,
+        web: str = "none",
+    ) -> None:
+        self.name, self.web = name, web
+        self.address, self.port = address, port
+        self.clock = clock
+        self.socket = directory / f"{name}.sock"
+        self.health = free_port()
+        self._directory = directory
+        self._config = directory / f"{name}.toml"
+        self._config.write_text(f'{settings}schema = "{schema}"\n{more}')
+        self._store = store
+        self.process: asyncio.subprocess.Process
+
+    async def start(self) -> None:
+        command = [sys.executable, "-m", "msmq", "serve", "--config", str(self._config), "--name", "ORDERS"]
+        command += [
+            "--data",
+            str(self._directory / self.name),
+            "--instance",
+            self.name,
+            "--store",
+            self._store,
+        ]
+        command += ["--listen", self.address, "--port", str(self.port), "--ping-port", "0", "--rpc-port", "0"]
+        command += ["--api", f"unix:{self.socket}", "--health", f"127.0.0.1:{self.health}"]
+        command += ["--web", self.web]
+        with (self._directory / f"{self.name}.log").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *command,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(self.clock.environment if self.clock is not None else {})},
+            )
+        await self.says("standby")
+
+    async def says(self, word: str) -> str:
+        assert self.process.stdout is not None
+        async with asyncio.timeout(120):
+            line = await self.process.stdout.readline()
+        assert line.startswith(word.encode()), (
+            self.name,
+            line,
+            (self._directory / f"{self.name}.log").read_text(),
+        )
+        return line.decode()
+
+    async def stop(self, number: int = signal.SIGTERM) -> int:
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        async with asyncio.timeout(120):
+            return await self.process.wait()
+
+    def signal(self, number: int) -> None:
+        """To a process that may be gone."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+
+    async def probe(self, path: str) -> int:
+        def ask() -> int:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/{path}", timeout=2) as answer:
+                    return int(answer.status)
+            except HTTPError as error:
+                return error.code
+            except OSError:
+                return 0
+
+        return await asyncio.to_thread(ask)

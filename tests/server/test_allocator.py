@@ -1,0 +1,53 @@
+"""Memory that stays with the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from msmq.server import allocator
+
+FREED = """
+import resource, sys
+from msmq.server.allocator import keep_freed_memory
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+if sys.argv[1] == "kept":
+    assert keep_freed_memory()
+body = bytes(3_900_000)
+for _ in range(3):
+    first = body + b"a"; second = first[1:]; third = second + b"b"
+    del first, second, third
+before = faults()
+for _ in range(10):
+    first = body + b"a"; second = first[1:]; third = second + b"b"
+    del first, second, third
+print(faults() - before)
+"""
+"""Large bodies that are copied and freed, and how many pages the system had to make for that."""
+
+
+def page_faults(how: str) -> int:
+    done = subprocess.run([sys.executable, "-c", FREED, how], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_large_bodies_are_copied_into_memory_that_is_there() -> None:
+    assert os.confstr("CS_GNU_LIBC_VERSION")
+    assert page_faults("kept") < page_faults("given back") / 4
+
+
+def test_a_library_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not allocator.keep_freed_memory()
+
+
+def test_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not allocator.keep_freed_memory()

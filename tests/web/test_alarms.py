@@ -1,0 +1,116 @@
+"""Alarms: they begin, they are told, they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from msmq.client.info import AlarmRule as Rule
+from msmq.errors import AccessDeniedError
+from msmq.web import alarms as module
+from msmq.web.alarms import Alarms, rule_of
+from tests.web.support import Live
+
+
+class Hook:
+    """Somebody who is told."""
+
+    def __init__(self) -> None:
+        heard: list[dict[str, Any]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                heard.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *given: object) -> None:
+                """Say nothing."""
+
+        self.heard = heard
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_an_alarm_is_told_once_when_it_begins_and_once_when_it_ends(live: Live) -> None:
+    hook = Hook()
+    live.queue("alarming", "x", "x", "x")
+    rules = [
+        Rule("deep", "depth", 2, "*\\alarming", webhooks=(hook.url,)),
+        Rule("unread", "no_reader", 0, "*\\alarming", for_s=3600, webhooks=(hook.url,)),
+        Rule("old", "age", -1, "*\\alarming", webhooks=("http://127.0.0.1:1/",)),
+        Rule("disk", "store_bytes", 1, webhooks=(hook.url,)),
+        Rule("room", "disk_free", 1e30, webhooks=(hook.url,)),
+        Rule("enough room", "disk_free", 1, webhooks=(hook.url,)),
+        Rule("never", "depth", 10, "*\\alarming", webhooks=(hook.url,)),
+    ]
+
+    async def look(mq: Any) -> Alarms:
+        async def connect(host: str) -> Any:
+            return mq
+
+        watching = Alarms(connect, ("HOST",))
+        watching.go_by(rules)
+        await watching.look("HOST")
+        await watching.look("HOST")
+        assert {key[0] for key in watching.on} == {"deep", "unread", "old", "disk", "room"}
+        await mq.queue(".\\private$\\alarming").purge()
+        await watching.look("HOST")
+        return watching
+
+    watching = live.do(look)
+    hook.close()
+    assert [(each["rule"], each["state"]) for each in hook.heard] == [
+        ("deep", "on"),
+        ("disk", "on"),
+        ("room", "on"),
+        ("deep", "off"),
+    ]
+    assert hook.heard[0]["value"] == 3
+    assert hook.heard[0]["thing"].endswith("alarming")
+    assert {key[0] for key in watching.on} == {"disk", "room"}
+
+
+def test_a_host_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect(host: str) -> Any:
+        raise AccessDeniedError("gone")
+
+    mails: list[Any] = []
+
+    class Server:
+        def __init__(self, *given: object, **more: object) -> None:
+            assert given[0] == "mail.example"
+
+        def __enter__(self) -> Server:
+            return self
+
+        def __exit__(self, *given: object) -> None:
+            """Nothing to do."""
+
+        def send_message(self, message: Any) -> None:
+            mails.append(message)
+
+    monkeypatch.setattr(module.smtplib, "SMTP", Server)
+    watching = Alarms(connect, ("HOST",), "mail.example:25", "msmq@example")
+    watching.go_by([Rule("away", "down", mail_to=("me@example",)), Rule("deep", "depth")])
+    asyncio.run(watching.look("HOST"))
+    assert [alarm.rule for alarm in watching.on.values()] == ["away"]
+    (mail,) = mails
+    assert (mail["To"], mail["From"]) == ("me@example", "msmq@example")
+    assert "away on HOST" in mail["Subject"]
+
+
+def test_rules_from_json() -> None:
+    assert rule_of({"name": "a", "kind": "depth", "webhooks": ["http://x"]}) == Rule(
+        "a", "depth", webhooks=("http://x",)
+    )

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import itertools
 import json
 import os
+import random
 import socket
 import struct
 import subprocess
@@ -21,15 +23,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SECRET = "Secret-1"
-HOST = "127.0.0.31"
+HOST = "127.0.0.41"
 QUEUE = r".\private$\doors"
 PING = "017D485504000000D1587355509195954997B6E611EA26C6"
 
 
-def free_port() -> int:
-    with socket.socket() as door:
-        door.bind((HOST, 0))
-        return int(door.getsockname()[1])
+def free_ports() -> Iterator[int]:
+    """Ports that nobody has on this program's own address, below those that the system gives to connections."""
+    for port in random.sample(range(20_000, 32_768), 2_000):
+        with socket.socket() as door, contextlib.suppress(OSError):
+            door.bind((HOST, port))
+            yield port
 
 
 class Manager:
@@ -38,8 +42,7 @@ class Manager:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.socket = f"unix:{directory / 'api.sock'}"
-        self.port, self.rpc_port, self.api_port = free_port(), free_port(), free_port()
-        self.web_port = free_port()
+        self.port, self.rpc_port, self.api_port, self.web_port = itertools.islice(free_ports(), 4)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MSMQ_", "PYTHON"))},
             "MSMQ_SERVER": self.socket,
@@ -78,11 +81,11 @@ class Manager:
         ]
         command += [
             "--web",
-            f"127.0.0.1:{self.web_port}",
+            f"{HOST}:{self.web_port}",
             "--api",
             self.socket,
             "--api",
-            f"127.0.0.1:{self.api_port}",
+            f"{HOST}:{self.api_port}",
         ]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=self.directory
@@ -116,7 +119,7 @@ def channel_by_tcp(manager: Manager) -> None:
     ]
 
     async def call() -> None:
-        async with msmq.connect(f"127.0.0.1:{manager.api_port}", token=token) as mq:
+        async with msmq.connect(f"{HOST}:{manager.api_port}", token=token) as mq:
             await mq.queue(QUEUE).send("by gRPC")
             assert (await mq.queue(QUEUE).receive(timeout=10)).text == "by gRPC"
 
@@ -179,7 +182,7 @@ def celery(manager: Manager) -> None:
 def console(manager: Manager) -> None:
     """The web console: its page, and a call of its HTTP interface by a token."""
     created = manager.msmq("token", "create", "console", "--as", "BUILTIN_ADMINISTRATORS", "--json")
-    address = f"http://127.0.0.1:{manager.web_port}"
+    address = f"http://{HOST}:{manager.web_port}"
     with urllib.request.urlopen(f"{address}/", timeout=60) as page:
         assert b"<html" in page.read()
     bearer = {"Authorization": f"Bearer {json.loads(created)['token']}"}

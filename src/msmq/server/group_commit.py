@@ -139,8 +139,8 @@ class GroupCommit:
     def _schedule(self) -> None:
         if not self._scheduled and self._has_room and not self._broken:
             self._scheduled = True
-            # The others of this turn of the loop have something to append too, and so may those who were heard meanwhile.
-            self._loop.call_soon(self._loop.call_soon, self._begin)
+            # The others of this turn of the loop have something to append too.
+            self._loop.call_soon(self._begin)
 
     def _begin(self) -> None:
         self._scheduled = False

@@ -87,8 +87,7 @@ async def test_columns_leave_to_their_kind_what_they_do_not_say(tmp_path: Path, 
         large = pb.Columns(kinds=[common], bodies=[bytes(600_000)] * 2)
         one = pb.Columns(kinds=[common], bodies=[b"one"])
         for columns in (own, large, one):
-            request = pb.SendRequest(queue=QUEUE, columns=columns.SerializeToString())
-            reply = await call("Send", request)
+            reply = await call("Send", pb.SendRequest(queue=QUEUE, columns=columns))
             assert not reply.failures
             assert len(set(reply.lookup_ids)) == len(columns.bodies)
         span = pb.Span(upto=(1 << 64) - 1)
@@ -104,18 +103,19 @@ async def test_columns_that_are_wrong(tmp_path: Path) -> None:
     async with daemon(tmp_path) as running, calling(address(running)) as call:
         await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
         kinds = [pb.Message()]
-        uneven = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], labels=["only one"]).SerializeToString()
-        for written in (uneven, b"\xff"):
+        uneven = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], labels=["only one"])
+        unkind = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], kind=[0, 1])
+        for wrong in (uneven, unkind):
             with pytest.raises(InvalidParameterError):
-                await call("Send", pb.SendRequest(queue=QUEUE, columns=written))
+                await call("Send", pb.SendRequest(queue=QUEUE, columns=wrong))
         correlations = [b"", b"short", b""]
         bad = pb.Columns(kinds=kinds, bodies=[b"a", b"b", b"c"], correlation_ids=correlations)
-        reply = await call("Send", pb.SendRequest(queue=QUEUE, columns=bad.SerializeToString()))
+        reply = await call("Send", pb.SendRequest(queue=QUEUE, columns=bad))
         assert [failure.index for failure in reply.failures] == [1]
         assert await bodies(call) == [b"a", b"c"]
         stream, _ = await opened(call)
-        for number, written in enumerate((uneven, b"\xff"), 1):
-            batch = pb.SendBatch(number=number, columns=written)
+        for number, wrong in enumerate((uneven, unkind), 1):
+            batch = pb.SendBatch(number=number, columns=wrong)
             await stream.write(pb.SendStreamRequest(batch=batch))
             failures = (await stream.read()).confirmed.result.failures
             assert {failure.error.name for failure in failures} == {"MQ_ERROR_INVALID_PARAMETER"}

@@ -21,6 +21,7 @@ def test_show(live: Live) -> None:
         assert isinstance(shown[name], kind), name
     assert shown["computer_name"] == "HOST"
     sheet = live.good("manager", "show")
+    assert live.good("status").splitlines()[0] == sheet.splitlines()[0]
     assert "computer         HOST" in sheet
     assert f" of {shown['resources']['descriptor_limit']}, " in sheet
 

@@ -23,6 +23,7 @@ WHO = "give a SID such as"
 
 WRONG: list[tuple[str, int, str]] = [
     ("frobnicate", 2, SEE.format("")),
+    ("sned", 2, "Did you mean 'send'? See msmq --help."),
     ("--server", 2, "requires an argument. See msmq --help."),
     ("--token", 2, "requires an argument. See msmq --help."),
     ("--frob queue list", 2, SEE.format("")),

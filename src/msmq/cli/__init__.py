@@ -135,7 +135,9 @@ def _refuse(error: Any) -> NoReturn:
     message = error.format_message().rstrip(".")
     for kind, name in _NUMBERS.items():
         message = re.sub(rf"is not a valid {kind}\b( range)?", f"is not a valid {name}", message)
-    end(command, f"{message}. See {command} --help.", MISUSED)
+    if not message.endswith("?"):
+        message += "."
+    end(command, f"{message} See {command} --help.", MISUSED)
 
 
 app = typer.Typer(
@@ -151,6 +153,9 @@ app.add_typer(message.app, name="message", rich_help_panel=_MESSAGES)
 app.add_typer(dead_letter.app, name="dead-letter", rich_help_panel=_MESSAGES)
 app.add_typer(queue.app, name="queue", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(outgoing.app, name="outgoing", rich_help_panel=_LOOKING_AFTER)
+app.command(
+    "status", help=manager.STATUS_HELP, short_help="How is the queue manager?", rich_help_panel=_LOOKING_AFTER
+)(manager.show)
 app.add_typer(manager.app, name="manager", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(certificate.app, name="certificate", rich_help_panel=_LOOKING_AFTER)
 app.add_typer(token.app, name="token", rich_help_panel=_LOOKING_AFTER)

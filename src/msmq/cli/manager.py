@@ -62,7 +62,11 @@ def _descriptors(resources: Resources) -> str:
     return f"{used} of {limit}, {100 * used // limit}%" if limit else str(used)
 
 
-@app.command(help=with_examples("Show the queue manager, and who you are to it.", "msmq manager show --json"))
+_SHOW = "Show the queue manager, what troubles it, and who you are to it."
+STATUS_HELP = with_examples(f"{_SHOW} The same as msmq manager show.", "msmq status")
+
+
+@app.command(help=with_examples(_SHOW, "msmq manager show --json"))
 def show(ctx: typer.Context, as_json: Json = False) -> None:
     _print(perform(ctx, lambda mq: mq.manager()), as_json)
 

@@ -34,7 +34,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from msmq.ha import schema
-from msmq.ha.database import CONNECT_S, SESSION, Database, in_our_words
+from msmq.ha.database import SESSION, Database, in_our_words
 from msmq.ha.errors import HaError, NotLeaderError
 from msmq.ha.log import Row, in_pieces
 from msmq.store import Answered, StoreError, StoreFullError
@@ -66,7 +66,7 @@ def connect(database: Database, end: int) -> pq.abc.PGconn:
     settings = {**SESSION, "msmq.end": str(end)}
     options = " ".join(f"-c {name}={value}".replace(" ", "\\ ") for name, value in settings.items())
     options = options.replace("-c\\ ", "-c ")
-    information = make_conninfo(database.primary, options=options, connect_timeout=round(CONNECT_S))
+    information = make_conninfo(database.primary, options=options, connect_timeout=round(database.connect_s))
     connection = pq.PGconn.connect(information.encode())
     if connection.status != pq.ConnStatus.OK:
         reason = connection.error_message.decode(errors="replace").strip()

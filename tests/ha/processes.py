@@ -15,6 +15,8 @@ from tests.ha.clocks import Clock
 from tests.ha.postgres import free_port
 
 DEFAULTS = "[ha]\n"
+LASTING = "[ha]\nlease_ms = 600000\nrenew_ms = 200\n"
+"""A lease that no busy computer loses by being slow; :func:`tests.ha.support.expire` ends it."""
 
 
 class Process:

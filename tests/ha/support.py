@@ -140,8 +140,8 @@ def members(server: Server | str, directory: Path, *names: str) -> Iterator[list
 
 
 def expire(server: Server, schema: str) -> None:
-    """Let the lease run out now."""
-    server.sql(f"UPDATE {schema}.lease SET until = clock_timestamp()", database=DATABASE)
+    """Let the lease run out now, for everybody."""
+    server.sql(f"UPDATE {schema}.lease SET until = clock_timestamp(), handover = ''", database=DATABASE)
 
 
 async def until(condition: Any, seconds: float = PATIENT_S) -> None:

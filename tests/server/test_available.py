@@ -20,7 +20,8 @@ from msmq.ha.settings import HaSettings
 from msmq.server.available import new_instance
 from msmq.server.config import Config, ConfigError
 from tests.ha.postgres import Server, new_server
-from tests.ha.processes import Process
+from tests.ha.processes import LASTING, Process
+from tests.ha.support import expire
 from tests.server.support import PATIENCE_S, free_port
 
 ORDERS = ".\\private$\\orders"
@@ -37,7 +38,7 @@ async def pair(
     server: Server, directory: Path, schema: str, more: str = ""
 ) -> AsyncIterator[tuple[Process, Process]]:
     """One that leads and one that waits."""
-    a, b = (Process(directory, name, server.address(), schema, more) for name in "ab")
+    a, b = (Process(directory, name, server.address(), schema, more, LASTING) for name in "ab")
     await a.start()
     await a.says("ready")
     await b.start()
@@ -60,7 +61,8 @@ async def run_msmq(*words: str) -> tuple[int, str]:
 
 
 async def test_a_standby_takes_over_and_the_client_follows(server: Server, tmp_path: Path) -> None:
-    """Killed, handed over, frozen: every order once, in order; the one that was frozen has nothing to say."""
+    """Killed, handed over, frozen: every order once, in order; the one that was frozen has nothing to say, although it
+    believes that its lease has hardly begun."""
     async with pair(server, tmp_path, "turns") as (a, b):
         address = f"unix:{a.socket},unix:{b.socket}"
         assert [await a.probe(path) for path in ("live", "ready", "leader")] == [200, 200, 200]
@@ -70,6 +72,7 @@ async def test_a_standby_takes_over_and_the_client_follows(server: Server, tmp_p
             queue = mq.queue(ORDERS)
             await _send(mq, queue, 0)
             await a.stop(signal.SIGKILL)
+            expire(server, "turns")
             await _send(mq, queue, 1)
             await b.says("ready")
             await a.start()
@@ -79,6 +82,7 @@ async def test_a_standby_takes_over_and_the_client_follows(server: Server, tmp_p
             await b.says("standby")
             await _send(mq, queue, 2)
             os.kill(a.process.pid, signal.SIGSTOP)
+            expire(server, "turns")
             await b.says("ready")
             await _send(mq, queue, 3)
             os.kill(a.process.pid, signal.SIGCONT)
@@ -92,7 +96,7 @@ async def test_a_standby_takes_over_and_the_client_follows(server: Server, tmp_p
 
 async def test_who_leads_has_a_console(server: Server, tmp_path: Path) -> None:
     where = f"127.0.0.1:{free_port()}"
-    leading = Process(tmp_path, "a", server.address(), "console", web=where)
+    leading = Process(tmp_path, "a", server.address(), "console", settings=LASTING, web=where)
     await leading.start()
     try:
         assert f"console http://{where}/" in await leading.says("ready")
@@ -103,6 +107,7 @@ async def test_who_leads_has_a_console(server: Server, tmp_path: Path) -> None:
             )
             assert code == 0, text
             await leading.says("standby")
+            expire(server, "console")  # there is nobody else whom it would have to let go first
             await leading.says("ready")
             assert (await client.get(f"http://{where}/api/health")).status_code == 200
     finally:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from concurrent.futures import FIRST_COMPLETED, wait
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -139,6 +141,30 @@ def test_a_leader_whose_clock_is_behind_stays_as_long_as_it_renews(
             clock.ahead_s += 601
             b.leadership = b.do(b.standby._step())
         assert b.leadership.epoch == 2
+
+
+def test_a_disk_here_that_is_full_is_waited_for_and_said(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the database is not blamed for it."""
+
+    def no_room(name: str, *, create: bool = False) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with members(server, tmp_path, "a", "b") as (a, b):
+        a.lead()
+        assert a.leadership is not None
+        append(a.leadership, [Row(1, 0, b"one")])
+        with monkeypatch.context() as full:
+            full.setattr(b.local, "open", no_room)
+            following = b.worker.begin(b.standby.lead())
+            while "cannot hold the copy of the log (No space left" not in b.standby.complaint:
+                assert not following.done()
+            assert not b.standby.is_current
+        while not b.standby.is_current:
+            assert not following.done()
+        assert b.standby.complaint == ""
+        assert b.files()["00000001.log"] == b"one"
 
 
 def lose(server: Server, member: Member, epoch: int, last: int) -> None:

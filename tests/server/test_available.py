@@ -16,13 +16,14 @@ import pytest
 
 import msmq
 from msmq.errors import IoTimeoutError
+from msmq.ha.database import Database
 from msmq.ha.settings import HaSettings
 from msmq.server.available import new_instance
 from msmq.server.config import Config, ConfigError
-from tests.ha.postgres import Server, new_server
+from tests.ha.postgres import DATABASE, Server, new_server
 from tests.ha.processes import LASTING, Process
 from tests.ha.support import expire
-from tests.server.support import PATIENCE_S, free_port
+from tests.server.support import PATIENCE_S, eventually, free_port
 
 ORDERS = ".\\private$\\orders"
 
@@ -92,6 +93,30 @@ async def test_a_standby_takes_over_and_the_client_follows(server: Server, tmp_p
             with pytest.raises(IoTimeoutError):
                 await queue.receive(timeout=0)
         assert await b.stop() == 0
+
+
+async def test_a_database_without_room_is_waited_for_when_a_turn_begins(tmp_path: Path) -> None:
+    """The instance stays, says why it does not serve, and serves when there is room."""
+    with new_server() as full:
+        await Database(full.address(), "full", PATIENCE_S).prepare("ORDERS")
+        full.sql(
+            "CREATE FUNCTION no_room() RETURNS event_trigger LANGUAGE plpgsql AS "
+            "$$BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END$$",
+            "CREATE EVENT TRIGGER no_room ON ddl_command_start WHEN TAG IN ('CREATE TABLE') "
+            "EXECUTE FUNCTION no_room()",
+            database=DATABASE,
+        )
+        instance = Process(tmp_path, "a", full.address(), "full")
+        await instance.start()
+        try:
+            log = tmp_path / "a.log"
+            await eventually(lambda: "has no room" in log.read_text())
+            assert [await instance.probe(path) for path in ("live", "leader")] == [200, 503]
+            full.sql("DROP EVENT TRIGGER no_room", database=DATABASE)
+            while not (await instance.line()).startswith("ready"):
+                pass
+        finally:
+            assert await instance.stop() == 0
 
 
 async def test_who_leads_has_a_console(server: Server, tmp_path: Path) -> None:

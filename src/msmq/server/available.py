@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msmq.errors import MsmqError
 from msmq.server.config import Config, ConfigError
 from msmq.server.daemon import Daemon
-from msmq.store import FarDisk, StoreError
+from msmq.store import FarDisk, StoreError, StoreFullError
 
 if TYPE_CHECKING:
     from msmq.ha.instance import Instance
@@ -98,7 +98,7 @@ class Availability:
         try:
             await daemon.start()
         except (MsmqError, OSError) as error:
-            lost = leadership.failure is not None or isinstance(error, OSError)
+            lost = leadership.failure is not None or isinstance(error, (OSError, StoreFullError))
             await instance.resign()
             if not lost:
                 raise

@@ -18,7 +18,7 @@ import msmq
 from msmq.errors import IoTimeoutError
 from msmq.ha.database import Database
 from msmq.ha.settings import HaSettings
-from msmq.server.available import new_instance
+from msmq.server.available import Availability, new_instance
 from msmq.server.config import Config, ConfigError
 from tests.ha.postgres import DATABASE, Server, new_server
 from tests.ha.processes import LASTING, Process
@@ -117,6 +117,22 @@ async def test_a_database_without_room_is_waited_for_when_a_turn_begins(tmp_path
                 pass
         finally:
             assert await instance.stop() == 0
+
+
+async def test_an_instance_that_waits_for_its_database_is_alive_and_says_so(tmp_path: Path) -> None:
+    """A supervisor would end it otherwise, again and again, until the database is there."""
+    health = free_port()
+    store = f"postgresql://msmq@127.0.0.1:{free_port()}/queues"
+    config = Config(data=tmp_path, name="ORDERS", ha=HaSettings(store, "a", health=f"127.0.0.1:{health}"))
+    available = Availability(config)
+    running = asyncio.create_task(available.run())
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
+        await eventually(lambda: available.instance.state["complaint"])
+        answers = [await client.get(f"http://127.0.0.1:{health}/{path}") for path in ("live", "ready", "leader")]
+    assert [answer.status_code for answer in answers] == [200, 503, 503]
+    assert "has no primary that answers" in answers[1].json()["complaint"]
+    available.stopping.set()
+    assert await running is False
 
 
 async def test_who_leads_has_a_console(server: Server, tmp_path: Path) -> None:

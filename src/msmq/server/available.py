@@ -55,13 +55,12 @@ class Availability:
         from msmq.ha.health import Health
 
         instance = self.instance
-        if not await self._unless_stopped(instance.start()):
-            instance.stop()
-            return False
         health = Health(self.config.ha.health, lambda: instance.state) if self.config.ha.health else None
         try:
             if health is not None:
-                await health.start()
+                await health.start()  # before the database is looked for, which may not be there yet
+            if not await self._unless_stopped(instance.start()):
+                return False
             while not self.stopping.is_set():
                 self.waits()
                 await instance.tell("standby")

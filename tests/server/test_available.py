@@ -135,6 +135,39 @@ async def test_an_instance_that_waits_for_its_database_is_alive_and_says_so(tmp_
     assert await running is False
 
 
+@pytest.mark.parametrize("wrong", ["password", "database", "rights", "newer tables", "another name"])
+async def test_a_database_that_cannot_be_used_ends_it_with_one_clear_line(
+    server: Server, tmp_path: Path, wrong: str
+) -> None:
+    schema = f"wrong_{wrong.replace(' ', '_')}"
+    address, words = server.address(), "does not let us in"
+    match wrong:
+        case "password":
+            address = server.address(password="guessed")
+        case "database":
+            address, words = address.replace(f"/{DATABASE}", "/nowhere"), "there is no such database"
+        case "rights":
+            server.sql("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN PASSWORD 'x'")
+            address, words = server.address("guest", "x"), "has not the rights it needs"
+        case "newer tables":
+            await Database(address, schema, PATIENCE_S).prepare("ORDERS")
+            server.sql(f"UPDATE {schema}.version SET version = 7", database=DATABASE)
+            words = "has version 7 of the tables"
+        case "another name":
+            await Database(address, schema, PATIENCE_S).prepare("INVOICES")
+            words = "start this instance with --name INVOICES"
+    config = tmp_path / "msmq.toml"
+    config.write_text(f'[ha]\nschema = "{schema}"\n')
+    options = ("--config", str(config), "--name", "ORDERS", "--data", str(tmp_path / "data"), "--web", "none")
+    doors = ("--listen", "127.0.0.1", "--port", "0", "--ping-port", "0", "--rpc-port", "0")
+    code, text = await run_msmq("serve", "--store", address, *options, *doors)
+    assert code not in (0, -1)
+    said = [line for line in text.splitlines() if words in line]
+    assert len(said) == 1, text
+    assert "Traceback" not in text
+    assert "guessed" not in text
+
+
 async def test_who_leads_has_a_console(server: Server, tmp_path: Path) -> None:
     where = f"127.0.0.1:{free_port()}"
     leading = Process(tmp_path, "a", server.address(), "console", settings=LASTING, web=where)

@@ -15,6 +15,8 @@ from tests.ha.clocks import Clock
 from tests.ha.postgres import free_port
 
 DEFAULTS = "[ha]\n"
+LASTING = "[ha]\nlease_ms = 600000\nrenew_ms = 200\n"
+"""A lease that no busy computer loses by being slow; :func:`tests.ha.support.expire` ends it."""
 
 
 class Process:
@@ -67,16 +69,22 @@ class Process:
             )
         await self.says("standby")
 
-    async def says(self, word: str) -> str:
+    async def line(self) -> str:
+        """The next one that it prints."""
         assert self.process.stdout is not None
         async with asyncio.timeout(120):
             line = await self.process.stdout.readline()
-        assert line.startswith(word.encode()), (
+        assert line, (self.name, (self._directory / f"{self.name}.log").read_text())
+        return line.decode()
+
+    async def says(self, word: str) -> str:
+        line = await self.line()
+        assert line.startswith(word), (
             self.name,
             line,
             (self._directory / f"{self.name}.log").read_text(),
         )
-        return line.decode()
+        return line
 
     async def stop(self, number: int = signal.SIGTERM) -> int:
         if self.process.returncode is None:

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +22,9 @@ from msmq.store import Answered, RealDisk, StoreError
 from tests.ha.postgres import DATABASE, Server
 
 T = TypeVar("T")
-QUICK = {"lease_ms": 30_000, "renew_ms": 100, "poll_ms": 20}
+QUICK = {"lease_ms": 60_000, "renew_ms": 100, "poll_ms": 20}
 """A busy computer does not lose a lease by being slow; :func:`expire` ends one."""
-PATIENT_S = 30.0
+PATIENT_S = 60.0
 
 
 class Log:
@@ -66,19 +67,25 @@ def append(log: SharedLog, rows: list[Row]) -> None:
 class Member:
     """One instance."""
 
-    def __init__(
-        self, server: Server | str, directory: Path, schema: str, name: str, **settings: int
-    ) -> None:
+    def __init__(self, server: Server | str, directory: Path, schema: str, name: str) -> None:
         address = server if isinstance(server, str) else server.address()
-        self.settings = HaSettings(address, name, schema, **{**QUICK, **settings})  # type: ignore[arg-type]
+        self.settings = HaSettings(address, name, schema, **QUICK)  # type: ignore[arg-type]
         self.directory = directory / name
         self.directory.mkdir(exist_ok=True)
         self.worker = Worker()
-        self.database = Database(address, schema)
+        self.database = Database(address, schema, PATIENT_S)
         self.local = RealDisk(self.directory / "cache")
         self.cache = Cache(self.local)
         self.standby = Standby(self.worker, self.database, self.settings, self.cache, self.directory)
         self.leadership: Leadership | None = None
+
+    def with_lease(self, lease_ms: int) -> None:
+        """Wait so long for whoever leads, or lead without a renewal. Instances begin with a lease that lasts however
+        busy the computer is."""
+        self.settings = self.standby._settings = replace(self.settings, lease_ms=lease_ms)
+        if self.leadership is not None:
+            self.leadership._settings = self.settings
+            self.leadership._writer._lease_s = lease_ms / 1000
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return self.worker.begin(work).result(PATIENT_S)
@@ -121,10 +128,10 @@ class Member:
 
 
 @contextmanager
-def members(server: Server | str, directory: Path, *names: str, **settings: int) -> Iterator[list[Member]]:
+def members(server: Server | str, directory: Path, *names: str) -> Iterator[list[Member]]:
     """Instances of one queue manager with tables of its own."""
     schema = f"t{uuid.uuid4().hex[:12]}"
-    made = [Member(server, directory, schema, name, **settings) for name in names]
+    made = [Member(server, directory, schema, name) for name in names]
     try:
         yield [member.prepare() for member in made]
     finally:
@@ -133,8 +140,8 @@ def members(server: Server | str, directory: Path, *names: str, **settings: int)
 
 
 def expire(server: Server, schema: str) -> None:
-    """Let the lease run out now."""
-    server.sql(f"UPDATE {schema}.lease SET until = clock_timestamp()", database=DATABASE)
+    """Let the lease run out now, for everybody."""
+    server.sql(f"UPDATE {schema}.lease SET until = clock_timestamp(), handover = ''", database=DATABASE)
 
 
 async def until(condition: Any, seconds: float = PATIENT_S) -> None:

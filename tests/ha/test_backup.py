@@ -12,8 +12,8 @@ from pathlib import Path
 import msmq
 from msmq.errors import IoTimeoutError
 from tests.ha.postgres import HOST, Server, free_port, give_away, new_server, programs, run, scratch
-from tests.ha.processes import Process
-from tests.ha.support import until
+from tests.ha.processes import LASTING, Process
+from tests.ha.support import expire, until
 
 QUEUE = ".\\private$\\orders"
 _PATIENT_S = 120.0
@@ -61,7 +61,7 @@ async def test_a_moment_comes_back_from_a_backup_and_archived_log(tmp_path: Path
         archive.mkdir()
         give_away(archive)
         with new_server(archive_mode="on", archive_command=f"cp %p {archive}/%f") as server:
-            manager = Process(tmp_path, "a", server.address(), "msmq")
+            manager = Process(tmp_path, "a", server.address(), "msmq", settings=LASTING)
             async with _running(manager):
                 await manager.says("ready")
                 async with msmq.connect(f"unix:{manager.socket}", timeout=_PATIENT_S) as mq:
@@ -76,13 +76,14 @@ async def test_a_moment_comes_back_from_a_backup_and_archived_log(tmp_path: Path
         # The server is gone with its disk.
         restored = _restored(backup, archive, moment)
         try:
-            manager = Process(tmp_path, "a", restored.address(), "msmq")
+            manager = Process(tmp_path, "a", restored.address(), "msmq", settings=LASTING)
             known, log = tmp_path / "a" / "ha" / "known.json", tmp_path / "a.log"
             assert json.loads(known.read_text())["acknowledged"]
             # It has seen more confirmed than this database has, and does not go on as if nothing were missing.
             async with _running(manager):
                 await until(lambda: "a replica that was behind was promoted" in log.read_text(), _PATIENT_S)
             known.unlink()
+            expire(restored, "msmq")  # at that moment somebody led
             async with _running(manager):
                 await manager.says("ready")
                 assert await _received(manager) == list(range(80))
@@ -96,5 +97,5 @@ async def _received(manager: Process) -> list[int]:
     async with msmq.connect(f"unix:{manager.socket}", timeout=_PATIENT_S) as mq:
         with suppress(IoTimeoutError):
             while True:
-                found.append(int((await mq.queue(QUEUE).receive(timeout=1)).body))
+                found.append(int((await mq.queue(QUEUE).receive(timeout=0)).body))
     return found

@@ -15,11 +15,13 @@ from msmq.ha.log import Row
 from msmq.store import StoreFullError
 from tests.api.authority import Authority
 from tests.ha.postgres import DATABASE, HOST, PASSWORD, Server, give_away, new_server
-from tests.ha.support import append, members
+from tests.ha.support import PATIENT_S, append, members
 
 
-def prepare(address: str, schema: str = "wrong") -> None:
-    asyncio.run(Database(address, schema).prepare("ORDERS"))
+def prepare(
+    address: str, schema: str = "wrong", *, manager: str = "ORDERS", connect_s: float = PATIENT_S
+) -> None:
+    asyncio.run(Database(address, schema, connect_s).prepare(manager))
 
 
 def test_addresses_name_several_nodes_and_show_no_password() -> None:
@@ -72,16 +74,17 @@ def test_a_newer_schema_is_refused(server: Server) -> None:
 def test_instances_of_another_name_are_refused(server: Server) -> None:
     """A computer's own name is the default, and would rename the queue manager at every take-over."""
     prepare(server.address(), "named")
-    asyncio.run(Database(server.address(), "named").prepare("orders"))
+    prepare(server.address(), "named", manager="orders")
     with pytest.raises(DatabaseError, match="--name ORDERS"):
-        asyncio.run(Database(server.address(), "named").prepare("NODE2"))
+        prepare(server.address(), "named", manager="NODE2")
 
 
 def test_many_may_make_the_tables_at_once(server: Server) -> None:
     server.sql("DROP SCHEMA IF EXISTS crowd CASCADE", database=DATABASE)
 
     async def all_at_once() -> None:
-        await asyncio.gather(*(Database(server.address(), "crowd").prepare("ORDERS") for _ in range(5)))
+        databases = [Database(server.address(), "crowd", PATIENT_S) for _ in range(5)]
+        await asyncio.gather(*(database.prepare("ORDERS") for database in databases))
 
     asyncio.run(all_at_once())
     assert server.sql("SELECT count(*) FROM crowd.lease", database=DATABASE) == "1"
@@ -160,7 +163,8 @@ def test_a_silent_node_does_not_hold_up_the_others(server: Server) -> None:
     with new_server() as silent:
         silent.freeze()
         node = server.address().rpartition("@")[2].partition("/")[0]
-        prepare(silent.address().replace(f"/{DATABASE}", f",{node}/{DATABASE}"), "beside_silent")
+        both = silent.address().replace(f"/{DATABASE}", f",{node}/{DATABASE}")
+        prepare(both, "beside_silent", connect_s=5)
     assert server.sql("SELECT count(*) FROM beside_silent.lease", database=DATABASE) == "1"
 
 

@@ -23,6 +23,7 @@ def test_the_books_find_what_is_wrong() -> None:
         "acknowledged": 8,
         "received": 8,
         "lost": 3,
+        "uncertain": 1,
         "unexpected": 2,
         "duplicated": 1,
         "recovered": 3,

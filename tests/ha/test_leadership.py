@@ -12,7 +12,7 @@ from msmq.ha.errors import NotLeaderError
 from msmq.ha.leadership import Leadership
 from msmq.ha.log import PIECE_BYTES, Row
 from tests.ha.postgres import DATABASE, Server, new_server
-from tests.ha.support import Member, append, members
+from tests.ha.support import PATIENT_S, Member, append, members
 
 
 def log_of(server: Server, member: Member) -> list[str]:
@@ -103,18 +103,19 @@ def test_a_commit_that_no_longer_waits_for_others_is_no_commit(tmp_path: Path) -
                 assert not answer.done()
             server.sql(f"SELECT pg_cancel_backend(pid) {waiting}")
             with pytest.raises(NotLeaderError, match="warning"):
-                answer.result(20)
+                answer.result(PATIENT_S)
         assert len(log_of(server, a)) == leadership.end + 1  # it can be seen, and is not believed
 
 
 @pytest.mark.parametrize("silent", ["nobody confirms", "frozen"])
 def test_a_leader_steps_down_when_nobody_answers(tmp_path: Path, silent: str) -> None:
     """And nothing is cancelled: what waits goes on waiting."""
-    with new_server() as server, members(server, tmp_path, "a", lease_ms=3_000) as (a,):
+    with new_server() as server, members(server, tmp_path, "a") as (a,):
         a.lead()
         leadership = a.leadership
         assert leadership is not None
         append(leadership, [Row(1, 0, b"one")])
+        a.with_lease(5_000)
         if silent == "frozen":
             server.freeze()
         else:

@@ -12,12 +12,12 @@ from msmq.ha.database import Database
 from msmq.ha.errors import HaError, NotLeaderError
 from msmq.ha.log import Row
 from tests.ha.postgres import Server
-from tests.ha.support import append, members
+from tests.ha.support import PATIENT_S, append, members
 
 
 def test_nothing_was_started_yet(server: Server) -> None:
     with pytest.raises(HaError, match="no instance was started yet"):
-        asyncio.run(operator.status(Database(server.address(), "nothing")))
+        asyncio.run(operator.status(Database(server.address(), "nothing", PATIENT_S)))
 
 
 def test_status_hand_over_and_fence(server: Server, tmp_path: Path) -> None:

@@ -239,6 +239,22 @@ async def test_an_idle_leader_notices_that_its_server_is_gone(tmp_path: Path) ->
         leadership.close()
 
 
+def test_the_segment_with_the_last_row_is_dropped_behind_the_next(server: Server, tmp_path: Path) -> None:
+    """Or the log would seem to have lost a row that was confirmed."""
+    with leader(server, tmp_path) as (a, leadership):
+        append(leadership, [Row(2, 0, b"2")])
+        leadership.drop(2)
+        append(leadership, [])
+        no_room_for(server, a, "3")
+        with pytest.raises(StoreFullError):
+            append(leadership, [Row(3, 0, b"4"), Row(1, 1, b"3")])
+        assert bodies(server, a) == ["1 1", "2 2"]
+        no_room_for(server, a, "nothing")
+        append(leadership, [Row(3, 0, b"3")])
+        while bodies(server, a) != ["1 1", "3 3"]:
+            assert leadership.failure is None
+
+
 def test_a_segment_is_dropped_behind_what_is_under_way(server: Server, tmp_path: Path) -> None:
     answers: Answers = []
     with leader(server, tmp_path) as (a, leadership), another_session(server) as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from msmq.server import group_commit
 from msmq.server.group_commit import GroupCommit
 from msmq.store import HEAD_SIZE, Answered, RealDisk, Store, StoreError, StoreFullError, StoreOptions
+from msmq.store.disk import RealFile
 from tests.server.support import eventually
 
 HEAD = bytes(HEAD_SIZE)
@@ -26,6 +28,19 @@ class LocalFarDisk(RealDisk):
         self.ahead_bytes = 0
         self.waiting: deque[Answered] = deque()
         self.sent = 0
+        self.is_full_here = False
+
+    def open(self, name: str, *, create: bool = False) -> RealFile:
+        file = super().open(name, create=create)
+        write = file.pwrite
+
+        def pwrite(data: bytes | bytearray, offset: int) -> None:
+            if self.is_full_here:
+                raise OSError(errno.ENOSPC, "no space left")
+            write(data, offset)
+
+        file.pwrite = pwrite  # type: ignore[method-assign]
+        return file
 
     def send(self, answered: Answered) -> None:
         self.waiting.append(answered)
@@ -136,6 +151,55 @@ async def test_what_found_no_room_goes_again_with_what_was_behind_it(
     await eventually(lambda: world.disk.sent == 5)
     world.disk.answer()
     assert world.called == [0, 1, 2]
+    world.store.close()
+
+
+async def test_what_was_refused_goes_before_what_was_about_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer comes in the turn of the loop in which the next batch was decided on."""
+    monkeypatch.setattr(group_commit, "_RETRY_FULL_S", 0.001)
+    world = World(tmp_path)
+    world.append(0)
+    await world.turn()
+    world.append(1)
+    world.disk.answer(StoreFullError("no room"))
+    await world.turn()
+    assert world.disk.sent == 1, "nothing goes while something waits for room"
+    await eventually(lambda: world.disk.sent == 2)
+    world.disk.answer()
+    assert world.called == [0]
+    await eventually(lambda: world.disk.sent == 3)
+    world.disk.answer()
+    assert world.called == [0, 1]
+    assert not world.failures
+    world.store.close()
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["answered", "refused too"])
+async def test_files_here_that_are_full_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    """While an older batch is under way, which the other computers take or have no room for either."""
+    monkeypatch.setattr(group_commit, "_RETRY_FULL_S", 0.001)
+    world = World(tmp_path)
+    world.append(0)
+    await world.turn()
+    world.disk.is_full_here = True
+    world.append(1)
+    await world.turn()
+    assert world.disk.sent == 1
+    assert not world.full, "nobody knows yet what becomes of the first"
+    world.disk.answer(StoreFullError("no room") if refused else None)
+    assert world.full == [True]
+    assert world.called == ([] if refused else [0])
+    world.disk.is_full_here = False
+    await eventually(lambda: world.disk.sent == 2)
+    world.disk.answer()
+    assert world.full == [True, False]
+    assert world.called == [0, 1]
+    await world.turn()
+    assert not world.commit.busy
     world.store.close()
 
 

@@ -60,10 +60,10 @@ def _database(command: str, store: str | None, config: Path | None, schema: str 
     except ConfigError as error:
         end(command, str(error), UNUSABLE)
     try:
-        from msmq.ha.database import Database
+        from msmq.ha.database import OPERATOR_S, Database
     except ImportError as error:
         end(command, f"{error}: install the extra: pip install 'msmq[ha]'.", UNUSABLE)
-    return Database(settings.store, settings.schema)
+    return Database(settings.store, settings.schema, OPERATOR_S)
 
 
 def _ask(command: str, database: Database, question: Callable[[Database], Coroutine[Any, Any, T]]) -> T:

@@ -17,7 +17,9 @@ from msmq.ha.errors import DatabaseError, HaError, NewerSchemaError, NotLeaderEr
 from msmq.store import StoreFullError
 
 CONNECT_S: Final = 2.0
-"""How long one node may take to let us in."""
+"""How long one node may take to let an instance in: as long as it is waited for, nobody leads."""
+OPERATOR_S: Final = 15.0
+"""How long it may take for somebody who types a command: a busy database is slow to let people in."""
 _OLDEST_SERVER: Final = 130_000
 _FULL: Final = ("53100", "53200")
 SESSION: Final = {
@@ -59,8 +61,10 @@ def without_password(address: str) -> str:
 class Database:
     """A database with the tables of one queue manager in it."""
 
-    def __init__(self, address: str, schema_name: str) -> None:
+    def __init__(self, address: str, schema_name: str, connect_s: float = CONNECT_S) -> None:
+        """``connect_s``: how long one node may take to let us in."""
         self._nodes = nodes_of(address)
+        self.connect_s = connect_s
         self.where = without_password(address)
         self.schema = f'"{schema_name}"'
         self._schema_name = schema_name
@@ -112,10 +116,12 @@ class Database:
 
     async def _try(self, node: str) -> tuple[str, str, str, Connection]:
         with translated(self.where):
-            connection: Connection = await asyncpg.connect(node, timeout=CONNECT_S, server_settings=SESSION)
+            connection: Connection = await asyncpg.connect(
+                node, timeout=self.connect_s, server_settings=SESSION
+            )
         try:
             with translated(self.where):
-                async with patience(connection, CONNECT_S):
+                async with patience(connection, self.connect_s):
                     facts = await connection.fetchrow(schema.SETTINGS)
             assert facts is not None
             if facts["standby"]:

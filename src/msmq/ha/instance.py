@@ -44,6 +44,8 @@ class Instance:
         self.leadership: Leadership | None = None
         self.serves = False
         """Whether its doors are open."""
+        self._complaint = ""
+        """What keeps it from beginning, if something does."""
 
     async def start(self) -> bool:
         """Make the tables if there are none, own the cache; True when that is done.
@@ -73,17 +75,17 @@ class Instance:
 
     async def _prepare(self) -> None:
         """A database that cannot be used is an error; one that is not there now is waited for."""
-        told = ""
         while True:
             try:
                 await self._database.prepare(self._manager)
+                self._complaint = ""
                 return
             except (DatabaseError, NewerSchemaError):
                 raise
             except HaError as error:
-                if str(error) != told:
+                if str(error) != self._complaint:
                     _log.warning("waiting for the database: %s", error)
-                told = str(error)
+                self._complaint = str(error)
                 await asyncio.sleep(_AGAIN_S)
 
     async def lead(self) -> ReplicatedDisk:
@@ -172,7 +174,7 @@ class Instance:
             else "",
             "serves": leads and self.serves,
             "current": leads or (standby is not None and standby.is_current),
-            "complaint": "" if leads or standby is None else standby.complaint,
+            "complaint": "" if leads else self._complaint if standby is None else standby.complaint,
         }
 
 

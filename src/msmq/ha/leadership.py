@@ -22,7 +22,7 @@ from typing import Final
 import asyncpg
 
 from msmq.ha import schema
-from msmq.ha.database import Connection, Database, Lost, goodbye, translated
+from msmq.ha.database import Connection, Database, Lost, goodbye, patience, translated
 from msmq.ha.errors import HaError, NotLeaderError
 from msmq.ha.log import Row
 from msmq.ha.settings import HaSettings
@@ -150,10 +150,23 @@ class Leadership:
             await connection.execute(self._database.sql(schema.DROP_SEGMENT, segment=segment))
 
     async def _connect(self) -> Connection:
+        """Connect to the primary, which may be another one by now. One that lacks what was confirmed gets nothing from
+        us: a lease that was renewed there would say that nothing is missing."""
+        end = self.end
         connection = await self._database.connect()
-        if self.failure is not None:
+        try:
+            with translated(self.where):
+                async with patience(connection, self._settings.lease_ms / 1000):
+                    found = await connection.fetchrow(self._database.sql(schema.VIEW))
+            if found["epoch"] != self.epoch:
+                self.lose("another instance leads")
+            elif found["log_end"] < end:
+                self.lose(f"the log there ends with row {found['log_end']}, and row {end} was confirmed")
+            if self.failure is not None:
+                raise self.failure
+        except BaseException:
             connection.terminate()
-            raise self.failure
+            raise
         return connection
 
     # --- the lease ----------------------------------------------------------------------------------------------

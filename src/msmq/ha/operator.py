@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msmq.ha import schema
-from msmq.ha.database import CONNECT_S, Connection, Database, patience, translated
+from msmq.ha.database import Connection, Database, patience, translated
 from msmq.ha.errors import HaError
 from msmq.ha.standby import ANYBODY, View, look
 
@@ -44,7 +44,7 @@ async def status(database: Database) -> Status:
     connection = await _connected(database)
     try:
         with translated(database.where):
-            async with patience(connection, CONNECT_S):
+            async with patience(connection, database.connect_s):
                 view = await look(database, connection)
                 segments = await connection.fetch(database.sql(schema.SEGMENTS))
         return Status(view, database.synchronous, len(segments))

@@ -6,6 +6,8 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -214,12 +216,15 @@ class Standby:
                 self._database.sql(schema.ROWS), self._cache.applied, self._at_once
             )
             if time.monotonic() > self._looked_at_segments + _SEGMENTS_EVERY_S:
-                self._cache.keep(await self._segments(connection))
+                segments = await self._segments(connection)
+                with self._here():
+                    self._cache.keep(segments)
                 self._looked_at_segments = time.monotonic()
         rows = [
             NumberedRow(row["number"], Row(row["segment"], row["place"], row["bytes"])) for row in fetched
         ]
-        self._cache.apply(rows)
+        with self._here():
+            self._cache.apply(rows)
         self.is_current = len(rows) < self._at_once
         grows = sum(row.size for _, row in rows) < _BYTES_AT_ONCE
         self._at_once = min(self._at_once * 2, _MOST_ROWS) if grows else max(self._at_once // 2, _FEWEST_ROWS)
@@ -242,7 +247,8 @@ class Standby:
         if not self._cache.missing:
             return
         there = await self._segments(connection)
-        self._cache.keep(there)
+        with self._here():
+            self._cache.keep(there)
         for segment in sorted(self._cache.missing & there):
             statement = self._database.sql(schema.SEGMENT_ROWS, segment=segment)
             rows: list[Row] = []
@@ -250,12 +256,24 @@ class Standby:
             while fetched := await connection.fetch(statement, last, self._cache.applied, _FEWEST_ROWS):
                 rows += [Row(segment, row["place"], row["bytes"]) for row in fetched]
                 last = fetched[-1]["number"]
-            self._cache.restore(segment, rows)
+            with self._here():
+                self._cache.restore(segment, rows)
 
     def _remember(self, epoch: int, acknowledged: int) -> None:
         if epoch > self.known.epoch or acknowledged > self.known.acknowledged:
             self.known = Known(max(epoch, self.known.epoch), max(acknowledged, self.known.acknowledged))
-            self.known.save(self._directory)
+            with self._here():
+                self.known.save(self._directory)
+
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """An error of the directory of this instance is none of the database's."""
+        try:
+            yield
+        except OSError as error:
+            raise HaError(
+                f"{self._directory} cannot hold the copy of the log ({error.strerror or error}): look at its disk."
+            ) from error
 
     # --- taking over --------------------------------------------------------------------------------------------
 

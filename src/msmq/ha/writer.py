@@ -34,7 +34,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from msmq.ha import schema
-from msmq.ha.database import CONNECT_S, SESSION, Database, in_our_words
+from msmq.ha.database import SESSION, Database, in_our_words
 from msmq.ha.errors import HaError, NotLeaderError
 from msmq.ha.log import Row, in_pieces
 from msmq.store import Answered, StoreError, StoreFullError
@@ -66,7 +66,7 @@ def connect(database: Database, end: int) -> pq.abc.PGconn:
     settings = {**SESSION, "msmq.end": str(end)}
     options = " ".join(f"-c {name}={value}".replace(" ", "\\ ") for name, value in settings.items())
     options = options.replace("-c\\ ", "-c ")
-    information = make_conninfo(database.primary, options=options, connect_timeout=round(CONNECT_S))
+    information = make_conninfo(database.primary, options=options, connect_timeout=round(database.connect_s))
     connection = pq.PGconn.connect(information.encode())
     if connection.status != pq.ConnStatus.OK:
         reason = connection.error_message.decode(errors="replace").strip()
@@ -108,6 +108,11 @@ class Writer:
         self._lease_s = lease_s
         self._last = end
         """The number of the last row that was sent."""
+        self._last_segment: int | None = None
+        self._end_segment: int | None = None
+        """Where the last row is that was sent, and that is confirmed; those before this lead do not matter."""
+        self._drop_next: list[int] = []
+        """Segments to drop when the next row is answered."""
         self._segments = set(segments)
         self._prepared: dict[int, bytes] = {}
         """Names of the statements for segments."""
@@ -130,6 +135,9 @@ class Writer:
             return
         pieces = list(in_pieces(rows))
         sent = _Sent(pieces, answered, {row.segment for row in pieces} - self._segments)
+        if pieces:
+            self._last_segment = pieces[-1].segment
+            sent.drops, self._drop_next = self._drop_next, []
         self._under_way.append(sent)
         if len(self._under_way) == 1:
             self._expect()
@@ -234,13 +242,17 @@ class Writer:
         sent = self._under_way.popleft()
         if error is None:
             self.end += len(sent.rows)
+            self._end_segment = sent.rows[-1].segment if sent.rows else self._end_segment
         elif isinstance(error, StoreFullError):
             self._segments -= sent.new_segments
             self._forget = True
             self._refusal = error
+            later = self._under_way[0].drops if self._under_way else self._drop_next
+            later[:0] = sent.drops
+            sent.drops = []
         if not self._under_way:
             self._refusal = None
-            self._last = self.end
+            self._last, self._last_segment = self.end, self._end_segment
         self._expect()
         for segment in sent.drops:
             self.drop(segment)
@@ -271,10 +283,12 @@ class Writer:
     # --- segments -----------------------------------------------------------------------------------------------
 
     def drop_later(self, segment: int) -> None:
-        """Drop a segment when what was sent so far is answered: rows of it may be under way, and the next rows may look
-        for their predecessor in it."""
+        """Drop a segment when what was sent so far is answered: rows of it may be under way. One with the last row has
+        to wait for the next, since the log ends where its last row is."""
         self._segments.discard(segment)
-        if self._under_way:
+        if segment == self._last_segment or self._drop_next:
+            self._drop_next.append(segment)
+        elif self._under_way:
             self._under_way[-1].drops.append(segment)
         else:
             self.drop(segment)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msmq.errors import MsmqError
 from msmq.server.config import Config, ConfigError
 from msmq.server.daemon import Daemon
-from msmq.store import FarDisk, StoreError
+from msmq.store import FarDisk, StoreError, StoreFullError
 
 if TYPE_CHECKING:
     from msmq.ha.instance import Instance
@@ -55,13 +55,12 @@ class Availability:
         from msmq.ha.health import Health
 
         instance = self.instance
-        if not await self._unless_stopped(instance.start()):
-            instance.stop()
-            return False
         health = Health(self.config.ha.health, lambda: instance.state) if self.config.ha.health else None
         try:
             if health is not None:
-                await health.start()
+                await health.start()  # before the database is looked for, which may not be there yet
+            if not await self._unless_stopped(instance.start()):
+                return False
             while not self.stopping.is_set():
                 self.waits()
                 await instance.tell("standby")
@@ -98,7 +97,7 @@ class Availability:
         try:
             await daemon.start()
         except (MsmqError, OSError) as error:
-            lost = leadership.failure is not None or isinstance(error, OSError)
+            lost = leadership.failure is not None or isinstance(error, (OSError, StoreFullError))
             await instance.resign()
             if not lost:
                 raise

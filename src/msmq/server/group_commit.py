@@ -66,7 +66,9 @@ class GroupCommit:
         self._under_way: deque[tuple[list[Batch], float]] = deque()
         """What a far disk was sent and has not answered yet, and since when."""
         self._refused: list[Batch] = []
-        """What it had no room for, and what was sent behind that."""
+        """What it had no room for, and what was sent behind that, or what the files here have no room for."""
+        self._refusal: StoreFullError | None = None
+        """Why."""
         self._is_full = False
         self._loop = asyncio.get_running_loop()
         self._broken = False
@@ -144,7 +146,8 @@ class GroupCommit:
 
     def _begin(self) -> None:
         self._scheduled = False
-        if self._broken:
+        # Since it was scheduled a batch may have been refused, which has to go first.
+        if self._broken or not self._has_room:
             return
         try:
             batch = self._store.take()
@@ -205,8 +208,7 @@ class GroupCommit:
             for batch in batches:
                 self._store.put(batch)
         except StoreFullError as error:
-            self._refused += batches
-            self._find_room(far, error)
+            self._refuse(far, batches, error)
             return
         except StoreError as error:
             self.give_up(error)
@@ -224,8 +226,7 @@ class GroupCommit:
         assert oldest is sent, "answers come in order"
         batches, taken_s = sent
         if isinstance(error, StoreFullError) and not self._finishing:
-            self._refused += batches
-            self._find_room(far, error)
+            self._refuse(far, batches, error)
         elif error is not None:
             self._store.abandon(error)
             self.give_up(error)
@@ -235,11 +236,20 @@ class GroupCommit:
                 self._full(False)
             for batch in batches:
                 self._complete(batch, taken_s)
+            self._find_room(far)
 
-    def _find_room(self, far: FarDisk, error: StoreFullError) -> None:
-        """Try again in a moment, with everything that was refused."""
-        if self._under_way:
-            return  # it is refused too, and goes with the others
+    def _refuse(self, far: FarDisk, batches: list[Batch], error: StoreFullError) -> None:
+        """There was no room for these. What the files here refuse is newer than what is under way."""
+        self._refused = sorted([*self._refused, *batches], key=lambda batch: batch.lsn)
+        self._refusal = error
+        self._find_room(far)
+
+    def _find_room(self, far: FarDisk) -> None:
+        """Try again in a moment, with everything that was refused, when nothing is under way before it."""
+        error = self._refusal
+        if error is None or self._under_way or self._broken:
+            return
+        self._refusal = None
         if self._finishing:
             self._store.abandon(error)
             self.give_up(error)

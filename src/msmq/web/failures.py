@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -55,17 +55,14 @@ async def rows(
     queue: str,
     given: dict[str, Any],
     most: int = MOST_LOOKED_AT,
-    passed: Callable[[int], None] = lambda number: None,
 ) -> AsyncIterator[dict[str, Any]]:
-    """The messages of a queue that suit, a part at a time; ``passed`` is told how many were looked at for each part,
-    when everything has been done with it."""
+    """The messages of a queue that suit, read a part at a time."""
     given, looked_at = dict(given), 0
     while looked_at < most:
         found = await find(mq, queue, given, _STEP)
         looked_at += found["looked_at"]
         for each in found["items"]:
             yield each
-        passed(found["looked_at"])
         if found["end"] or not found["looked_at"]:
             return
         given["after"] = found["last"]

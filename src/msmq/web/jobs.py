@@ -19,7 +19,7 @@ from msmq.client.connection import Connection
 from msmq.client.records import RecordError, again, suited, to_message, to_record, transactional
 from msmq.errors import MessageNotFoundError, MsmqError
 from msmq.web.audit import Audit
-from msmq.web.failures import home_of, key_of, rows
+from msmq.web.failures import home_of, rows
 
 _KEPT: Final = 200
 _AT_ONCE: Final = 4
@@ -165,9 +165,9 @@ class _Work:
         """The places of the messages that are meant. They are all known before anything is done with the first, for
         what comes afterwards is not meant: it may be a message of this job that failed once more."""
         order, found = self._order, array("Q")
-        async for row in rows(self._mq, order.queue, order.filters, _MOST_MESSAGES):
-            if order.group is None or key_of(row) == order.group:
-                found.append(int(row["lookup_id"]))
+        async for each in rows(self._mq, order.queue, order.filters, _MOST_MESSAGES):
+            if order.group is None or each.key == order.group:
+                found.append(each.lookup_id)
         return found
 
     async def _batch(self, ids: list[int]) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 
 import httpx
 import pytest
 
-from msmq.web.application import HEADERS, MOST_BODY_BYTES
+from msmq.admission.guesses import Guesses
+from msmq.admission.pace import Pace
+from msmq.web.application import HEADERS, MOST_BODY_BYTES, Call, Surroundings, build
+from msmq.web.audit import Audit
+from msmq.web.operations import Table
+from msmq.web.people import Credential, People, Person, Role
 from tests.web.support import LOOKER, Live
 
 
@@ -142,3 +148,40 @@ def test_every_change_is_written_down(live: Live, admin: httpx.Client) -> None:
     assert (lines[0]["who"], lines[0]["whence"]) == ("S-1-5-32-544", "127.0.0.1")
     kept = (live.directory / "data" / "web" / "audit.jsonl").read_text().splitlines()
     assert json.loads(kept[-1])["what"] == "create_queue"
+
+
+def test_a_refused_change_is_written_down_with_what_it_was_for(live: Live, admin: httpx.Client) -> None:
+    queue = live.queue("kept/from", "x")
+    with live.client(LOOKER) as looker:
+        assert looker.post(f"/api/queues/{queue}/purge").status_code == 403
+    line = admin.get("/api/audit?page_size=1").json()["items"][0]
+    assert (line["who"], line["what"], line["given"]) == (
+        LOOKER,
+        "purge_queue",
+        {"queue": ".\\private$\\kept/from"},
+    )
+    assert line["outcome"].startswith("403")
+
+
+async def test_a_change_that_breaks_is_written_down() -> None:
+    async def broken(call: Call) -> None:
+        raise ZeroDivisionError
+
+    table = Table()
+    table.add("POST", "/api/broken", "Break.", role=Role.OPERATE)(broken)
+    somebody = Person(Credential("secret"), LOOKER, "somebody", Role.OPERATE)
+
+    class Known(People):
+        async def known(self, credential: Credential, name: str = "") -> Person:
+            return somebody
+
+    audit = Audit(None)
+    people = Known(("HOST",), lambda host, credential: pytest.fail("nobody is asked"), {})
+    around = Surroundings(people, audit, Guesses(time.monotonic, print), Pace(time.monotonic, 100, 100))
+    transport = httpx.ASGITransport(build(around, table), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+        answer = await client.post("/api/broken", headers={"authorization": "Bearer secret"})
+    assert answer.status_code == 500
+    assert "ZeroDivision" not in answer.text
+    (line,) = audit.newest_first()
+    assert (line["what"], line["outcome"]) == ("broken", "500 ZeroDivisionError")

@@ -132,11 +132,34 @@ def test_yaml_there_and_back(here: Live, admin: httpx.Client) -> None:
         {"openmsmq_definitions": 1, "triggers": []}, {"openmsmq_definitions": 1, "users": ["alice"]},
         {"openmsmq_definitions": 1, "users": [{"name": "a", "password": "b"}]},
         {"openmsmq_definitions": 1, "alarms": [{"name": "a"}, {"name": "a"}]},
+        {"openmsmq_definitions": 1, "queues": [{"path": ".\\private$\\A"}, {"path": ".\\private$\\a"}]},
+        {"openmsmq_definitions": 1, "queues": [{"path": "x", "quota_kb": "many"}]},
+        {"openmsmq_definitions": 1, "queues": [{"path": "x", "label": None}]},
+        {"openmsmq_definitions": 1, "queues": [{"path": "x", "sddl": 5}]},
+        {"openmsmq_definitions": 1, "queues": ["x"]},
+        {"openmsmq_definitions": 1, "manager": {"label": "x"}},
+        {"openmsmq_definitions": 1, "manager": {"quota_kb": -1}},
+        {"openmsmq_definitions": 1, "users": [{"name": "a", "groups": "b"}]},
+        {"openmsmq_definitions": 1, "tokens": [{"name": 5}]},
+        {"openmsmq_definitions": 1, "alarms": [{"name": "a", "threshold": "high"}]},
     ],
 )  # fmt: skip
 def test_what_is_no_document(document: Any) -> None:
     with pytest.raises(DefinitionsError):
         checked(document)
+
+
+def test_what_is_no_document_changes_nothing(here: Live, admin: httpx.Client) -> None:
+    wrong = {
+        "openmsmq_definitions": 1,
+        "queues": [
+            {"path": ".\\private$\\defined-new"},
+            {"path": ".\\private$\\defined-a", "quota_kb": "many"},
+        ],
+    }
+    answer = admin.post("/api/definitions", json=wrong)
+    assert (answer.status_code, "queues[1].quota_kb" in answer.json()["detail"]) == (400, True)
+    assert admin.get("/api/queues?search=defined-new").json()["total"] == 0
 
 
 def test_names_are_written_without_the_computer() -> None:

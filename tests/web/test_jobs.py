@@ -121,6 +121,19 @@ def test_what_suits_a_filter_is_deleted(live: Live, admin: httpx.Client) -> None
     assert queue
 
 
+def test_what_comes_while_a_job_runs_is_not_meant(live: Live, admin: httpx.Client) -> None:
+    count = 1_100  # more than are read at a time
+    live.queue("circle", *[msmq.Message("x", label=str(number)) for number in range(count)])
+    order = {
+        "action": "move", "queue": ".\\private$\\circle", "target": ".\\private$\\circle", "batch": 1000,
+        "filters": {"arrived_to": "2100-01-01"},
+    }  # fmt: skip
+    job = finished(admin, admin.post("/api/jobs", json=order).json())
+    assert (job["done"], job["gone"], job["total"], job["looked_at"]) == (count, 0, count, count)
+    found = admin.get("/api/queues/.%5Cprivate$%5Ccircle/messages?limit=1").json()
+    assert (found["items"][0]["label"], found["total"]) == ("0", str(count))
+
+
 def test_a_job_can_be_stopped(live: Live, admin: httpx.Client) -> None:
     live.queue("slow", *["x"] * 50)
     order = {"action": "delete", "queue": ".\\private$\\slow", "everything": True, "batch": 1, "rate": 1}

@@ -127,6 +127,26 @@ def test_a_certificate_opens_the_door(believing: Live) -> None:
         assert nobody.get("/api/me").status_code == 401
 
 
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "["},
+        {"sec-fetch-site": "cross-site"},
+    ],
+    ids=["another site", "nobody", "nonsense", "so says the browser"],
+)
+def test_another_site_cannot_use_the_certificate_of_a_browser(believing: Live, says: dict[str, str]) -> None:
+    queue = believing.queue("hers-to-purge", "x")
+    with client(believing, "carol") as carol:
+        refused = carol.post(f"/api/queues/{queue}/purge", headers=says)
+        assert (refused.status_code, refused.json()["title"]) == (403, "Not from the console")
+        assert carol.get(f"/api/queues/{queue}", headers=says).json()["messages"] != "0"
+        own = {"origin": str(carol.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+        assert carol.post("/api/certificates/renew", headers=own).status_code == 201
+
+
 def test_a_certificate_of_another_authority_is_refused(believing: Live, tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path / "other").issue("carol")
     tls = ssl.create_default_context(cafile=believing.directory / "authority" / "authority.pem")

@@ -9,38 +9,23 @@ from msmq.api import alarm_rules as limits
 from msmq.client.connection import Connection
 from msmq.web.alarms import Alarms, rule_of
 from msmq.web.application import Call
+from msmq.web.definitions import RULE
 from msmq.web.lists import PAGING, page, page_of
 from msmq.web.operations import TEXT, Schema, Table
 from msmq.web.people import Role
 
 TABLE: Final = Table()
-RULE: Final[Schema] = {
+_RULE: Final[Schema] = {
     "type": "object",
     "required": ["name", "kind"],
     "additionalProperties": False,
-    "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": limits.LONGEST_NAME},
-        "kind": {"enum": list(limits.KINDS)},
-        "threshold": {"type": "number", "minimum": 0},
-        "queue": {"type": "string", "minLength": 1, "maxLength": limits.LONGEST_QUEUE},
-        "for_s": {"type": "number", "minimum": 0, "maximum": limits.LONGEST_WAIT_S},
-        "webhooks": {
-            "type": "array",
-            "maxItems": limits.MOST_TOLD,
-            "items": {"type": "string", "maxLength": limits.LONGEST_WEBHOOK, "pattern": limits.WEBHOOK},
-        },
-        "mail_to": {
-            "type": "array",
-            "maxItems": limits.MOST_TOLD,
-            "items": {"type": "string", "maxLength": limits.LONGEST_MAIL, "pattern": limits.MAIL},
-        },
-    },
+    "properties": RULE,
 }
 _RULES: Final[Schema] = {
     "type": "object",
     "required": ["rules"],
     "additionalProperties": False,
-    "properties": {"rules": {"type": "array", "maxItems": limits.MOST_RULES, "items": RULE}},
+    "properties": {"rules": {"type": "array", "maxItems": limits.MOST_RULES, "items": _RULE}},
 }
 _ON: Final[Schema] = {
     "type": "object",

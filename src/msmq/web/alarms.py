@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from email.message import EmailMessage
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Connection
 from msmq.client.info import AlarmRule
 from msmq.errors import MsmqError
+from msmq.web.application import ProblemError
 from msmq.web.hosts import is_dead, statistics
 from msmq.web.messages import find
 
@@ -80,19 +82,19 @@ class Alarms:
             with suppress(MsmqError, OSError):
                 self.go_by(await (await self.connect(self.hosts[0])).alarms())
             if self.rules:
-                for host in self.hosts:
-                    await self.look(host)
+                await asyncio.gather(*map(self.look, self.hosts))
             await asyncio.sleep(_LOOK_S)
 
     async def look(self, host: str) -> None:
-        """See which rules hold of a host now, and tell what is new."""
+        """See which rules hold of a host now, and tell what is new. Whoever is slow to be told holds up nobody else who
+        is told of the same look."""
         try:
             mq = await self.connect(host)
             given, down = await statistics(mq), ""
             ages = await self._ages(mq, given)
-        except (MsmqError, OSError) as error:
+        except (MsmqError, ProblemError, OSError) as error:
             given, ages, down = pb.Statistics(), {}, str(error) or "no answer"
-        now_s, holding = time.time(), set()
+        now_s, holding, news = time.time(), set(), []
         for rule in self.rules:
             for thing, value in self._holding(rule, given, ages, down):
                 key = rule.name, host, thing
@@ -101,12 +103,13 @@ class Alarms:
                 alarm.value = value
                 if not alarm.told and now_s - alarm.since >= rule.for_s:
                     alarm.told = True
-                    await self._tell(rule, alarm, "on")
+                    news.append(self._tell(rule, alarm, "on"))
         for key in [key for key in self.on if key[1] == host and key not in holding]:
             alarm = self.on.pop(key)
             rule_there = next((rule for rule in self.rules if rule.name == alarm.rule), None)
             if alarm.told and rule_there is not None:
-                await self._tell(rule_there, alarm, "off")
+                news.append(self._tell(rule_there, alarm, "off"))
+        await asyncio.gather(*news)
 
     async def _ages(self, mq: Connection, given: pb.Statistics) -> dict[str, float]:
         """How old the first message of each queue is that a rule asks for."""
@@ -119,8 +122,9 @@ class Alarms:
             with suppress(MsmqError):
                 found = (await find(mq, each.path, {}, 1, looked_at=1))["items"]
                 if found:
-                    arrived = time.strptime(found[0]["arrived_time"], "%Y-%m-%dT%H:%M:%SZ")
-                    ages[each.path] = time.time() - (time.mktime(arrived) - time.timezone)
+                    ages[each.path] = (
+                        time.time() - datetime.fromisoformat(found[0]["arrived_time"]).timestamp()
+                    )
         return ages
 
     @staticmethod
@@ -158,10 +162,10 @@ class Alarms:
     async def _tell(self, rule: AlarmRule, alarm: Alarm, state: str) -> None:
         news = alarm.shown() | {"state": state, "kind": rule.kind, "threshold": rule.threshold}
         _log.warning("alarm %s: %s", state, json.dumps(news))
-        for url in rule.webhooks:
-            await asyncio.to_thread(_post, url, news)
+        telling = [asyncio.to_thread(_post, url, news) for url in rule.webhooks]
         if rule.mail_to and self.smtp:
-            await asyncio.to_thread(self._mail, rule, news)
+            telling.append(asyncio.to_thread(self._mail, rule, news))
+        await asyncio.gather(*telling)
 
     def _mail(self, rule: AlarmRule, news: dict[str, Any]) -> None:
         message = EmailMessage()

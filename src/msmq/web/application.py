@@ -181,9 +181,9 @@ async def _answer(
     around: Surroundings, operation: Operation, request: Request, reading: Operation | None
 ) -> Response:
     call = Call(request, around, {}, None)
-    await _identify(call, operation)
     changing = operation.method not in ("GET", "HEAD")
     try:
+        await _identify(call, operation)
         call.given = _parameters(operation, request)
         if operation.body is not None:
             call.body = await _body(request, operation)
@@ -196,6 +196,10 @@ async def _answer(
         if changing and call.person is not None:
             _note(call, operation, f"{told.status} {told}")
         raise told from error
+    except Exception as error:
+        if changing and call.person is not None:  # nobody knows how much of it was done
+            _note(call, operation, f"500 {type(error).__name__}")
+        raise
     if changing and call.person is not None:
         _note(call, operation, "done")
     return _with_tag(request, found, operation)
@@ -222,10 +226,17 @@ async def _unchanged(call: Call, reading: Operation | None) -> None:
 def _note(call: Call, operation: Operation, outcome: str) -> None:
     secret = {"token", "password", "secret", "body", "messages", "edit"}
     body = call.body if isinstance(call.body, dict) else {}
-    details = {name: _short(value) for name, value in (call.given | body).items() if name not in secret}
+    # Who may not do something is refused before anybody looks at what is given.
+    given = call.given or {name: _unslashed(value) for name, value in call.request.path_params.items()}
+    details = {name: _short(value) for name, value in (given | body).items() if name not in secret}
     call.around.audit.note(
         call.who.sid, call.whence, operation.name, outcome, name=call.who.name, given=details
     )
+
+
+def _unslashed(segment: str) -> str:
+    """A segment of a path with the slashes that were inside of it."""
+    return segment.replace(_SLASH, "/")
 
 
 def _short(value: Any) -> Any:
@@ -277,6 +288,8 @@ async def _identify(call: Call, operation: Operation) -> None:
             )
         call.person = await known(around, session.person.credential, address_of(request), session.person.name)
     elif (sid := _certified(around, request)) is not None:
+        if request.method not in ("GET", "HEAD") and _from_elsewhere(request):
+            raise ProblemError(403, "Not from the console", "A page of another site may change nothing here.")
         call.person = await known(around, Credential(sid=sid), address_of(request))
     if operation.role is None:
         return
@@ -326,6 +339,15 @@ def _certified(around: Surroundings, request: Request) -> str | None:
     return None
 
 
+def _from_elsewhere(request: Request) -> bool:
+    """Whether a page of another site made the browser ask. A browser shows its certificate whoever asks it to, and says
+    who that was with every change."""
+    origin = request.headers.get("origin")
+    if origin is not None and origin.partition("://")[2].lower() != request.headers.get("host", "").lower():
+        return True
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
 # --- what ---------------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +359,7 @@ def _parameters(operation: Operation, request: Request) -> dict[str, Any]:
     given: dict[str, Any] = {}
     for each in operation.parameters:
         if each.place == "path":
-            text = request.path_params[each.name].replace(_SLASH, "/")
+            text = _unslashed(request.path_params[each.name])
         elif each.name in request.query_params:
             text = request.query_params[each.name]
         elif each.required:

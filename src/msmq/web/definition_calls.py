@@ -8,12 +8,11 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from msmq.web.application import Call
-from msmq.web.definitions import bring, diff, export, read_yaml, write_yaml
+from msmq.web.definitions import DOCUMENT, bring, diff, export, read_yaml, write_yaml
 from msmq.web.operations import BOOLEAN, HOST, TEXT, Parameter, Schema, Table
 from msmq.web.people import Role
 
 TABLE: Final = Table()
-_DOCUMENT: Final[Schema] = {"type": "object", "required": ["openmsmq_definitions"]}
 _YAML: Final = "application/yaml"
 _CHANGES: Final[Schema] = {
     "type": "object",
@@ -29,7 +28,7 @@ _CHANGES: Final[Schema] = {
 
 @TABLE.add(
     "GET", "/api/definitions", "Everything that is set up, as a document.", role=Role.LOOK, parameters=(HOST,),
-    reply=_DOCUMENT,
+    reply=DOCUMENT,
 )  # fmt: skip
 async def export_definitions(call: Call) -> Any:
     return await export(await call.mq())
@@ -46,7 +45,7 @@ async def export_definitions_as_yaml(call: Call) -> Any:
 
 @TABLE.add(
     "POST", "/api/definitions", "Set up what a document says; what it does not name stays.", role=Role.ADMINISTER,
-    parameters=(Parameter("dry_run", BOOLEAN, "Only say what would change."), HOST), body=_DOCUMENT, reply=_CHANGES,
+    parameters=(Parameter("dry_run", BOOLEAN, "Only say what would change."), HOST), body=DOCUMENT, reply=_CHANGES,
     other_forms={_YAML: read_yaml},
 )  # fmt: skip
 async def import_definitions(call: Call) -> Any:

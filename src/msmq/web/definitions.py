@@ -13,23 +13,74 @@ from collections.abc import Awaitable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
+from msmq.api import alarm_rules as limits
 from msmq.client.connection import Connection
 from msmq.client.info import UNLIMITED, AlarmRule, QueueInfo, QueueKind
 from msmq.errors import MsmqError
+from msmq.web.operations import BOOLEAN, MisuseError, Schema, check
 
 _T = TypeVar("_T")
 VERSION: Final = 1
-_SETTINGS: Final = (
-    "label", "type", "journaling", "quota_kb", "journal_quota_kb", "authenticated_only", "privacy_level",
-    "base_priority", "multicast_address", "retry_delay_ms", "max_deliveries", "poison_subqueue",
-)  # fmt: skip
-_QUOTAS: Final = ("quota_kb", "journal_quota_kb")
-_PARTS: Final = {"manager": dict, "queues": list, "users": list, "tokens": list, "alarms": list}
-_KNOWN: Final = {
-    "users": {"name", "sid", "groups"}, "tokens": {"name", "sid"},
-    "alarms": {"name", "kind", "threshold", "queue", "for_s", "webhooks", "mail_to"},
-}  # fmt: skip
-"""What is kept of the things that have a name."""
+_U32: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}
+_QUOTA: Final[Schema] = {"type": ["integer", "null"], "minimum": 0, "maximum": UNLIMITED}
+_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 1024}
+_SID: Final[Schema] = {"type": "string", "maxLength": 200}
+SDDL: Final[Schema] = {"type": "string", "maxLength": 100_000}
+SETTINGS: Final[dict[str, Schema]] = {
+    "label": {"type": "string", "maxLength": 124},
+    "type": {"type": "string", "maxLength": 64},
+    "journaling": BOOLEAN,
+    "quota_kb": _QUOTA,
+    "journal_quota_kb": _QUOTA,
+    "authenticated_only": BOOLEAN,
+    "privacy_level": {"type": "integer", "minimum": 0, "maximum": 2},
+    "base_priority": {"type": "integer", "minimum": -32768, "maximum": 32767},
+    "multicast_address": {"type": "string", "maxLength": 64},
+    "retry_delay_ms": _U32,
+    "max_deliveries": _U32,
+    "poison_subqueue": {"type": "string", "maxLength": 64},
+}
+"""What can be set of a queue."""
+_QUOTAS: Final = {"quota_kb": _QUOTA, "journal_quota_kb": _QUOTA}
+RULE: Final[dict[str, Schema]] = {
+    "name": {"type": "string", "minLength": 1, "maxLength": limits.LONGEST_NAME},
+    "kind": {"enum": list(limits.KINDS)},
+    "threshold": {"type": "number", "minimum": 0},
+    "queue": {"type": "string", "minLength": 1, "maxLength": limits.LONGEST_QUEUE},
+    "for_s": {"type": "number", "minimum": 0, "maximum": limits.LONGEST_WAIT_S},
+    "webhooks": {
+        "type": "array",
+        "maxItems": limits.MOST_TOLD,
+        "items": {"type": "string", "maxLength": limits.LONGEST_WEBHOOK, "pattern": limits.WEBHOOK},
+    },
+    "mail_to": {
+        "type": "array",
+        "maxItems": limits.MOST_TOLD,
+        "items": {"type": "string", "maxLength": limits.LONGEST_MAIL, "pattern": limits.MAIL},
+    },
+}
+"""What a rule of an alarm says."""
+
+
+def _each(name: str, properties: dict[str, Schema]) -> Schema:
+    """The schema of a part of a document, whose members are told apart by one of their properties."""
+    member = {"type": "object", "required": [name], "additionalProperties": False, "properties": properties}
+    return {"type": "array", "items": member}
+
+
+DOCUMENT: Final[Schema] = {
+    "type": "object",
+    "required": ["openmsmq_definitions"],
+    "additionalProperties": False,
+    "properties": {
+        "openmsmq_definitions": {"type": "integer"},
+        "manager": {"type": "object", "additionalProperties": False, "properties": {**_QUOTAS, "sddl": SDDL}},
+        "queues": _each("path", {"path": _NAME, "transactional": BOOLEAN, **SETTINGS, "sddl": SDDL}),
+        "users": _each("name", {"name": _NAME, "sid": _SID, "groups": {"type": "array", "items": _SID}}),
+        "tokens": _each("name", {"name": _NAME, "sid": _SID}),
+        "alarms": _each("name", RULE),
+    },
+}
 _SINGULAR: Final = {"users": "user", "tokens": "token", "alarms": "alarm"}
 _KINDS: Final = (QueueKind.PRIVATE, QueueKind.PUBLIC)
 
@@ -102,7 +153,7 @@ def _limit(value: int) -> int | None:
 
 async def _queue(mq: Connection, info: QueueInfo, computer: str) -> dict[str, Any]:
     shown: dict[str, Any] = {"path": local(info.path, computer), "transactional": info.transactional}
-    for name in _SETTINGS:
+    for name in SETTINGS:
         value = getattr(info, name)
         shown[name] = _limit(value) if name in _QUOTAS else value
     shown["sddl"] = access_list((await mq.security(info.path)).sddl)
@@ -124,31 +175,17 @@ def checked(document: Any) -> dict[str, Any]:
     """A document that can be imported."""
     if not isinstance(document, dict) or document.get("openmsmq_definitions") != VERSION:
         raise DefinitionsError(f"This is no document of definitions: openmsmq_definitions is not {VERSION}.")
-    unknown = document.keys() - {"openmsmq_definitions", *_PARTS}
-    if unknown:
-        raise DefinitionsError(
-            f"{', '.join(sorted(map(str, unknown)))}: there is no such part of a document."
-        )
-    for name, kind in _PARTS.items():
-        if not isinstance(document.get(name, kind()), kind):
-            raise DefinitionsError(f"{name} in the document is no {kind.__name__}.")
-    for part, known in _KNOWN.items():
-        names = [each.get("name") if isinstance(each, dict) else None for each in document.get(part, ())]
-        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise DefinitionsError(f"{part} in the document have names, each its own.")
+    try:
+        check(document, DOCUMENT, "document")
+    except MisuseError as error:
+        raise DefinitionsError(str(error)) from error
+    for part, key in (("queues", "path"), ("users", "name"), ("tokens", "name"), ("alarms", "name")):
+        seen = set()
         for each in document.get(part, ()):
-            if each.keys() - known:
-                raise DefinitionsError(
-                    f"{each['name']}: {', '.join(sorted(each.keys() - known))} is nothing that {part} have."
-                )
-    for queue in document.get("queues", ()):
-        if not isinstance(queue, dict) or not isinstance(queue.get("path"), str):
-            raise DefinitionsError("A queue in the document has no path.")
-        unknown = queue.keys() - {"path", "transactional", "sddl", *_SETTINGS}
-        if unknown:
-            raise DefinitionsError(
-                f"{queue['path']}: {', '.join(sorted(unknown))} is no property of a queue."
-            )
+            name = each[key].casefold() if part == "queues" else each[key]
+            if name in seen:
+                raise DefinitionsError(f"{each[key]} stands twice in {part}.")
+            seen.add(name)
     return document
 
 
@@ -276,7 +313,7 @@ def _for_channel(given: dict[str, Any]) -> dict[str, Any]:
     return {
         name: UNLIMITED if name in _QUOTAS and value is None else value
         for name, value in given.items()
-        if name in _SETTINGS
+        if name in SETTINGS
     }
 
 

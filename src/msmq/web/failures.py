@@ -1,23 +1,70 @@
-"""What failed, in groups: dead letters and what error queues hold, by reason, destination and exception."""
+"""What failed, in groups: dead letters and what error queues hold, by reason, destination and exception.
+
+Grouping means reading, and there may be millions. So what was counted is kept (`Tallies`), and only what came since is
+read the next time; a request reads for a few seconds at most and says how far it came. Not everybody may read every
+queue, so everybody has counts of their own.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
 
+from msmq.api.generated import msmq_pb2 as pb
 from msmq.client import ReceivedMessage
 from msmq.client.connection import Connection
 from msmq.errors import MsmqError
+from msmq.web.hosts import statistics
 from msmq.web.messages import find
-from msmq.web.shapes import headers_of
+from msmq.web.people import Credential
+from msmq.web.shapes import class_name, exception_of, headers_of
+from msmq.wire.times import time_text
 
 DEAD_LETTERS: Final = (".\\deadletter$", ".\\xactdeadletter$")
-MOST_LOOKED_AT: Final = 200_000
-_STEP: Final = 1_000
+_STEP: Final = 2_000
+_LOOK_S: Final = 2.0
+"""How long a request looks through messages before it says how far it came."""
+_AGAIN_S: Final = 30.0
 _MOST_GROUPS: Final = 1_000
+_MOST_TALLIES: Final = 64
 _FAILED_QUEUE: Final = re.compile(r"^([^@\\/]+)@([A-Za-z0-9._-]+)$")
+
+
+class Failed(NamedTuple):
+    """What has to be known of a message to put it into a group."""
+
+    lookup_id: int
+    reason: str
+    destination: str
+    exception: str
+    class_name: str
+    size: int
+    arrived_s: int
+    label: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What makes a group: reason, destination, exception."""
+        return self.reason, self.destination, self.exception
+
+
+def failed(found: pb.FoundMessage) -> Failed:
+    given, message = found.delivered, found.delivered.message
+    return Failed(
+        given.lookup_id,
+        given.dead_letter_reason,
+        given.destination,
+        exception_of(message.extension) if message.extension else "",
+        class_name(given.dead_letter_class or message.message_class),
+        found.size,
+        given.arrived_time,
+        message.label,
+    )
 
 
 @dataclass(slots=True)
@@ -31,63 +78,196 @@ class Group:
     class_name: str
     messages: int = 0
     bytes: int = 0
-    oldest: str = ""
-    newest: str = ""
+    oldest_s: int = 1 << 32
+    newest_s: int = 0
     labels: list[str] = field(default_factory=list)
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, each: Failed) -> None:
         self.messages += 1
-        self.bytes += row["size"]
-        arrived = row["arrived_time"]
-        self.oldest = min(self.oldest or arrived, arrived)
-        self.newest = max(self.newest, arrived)
-        if row["label"] not in self.labels and len(self.labels) < 3:
-            self.labels.append(row["label"])
+        self.bytes += each.size
+        self.oldest_s = min(self.oldest_s, each.arrived_s)
+        self.newest_s = max(self.newest_s, each.arrived_s)
+        if len(self.labels) < 3 and each.label not in self.labels:
+            self.labels.append(each.label)
 
-
-def key_of(row: dict[str, Any]) -> tuple[str, str, str]:
-    """What makes a group: reason, destination, exception."""
-    return row["dead_letter_reason"], row["destination"], row["exception"]
+    def shown(self) -> dict[str, Any]:
+        return {
+            "queue": self.queue,
+            "reason": self.reason,
+            "destination": self.destination,
+            "exception": self.exception,
+            "class_name": self.class_name,
+            "messages": str(self.messages),
+            "bytes": str(self.bytes),
+            "oldest": time_text(datetime.fromtimestamp(self.oldest_s, UTC)),
+            "newest": time_text(datetime.fromtimestamp(self.newest_s, UTC)),
+            "labels": self.labels,
+        }
 
 
 async def rows(
-    mq: Connection,
-    queue: str,
-    given: dict[str, Any],
-    most: int = MOST_LOOKED_AT,
-    passed: Callable[[int], None] = lambda number: None,
-) -> AsyncIterator[dict[str, Any]]:
-    """The messages of a queue that suit, a part at a time; ``passed`` is told how many were looked at for each part,
-    when everything has been done with it."""
+    mq: Connection, queue: str, given: dict[str, Any], most: int | None = None
+) -> AsyncIterator[Failed]:
+    """The messages of a queue that suit, read a part at a time."""
     given, looked_at = dict(given), 0
-    while looked_at < most:
-        found = await find(mq, queue, given, _STEP)
+    while most is None or looked_at < most:
+        found = await find(mq, queue, given, _STEP, shape=failed, body_bytes=0)
         looked_at += found["looked_at"]
         for each in found["items"]:
             yield each
-        passed(found["looked_at"])
         if found["end"] or not found["looked_at"]:
             return
         given["after"] = found["last"]
 
 
-async def groups(mq: Connection, queues: tuple[str, ...]) -> tuple[list[Group], bool]:
-    """What failed, the largest group first; and whether there was more than anybody looks through."""
-    found: dict[tuple[str, ...], Group] = {}
-    whole = True
-    for queue in queues:
-        looked_at = 0
-        async for row in rows(mq, queue, {}):
-            looked_at += 1
-            reason, destination, exception = key_of(row)
-            key = queue, reason, destination, exception
-            if key not in found and len(found) >= _MOST_GROUPS:
-                whole = False
-                continue
-            group = found.setdefault(key, Group(queue, reason, destination, exception, row["class"]))
-            group.add(row)
-        whole = whole and looked_at < MOST_LOOKED_AT
-    return sorted(found.values(), key=lambda group: -group.messages), whole
+Figures = tuple[int, int, int]
+"""When the queue manager started, how many messages have come since, and how many have gone."""
+
+
+class _State(NamedTuple):
+    """By what it can be told that a queue has only grown."""
+
+    queue: tuple[str, datetime]
+    figures: Figures
+
+    def only_grew_to(self, other: _State) -> bool:
+        (started, arrived, removed), (started_then, arrived_then, removed_then) = other.figures, self.figures
+        same = (self.queue, started_then, removed_then) == (other.queue, started, removed)
+        return same and arrived_then <= arrived
+
+
+def _figures(given: pb.Statistics, path: str) -> Figures | None:
+    for each in given.queues:
+        if each.path == path:
+            return given.started_ms, each.arrived_total, each.removed_total
+    return None
+
+
+class Tally:
+    """The messages of one queue, counted as far as somebody has looked."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.groups: dict[tuple[str, str, str], Group] = {}
+        self.classes: Counter[str] = Counter()
+        self.messages = 0
+        """How many there were when it was last looked at."""
+        self._overflowed = False
+        self._ended = False
+        self._unseen = 0
+        """Messages that could not be read, because somebody holds them."""
+        self._begun_s = 0.0
+        self._state: _State | None = None
+        self._path = ""
+        self._after = "0"
+        self._lock = asyncio.Lock()
+
+    @property
+    def counted(self) -> int:
+        return self.classes.total()
+
+    @property
+    def whole(self) -> bool:
+        return self._ended and not self._overflowed
+
+    def unchanged(self, given: pb.Statistics) -> bool:
+        """Whether everything was counted, and figures say that nothing has come or gone since. Only of queues that are
+        never deleted: another of the same name may have the same figures."""
+        if self._state is None or not self.whole or self._unseen:
+            return False
+        return self._state.figures == _figures(given, self._path)
+
+    async def go_on(self, mq: Connection) -> None:
+        """Count what came since, and go on with what there was no time for."""
+        async with self._lock:
+            info = await mq.queue_info(self.queue)
+            given = await statistics(mq)
+            # Of some, as of journals, no figures are kept but how many messages they have.
+            figures = _figures(given, info.path) or (given.started_ms, info.messages, 0)
+            state, self._path = _State((info.identifier, info.created_time), figures), info.path
+            if not self._holds(state, info.messages):
+                self._forget()
+            self._state, self.messages = state, info.messages
+            self._ended = await self._look(mq)
+            if self._ended and self.counted + self._unseen < self.messages:
+                # By their priorities, some came in front of what was counted already.
+                self._forget()
+                self._ended = await self._look(mq)
+                self._unseen = max(self.messages - self.counted, 0) if self._ended else 0
+
+    def _holds(self, state: _State, messages: int) -> bool:
+        """Whether what was counted is still there. What somebody holds may be let go again, of which nobody is told."""
+        if self._unseen and asyncio.get_running_loop().time() - self._begun_s > _AGAIN_S:
+            return False
+        return self._state is not None and self._state.only_grew_to(state) and self.counted <= messages
+
+    def _forget(self) -> None:
+        self.groups.clear()
+        self.classes.clear()
+        self._overflowed, self._after, self._unseen = False, "0", 0
+        self._begun_s = asyncio.get_running_loop().time()
+
+    async def _look(self, mq: Connection) -> bool:
+        """Read on while there is time; gives whether that was all."""
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + _LOOK_S
+        while True:
+            found = await find(mq, self.queue, {"after": self._after}, _STEP, shape=failed, body_bytes=0)
+            self._after = found["last"]
+            for each in found["items"]:
+                self._add(each)
+            if found["end"] or not found["looked_at"]:
+                return True
+            if loop.time() > give_up_s:
+                return False
+
+    def _add(self, each: Failed) -> None:
+        self.classes[each.class_name] += 1
+        group = self.groups.get(each.key)
+        if group is None:
+            if len(self.groups) >= _MOST_GROUPS:
+                self._overflowed = True
+                return
+            group = self.groups[each.key] = Group(self.queue, *each.key, each.class_name)
+        group.add(each)
+
+
+class Tallies:
+    """What was counted, for everybody who may count."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, Credential, str], Tally] = OrderedDict()
+
+    async def of(self, mq: Connection, host: str, credential: Credential, queue: str) -> Tally:
+        """A queue of a host, counted up to now as far as there was time."""
+        tally = self._tally(host, credential, queue)
+        await tally.go_on(mq)
+        return tally
+
+    def _tally(self, host: str, credential: Credential, queue: str) -> Tally:
+        key = host, credential, queue.casefold()
+        tally = self._kept.setdefault(key, Tally(queue))
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MOST_TALLIES:
+            self._kept.popitem(last=False)
+        return tally
+
+    async def dead_letters(
+        self, mq: Connection, host: str, credential: Credential, given: pb.Statistics
+    ) -> dict[str, int]:
+        """How many dead letters there are for each reason, as far as somebody may look into them; what nobody had time
+        for yet has a reason of its own."""
+        counts: Counter[str] = Counter()
+        for queue in DEAD_LETTERS:
+            tally = self._tally(host, credential, queue)
+            try:
+                if not tally.unchanged(given):
+                    await tally.go_on(mq)
+            except MsmqError:
+                continue  # not everybody may look into them
+            counts += tally.classes
+            counts["not counted yet"] += max(tally.messages - tally.counted, 0)
+        return {reason: number for reason, number in counts.items() if number}
 
 
 def home_of(message: ReceivedMessage, computer: str) -> str:
@@ -100,15 +280,3 @@ def home_of(message: ReceivedMessage, computer: str) -> str:
         here = host.casefold() in (computer.casefold(), "localhost")
         return f".\\private$\\{name}" if here else f"DIRECT=OS:{host}\\private$\\{name}"
     return message.destination
-
-
-async def dead_letter_counts(mq: Connection) -> dict[str, int]:
-    """How many dead letters there are for each reason."""
-    counted: dict[str, int] = {}
-    for queue in DEAD_LETTERS:
-        try:
-            async for row in rows(mq, queue, {}):
-                counted[row["class"]] = counted.get(row["class"], 0) + 1
-        except MsmqError:
-            continue  # not everybody may look into them
-    return counted

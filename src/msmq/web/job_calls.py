@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from msmq.web.application import Call, ProblemError
-from msmq.web.failures import DEAD_LETTERS, groups
+from msmq.web.failures import DEAD_LETTERS, Tallies
 from msmq.web.jobs import Job, Jobs, Order
 from msmq.web.lists import PAGING, page, page_of
 from msmq.web.messages import FILTERS, MESSAGE
@@ -23,6 +22,13 @@ _GROUP: Final[Schema] = {
         "labels": {"type": "array", "items": TEXT},
     },
 }  # fmt: skip
+_SEARCHED: Final = ("reason", "destination", "exception", "queue", "labels")
+_GROUPS: Final = page_of(_GROUP)
+_GROUPS["properties"] |= {
+    "whole": BOOLEAN | {"description": "Whether all messages were counted; if not, ask again."},
+    "counted": NUMBER64,
+    "messages": NUMBER64,
+}
 _JOB: Final[Schema] = {
     "type": "object",
     "properties": {
@@ -67,15 +73,25 @@ _ORDER: Final[Schema] = {
         Parameter("queue", {"type": "string", "maxLength": 1024}, "An error queue or journal instead of dead letters."),
         *PAGING, HOST,
     ),
-    reply=page_of(_GROUP),
+    reply=_GROUPS,
 )  # fmt: skip
 async def list_failures(call: Call) -> Any:
     queues = (call.given["queue"],) if call.given.get("queue") else DEAD_LETTERS
-    found, whole = await groups(await call.mq(), queues)
-    shown = [asdict(each) | {"messages": str(each.messages), "bytes": str(each.bytes)} for each in found]
-    return page(shown, call.given, ("reason", "destination", "exception", "queue", "labels")) | {
-        "whole": whole
+    mq, tallies = await call.mq(), tallies_of(call)
+    found = [await tallies.of(mq, call.host, call.who.credential, queue) for queue in queues]
+    groups = [group for tally in found for group in tally.groups.values()]
+    groups.sort(key=lambda group: -group.messages)
+    shown = page((group.shown() for group in groups), call.given, _SEARCHED)
+    return shown | {
+        "whole": all(tally.whole for tally in found),
+        "counted": str(sum(tally.counted for tally in found)),
+        "messages": str(sum(tally.messages for tally in found)),
     }
+
+
+def tallies_of(call: Call) -> Tallies:
+    tallies: Tallies = call.around.parts["tallies"]
+    return tallies
 
 
 @TABLE.add(

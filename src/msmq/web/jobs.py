@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from array import array
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -18,7 +19,7 @@ from msmq.client.connection import Connection
 from msmq.client.records import RecordError, again, suited, to_message, to_record, transactional
 from msmq.errors import MessageNotFoundError, MsmqError
 from msmq.web.audit import Audit
-from msmq.web.failures import home_of, key_of, rows
+from msmq.web.failures import home_of, rows
 
 _KEPT: Final = 200
 _AT_ONCE: Final = 4
@@ -46,7 +47,7 @@ class Job:
     started: float = 0.0
     ended: float = 0.0
     total: int = 0
-    """How many messages there were to look at when it began, and how many of them it has passed."""
+    """How many messages are meant, 0 until they are chosen, and with how many of them it is through."""
     looked_at: int = 0
     done: int = 0
     gone: int = 0
@@ -126,7 +127,7 @@ class Jobs:
     async def _run(self, job: Job, order: Order, mq: Connection) -> None:
         try:
             await _Work(job, order, mq).run()
-            job.state, job.looked_at = "done", job.total
+            job.state = "done"
         except asyncio.CancelledError:
             job.state = "cancelled"
         except (MsmqError, OSError) as error:
@@ -155,32 +156,19 @@ class _Work:
 
     async def run(self) -> None:
         self._computer = (await self._mq.manager()).computer_name
-        chosen = self._order.lookup_ids
-        self._job.total = len(chosen) or (await self._mq.queue_info(self._order.queue)).messages
-        batch: list[int] = []
-        async for lookup_id in self._chosen():
-            batch.append(lookup_id)
-            if len(batch) == self._order.batch:
-                await self._batch(batch)
-                batch = []
-        if batch:
-            await self._batch(batch)
+        chosen = self._order.lookup_ids or await self._chosen()
+        self._job.total = len(chosen)
+        for start in range(0, len(chosen), self._order.batch):
+            await self._batch(list(chosen[start : start + self._order.batch]))
 
-    async def _chosen(self) -> AsyncIterator[int]:
-        if self._order.lookup_ids:
-            for lookup_id in self._order.lookup_ids:
-                yield lookup_id
-            return
-        # What comes while the job runs is not meant: it may be a message that failed once more.
-        begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._job.started))
-        filters = {"arrived_to": begun} | self._order.filters
-        async for row in rows(self._mq, self._order.queue, filters, _MOST_MESSAGES, self._passed):
-            if self._order.group is None or key_of(row) == self._order.group:
-                yield int(row["lookup_id"])
-
-    def _passed(self, number: int) -> None:
-        # What was moved or came meanwhile may make it more than there was.
-        self._job.looked_at = min(self._job.looked_at + number, self._job.total)
+    async def _chosen(self) -> array[int]:
+        """The places of the messages that are meant. They are all known before anything is done with the first, for
+        what comes afterwards is not meant: it may be a message of this job that failed once more."""
+        order, found = self._order, array("Q")
+        async for each in rows(self._mq, order.queue, order.filters, _MOST_MESSAGES):
+            if order.group is None or each.key == order.group:
+                found.append(each.lookup_id)
+        return found
 
     async def _batch(self, ids: list[int]) -> None:
         started = time.monotonic()
@@ -188,8 +176,7 @@ class _Work:
             self._delete if self._order.action == "delete" else self._exchange_all
         )
         await do(ids)
-        if self._order.lookup_ids:
-            self._passed(len(ids))
+        self._job.looked_at += len(ids)
         if self._order.rate > 0:
             await asyncio.sleep(max(len(ids) / self._order.rate - (time.monotonic() - started), 0))
 

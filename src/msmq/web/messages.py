@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -27,6 +28,7 @@ USUAL_ROWS: Final = 100
 _LOOKED_AT: Final = 2_000_000
 """So many messages a search looks at before it answers; who wants more goes on from there."""
 _MOST_SORTED: Final = 5_000
+_BODY_BYTES: Final = 4 * PREVIEW
 _MOST_CHOSEN: Final = 10_000
 _TIME: Final[Schema] = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}", "maxLength": 40}
 _U32: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}
@@ -112,9 +114,9 @@ MESSAGE: Final[Schema] = {
 }
 
 
-def find_request(queue: str, given: dict[str, Any]) -> pb.FindRequest:
+def find_request(queue: str, given: dict[str, Any], body_bytes: int = _BODY_BYTES) -> pb.FindRequest:
     """A search as the channel understands it."""
-    request = pb.FindRequest(queue=queue, label=given.get("label", ""), body_bytes=4 * PREVIEW)
+    request = pb.FindRequest(queue=queue, label=given.get("label", ""), body_bytes=body_bytes)
     for name in ("message_id", "correlation_id"):
         if given.get(name):
             try:
@@ -165,10 +167,17 @@ def _path_test(given: dict[str, Any]) -> BodyPath | None:
 
 
 async def find(
-    mq: Connection, queue: str, given: dict[str, Any], limit: int, looked_at: int = _LOOKED_AT
+    mq: Connection,
+    queue: str,
+    given: dict[str, Any],
+    limit: int,
+    looked_at: int = _LOOKED_AT,
+    *,
+    shape: Callable[[pb.FoundMessage], Any] = row,
+    body_bytes: int = _BODY_BYTES,
 ) -> dict[str, Any]:
-    """Messages that suit, from where somebody said, as rows."""
-    request, test = find_request(queue, given), _path_test(given)
+    """Messages that suit, from where somebody said, as rows or in another shape, with so much of their bodies."""
+    request, test = find_request(queue, given, body_bytes), _path_test(given)
     request.after = int(given.get("after", "0")) & 0xFFFFFFFFFFFFFFFF
     request.skip = given.get("skip", 0)
     request.most_looked_at = looked_at
@@ -176,7 +185,7 @@ async def find(
         request.most_messages = limit
     else:
         request.ClearField("body_bytes")
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = []
     looked, last, end = 0, request.after, False
     async with aclosing(mq.server_stream("Find", request)) as replies:  # type: ignore[type-var]
         async for reply in replies:
@@ -187,8 +196,8 @@ async def find(
                     if not test.holds(message.body_type, message.body):
                         continue
                     last = found.delivered.lookup_id
-                    message.body = message.body[: 4 * PREVIEW]
-                rows.append(row(found))
+                    message.body = message.body[:body_bytes]
+                rows.append(shape(found))
                 if len(rows) == limit:
                     break
             if len(rows) == limit:

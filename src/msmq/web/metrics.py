@@ -14,13 +14,12 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.connection import Connection
 from msmq.client.info import ManagerInfo
 from msmq.errors import MsmqError
 from msmq.manager.model import ConnectionStatus
 from msmq.web.application import Call, ProblemError
-from msmq.web.failures import dead_letter_counts
-from msmq.web.hosts import is_dead, statistics
+from msmq.web.hosts import statistics
+from msmq.web.job_calls import tallies_of
 from msmq.web.operations import BOOLEAN, HOST, Parameter, Table
 from msmq.web.people import Credential, Role
 
@@ -29,7 +28,6 @@ KIND: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALL: Final = "Computer Queues"
 """As the performance counters of Windows name the sum."""
 _MOST_QUEUES: Final = 1_000
-_MOST_COUNTS: Final = 64
 
 _OF_WINDOWS: Final = {
     "messages": "Messages in the queue.",
@@ -213,25 +211,6 @@ def _work(page: Page, work: pb.Work) -> None:
     )
 
 
-async def _dead_letters(
-    call: Call, credential: Credential, mq: Connection, given: pb.Statistics
-) -> dict[str, int]:
-    """Dead letters by reason. Counting them means reading them, so it is done again only when their number, or how many
-    have come and gone, has changed. Not everybody may read them, so each has a count of their own."""
-    counted: dict[tuple[str, Credential], tuple[Any, dict[str, int]]] = call.around.parts.setdefault(
-        "dead_letters", {}
-    )
-    state = [
-        (each.messages, each.arrived_total, each.removed_total) for each in given.queues if is_dead(each.path)
-    ]
-    key = call.host, credential
-    if key not in counted or counted[key][0] != state:
-        if len(counted) >= _MOST_COUNTS:
-            counted.clear()
-        counted[key] = state, await dead_letter_counts(mq)
-    return counted[key][1]
-
-
 @TABLE.add(
     "GET", "/metrics", "Figures in the text form of Prometheus.", role=None, kind=KIND,
     parameters=(
@@ -256,7 +235,7 @@ async def metrics(call: Call) -> Any:
             "# HELP openmsmq_up Whether the queue manager answers.\n# TYPE openmsmq_up gauge\nopenmsmq_up 0\n",
             media_type=KIND,
         )
-    dead = await _dead_letters(call, credential, mq, given)
+    dead = await tallies_of(call).dead_letters(mq, call.host, credential, given)
     text = written(
         given,
         manager,

@@ -41,6 +41,7 @@ from msmq.web.alarms import Alarms
 from msmq.web.application import Surroundings, build
 from msmq.web.audit import Audit
 from msmq.web.door import Door, context
+from msmq.web.failures import Tallies
 from msmq.web.jobs import Jobs
 from msmq.web.operations import Table
 from msmq.web.people import Credential, People
@@ -111,7 +112,7 @@ class Console:
             certificates=plan.certificates,
             issuer=_issuer(web),
             oidc_redirect=web.oidc_redirect,
-            parts={"jobs": self._jobs, "alarms": self._alarms},
+            parts={"jobs": self._jobs, "alarms": self._alarms, "tallies": Tallies()},
         )
         self.gate = Gate(
             Crowding(connections=1_000, per_address=200, opening=100), asyncio.get_running_loop, _log.warning

@@ -7,28 +7,14 @@ from typing import Any, Final
 
 from msmq.client.info import UNLIMITED, AccessEntry, OutgoingInfo, PropertyValue, QueueInfo
 from msmq.web.application import Call
+from msmq.web.definitions import SDDL, SETTINGS
 from msmq.web.lists import HIDE_EMPTY, PAGING, page, page_of
 from msmq.web.operations import BOOLEAN, HOST, NUMBER64, TEXT, Parameter, Schema, Table
 from msmq.web.people import Role
 from msmq.web.shapes import by_name, plain
 
 TABLE: Final = Table()
-_QUOTA: Final[Schema] = {"type": ["integer", "null"], "minimum": 0, "maximum": UNLIMITED}
 _U32: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}
-SETTINGS: Final[dict[str, Schema]] = {
-    "label": {"type": "string", "maxLength": 124},
-    "type": {"type": "string", "maxLength": 64},
-    "journaling": BOOLEAN,
-    "quota_kb": _QUOTA,
-    "journal_quota_kb": _QUOTA,
-    "authenticated_only": BOOLEAN,
-    "privacy_level": {"type": "integer", "minimum": 0, "maximum": 2},
-    "base_priority": {"type": "integer", "minimum": -32768, "maximum": 32767},
-    "multicast_address": {"type": "string", "maxLength": 64},
-    "retry_delay_ms": _U32,
-    "max_deliveries": _U32,
-    "poison_subqueue": {"type": "string", "maxLength": 64},
-}
 _NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 1024}
 QUEUE: Final[Schema] = {
     "type": "object",
@@ -70,7 +56,7 @@ _CHANGED_SECURITY: Final[Schema] = {
     "additionalProperties": False,
     "properties": {
         "owner": {"type": "string", "maxLength": 200},
-        "sddl": {"type": "string", "maxLength": 100_000},
+        "sddl": SDDL,
         "entries": {
             "type": "array",
             "maxItems": 1000,
@@ -134,7 +120,7 @@ async def list_queues(call: Call) -> Any:
     body={
         "type": "object", "required": ["path"], "additionalProperties": False,
         "properties": {
-            "path": _NAME, "transactional": BOOLEAN, "sddl": {"type": "string", "maxLength": 100_000}, **SETTINGS
+            "path": _NAME, "transactional": BOOLEAN, "sddl": SDDL, **SETTINGS
         },
     },
 )  # fmt: skip

@@ -27,6 +27,28 @@ def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
     assert sorted(server.bodies()) == sorted(f"body {number}" for number in range(50))
 
 
+def test_values_and_headers_are_columns_both_ways(spark: SparkSession, server: Server) -> None:
+    """Rows become messages as NServiceBus or Rebus send them, and come back as text, VARIANT and map."""
+    server.create(ORDERS)
+    given = spark.range(2).selectExpr(
+        """encode(concat('{"number": ', id, '}'), 'utf-8') AS body""",
+        "map('kind', concat('order ', id)) AS headers",
+    )
+    for dialect in ("nservicebus", "rebus"):
+        write = given.write.format("msmq").option("server", server.address).option("queue", ORDERS)
+        write.option("headersAs", dialect).option("bodyType", "0").mode("append").save()
+    read = spark.read.format("msmq").option("server", server.address).option("queue", ORDERS)
+    read = read.option("includeText", "true").option("includeValue", "true").option("includeHeaders", "true")
+    number = "variant_get(try_parse_json(value), '$.number', 'int')"
+    rows = read.load().selectExpr(f"{number} AS number", "text", "headers['kind'] AS kind", "extension")
+    found = sorted((row.number, row.text, row.kind, bytes(row.extension)[:1]) for row in rows.collect())
+    assert found == [
+        (number, f'{{"number": {number}}}', f"order {number}", begin)
+        for number in range(2)
+        for begin in (b"<", b"{")
+    ]
+
+
 def test_a_table_is_sent_to_transactional_queues_all_or_nothing(spark: SparkSession, server: Server) -> None:
     names = [f".\\private$\\{name}" for name in ("left", "right")]
     for name in names:

@@ -269,3 +269,26 @@ def test_messages_that_expire_in_the_middle_of_a_batch(
     query.run()
     assert query.bodies == ["a", "b"]
     assert north.bodies() == []
+
+
+def test_a_batch_that_is_repeated_misses_what_somebody_took(
+    servers: tuple[Server, Server], tmp_path: Path
+) -> None:
+    """Its last message is still there, and what expired is no loss. Nothing of it would be noticed by the position."""
+    north = servers[0]
+    north.send(["a", "b"])
+    north.send(["gone"], time_to_be_received=10)
+    north.send(["c"])
+    query = MicroBatches(tmp_path, server=north.address, mode="consume")
+    query.before_commit = killed
+    with pytest.raises(Killed):
+        query.run()
+    query.before_commit = lambda: None
+    with north.connect() as mq:
+        assert mq.queue(ORDERS).receive(5).text == "a"
+    eventually(lambda: north.bodies() == ["b", "c"])
+    with pytest.raises(DataLossError, match=r"1 message\(s\) of .*orders that belong to this batch are gone"):
+        query.run()
+    anew = MicroBatches(tmp_path, server=north.address, mode="consume", failOnDataLoss="false")
+    anew.run()
+    assert (anew.bodies, north.bodies()) == (["b", "c"], [])

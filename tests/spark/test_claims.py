@@ -216,7 +216,9 @@ def test_a_repeated_batch_is_divided_as_before(tmp_path: Path) -> None:
     assert r is now[1]
     assert claims.begun(None, at({"q": {3: 99}}), now) == now, "another batch"
     line = {"server": "", "queue": "q", "identity": A._asdict(), "ids": packed(array("Q", [1, 2]))}
-    (tmp_path / "msmq-claims" / name_of(END)).write_text(f"{END.json()}\n{json.dumps(line)}", encoding="utf-8")
+    (tmp_path / "msmq-claims" / name_of(END)).write_text(
+        f"{END.json()}\n{json.dumps(line)}", encoding="utf-8"
+    )
     assert claims.begun(None, END, now) == now
 
 

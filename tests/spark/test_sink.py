@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 import msmq
 from msmq.client.message import Message
+from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, RowError
-from msmq.spark.sink import Digest, Held, RepeatedBatchError, send_once
+from msmq.spark.sink import Digest, Held, RepeatedBatchError, SinkOptions, send_once
 from tests.spark.support import LEDGER, ORDERS, Server
 
 
@@ -124,7 +125,8 @@ def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Serv
             assert await send_once(mq, token, 0, parcels(letters(b"b", b"a"))), "whatever the order"
             with pytest.raises(RepeatedBatchError, match="2 rows"):
                 await send_once(mq, token, 0, parcels(letters(b"a")))
-            assert not await send_once(mq, token, 1, parcels(letters(b"c")))
+            assert await send_once(mq, token, 0, parcels(letters(b"a")), keeps_sent=True), "one has expired"
+            assert not await send_once(mq, token, 1, parcels(letters(b"c")), keeps_sent=True)
             with pytest.raises(RowError, match=r"row 0 (and others )?to"):
                 await send_once(
                     mq, token, 2, parcels(letters(b"d"), letters(b"e", queue=".\\private$\\none"))
@@ -134,6 +136,12 @@ def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Serv
             assert found == [b"a", b"b", b"c", b"d"]
 
     asyncio.run(test())
+
+
+def test_what_is_done_with_a_repeated_batch_is_an_option() -> None:
+    assert [SinkOptions.of(given).keeps_sent for given in ({}, {"repeatedBatch": "Sent"})] == [False, True]
+    with pytest.raises(OptionError, match="repeatedBatch is one of error, sent"):
+        SinkOptions.of({"repeatedBatch": "again"})
 
 
 def test_rows_count_alike_one_by_one_and_in_parcels() -> None:

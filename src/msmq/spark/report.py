@@ -28,7 +28,9 @@ _TIME: Final = "coalesce(arrived_time, sent_time)"
 _STEPS: Final = {60: "MINUTE", 3_600: "HOUR"}
 _LATENCY: Final = "unix_seconds(arrived_time) - unix_seconds(sent_time)"
 _FAILED: Final = "`class` >= 32768"
-_OF_ITS_SERVER: Final = "if(startswith(queue, '.') AND server IS NOT NULL, concat(server, substr(queue, 2)), queue)"
+_OF_ITS_SERVER: Final = (
+    "if(startswith(queue, '.') AND server IS NOT NULL, concat(server, substr(queue, 2)), queue)"
+)
 """The path of a queue, with the name of its computer for the dot."""
 _DEAD: Final = "lower(queue) LIKE '%;dead%' OR lower(queue) LIKE '%deadletter$'"
 

@@ -1,4 +1,4 @@
-"""``make spark-large`` takes minutes and is no test; that it begins with all of its works is one, and what it compares."""
+"""``make spark-large`` takes minutes and is no test; that it begins with all its works is one, and what it compares."""
 
 from __future__ import annotations
 

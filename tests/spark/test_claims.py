@@ -210,7 +210,7 @@ def test_a_repeated_batch_is_divided_as_before(tmp_path: Path) -> None:
     claims.make(None, END, [sized("q", 1, 2, 3, 4, 5, size=5 * large), sized("r", 7, size=9)])
     now = [sized("q", 1, 4, 5, size=3 * large), sized("r", identity=QueueIdentity("a", "new"), size=0)]
     q, r = claims.begun(None, END, now)
-    assert (list(q.lookup_ids), q.expiring, q.size) == ([1, 2, 3, 4, 5], {2}, 5 * large)
+    assert (list(q.lookup_ids), q.expiring, q.size) == ([1, 2, 3, 4, 5], frozenset({2}), 5 * large)
     options = SourceOptions.of({"queue": "q"})
     assert [list(part.lookup_ids) for part in divide(options, [q])] == [[1, 2], [3, 4], [5]]
     assert r is now[1]

@@ -88,7 +88,7 @@ def test_a_repeated_batch_is_as_it_was_begun(monkeypatch: pytest.MonkeyPatch) ->
     claims.make(fleet, FIRST, [whole])
     assert len(door.claims("q")) == 4
     (found,) = claims.begun(fleet, FIRST, [part("q", 1)])
-    assert (list(found.lookup_ids), found.expiring, found.size) == ([1, 2, 5], {5}, 300)
+    assert (list(found.lookup_ids), found.expiring, found.size) == ([1, 2, 5], frozenset({5}), 300)
     (found,) = claims.begun(fleet, SECOND, [part("q", 1)])
     assert list(found.lookup_ids) == [1]
 

@@ -32,7 +32,9 @@ def settings(forms: list[str], folder: str) -> dict[str, str]:
     if "delta" in forms:
         extensions.append("io.delta.sql.DeltaSparkSessionExtension")
         found["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-        found["spark.databricks.delta.snapshotPartitions"] = "2"  # usually 50 tasks, for every look at a table
+        found["spark.databricks.delta.snapshotPartitions"] = (
+            "2"  # usually 50 tasks, for every look at a table
+        )
     if "iceberg" in forms:
         extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"

@@ -162,7 +162,7 @@ def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     return again(run)
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
+def eventually(condition: Callable[[], object], timeout_s: float = 120) -> None:
     """Wait until something has become true."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -16,7 +16,7 @@ from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, RowError
 from msmq.spark.sink import Digest, Held, RepeatedBatchError, SinkOptions, send_once
-from tests.spark.support import LEDGER, ORDERS, Server
+from tests.spark.support import LEDGER, ORDERS, Server, finished
 
 
 def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
@@ -94,7 +94,7 @@ def test_a_stream_is_sent_once(spark: SparkSession, server: Server, tmp_path: Pa
         read = spark.readStream.format("msmq").option("server", server.address).option("queue", ORDERS)
         write = read.load().select("body", "body_type").writeStream.format("msmq").option("queue", LEDGER)
         write = write.option("server", server.address).option("checkpointLocation", str(checkpoint))
-        assert write.trigger(availableNow=True).start().awaitTermination(120)
+        finished(write.trigger(availableNow=True).start)
 
     server.send([f"{number}" for number in range(10)])
     run()

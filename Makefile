@@ -134,10 +134,11 @@ spark-million: setup ## Send a million messages from Spark into a queue and cons
 spark-large: setup ## Archive 150 messages of 4 MB and a million of 1 KB, decode a capture of 1 GB and a store of a million
 	@$(RUN) tests.spark.large
 
-spark-soak: setup ## Consume from three queue managers with Spark for MINUTES=10 while everything is killed at random (SEED=)
+spark-soak spark-soak-store: MINUTES = 15
+spark-soak: setup ## Consume from three queue managers with Spark for MINUTES=15, in which a hundred things are killed at random (SEED=)
 	@$(RUN) tests.spark.chaos --minutes $(MINUTES) --seed $(SEED)
 
-spark-soak-store: setup ## Archive to an object store and replay from it for MINUTES=10 while everything is killed at random (SEED=)
+spark-soak-store: setup ## Archive to an object store and replay from it for MINUTES=15 while everything is killed at random (SEED=)
 	@$(RUN) tests.spark.elsewhere --minutes $(MINUTES) --seed $(SEED)
 
 spark-versions: setup ## Try Spark and Delta in the other versions that are supported, each in an environment of its own

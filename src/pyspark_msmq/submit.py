@@ -6,10 +6,17 @@ the names of modules.
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
-    from msmq.cli.pipeline import app
-
+    try:
+        from msmq.cli.pipeline import app
+    except ImportError as error:
+        sys.exit(
+            f"msmq: {sys.executable}, which spark-submit runs, lacks what is needed ({error}). Let PYSPARK_PYTHON name "
+            "a Python in which msmq[spark] is installed, here and on the executors; --py-files is not enough."
+        )
     app()
 
 

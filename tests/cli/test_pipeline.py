@@ -187,6 +187,16 @@ def test_spark_submit(tmp_path: Path) -> None:
     assert os.listdir(to / "packets")
 
 
+def test_a_python_without_the_package_is_told_in_one_line() -> None:
+    """As spark-submit runs it where it finds another Python first."""
+    script = run("script").stdout.strip()
+    done = subprocess.run([sys.executable, "-I", "-S", script, "report", "x"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"msmq: {sys.executable}, which spark-submit runs, lacks what is needed")
+    assert "PYSPARK_PYTHON" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("master", "given", "expected"),
     [

@@ -1,8 +1,9 @@
 """Three queue managers, one query that consumes from all, and somebody who kills: ``make spark-soak MINUTES=10``.
 
 Killed are, at random, the driver with all that is its own, an executor, a worker of Python, and the queue managers,
-while messages keep coming. Whenever the driver is dead everything that is gone from a queue must be in the output that
-the sink has committed; in the end the output has every message once, and nothing is left in a queue.
+while messages keep coming; some before the query has recovered from the last time. Whenever the driver is dead
+everything that is gone from a queue must be in the output that the sink has committed; in the end the output has every
+message once, and nothing is left in a queue.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from tests.spark.support import ORDERS, ROOT, Server, environment, eventually
 NAMES = ("NORTH", "SOUTH", "WEST")
 LOCAL, CLUSTER = "local[2,20]", "local-cluster[2,1,700]"
 _PATIENCE_S = 600.0
+_HASTY = 0.4
+_HASTE_S = 12.0
+"""In which a driver that was killed may come to anything between its start and its next batch."""
 
 
 class Chaos:
@@ -119,6 +123,12 @@ class Chaos:
 
         eventually(written, _PATIENCE_S)
 
+    def recovering(self) -> None:
+        """Let the query begin to go on, and wait for nothing that it does."""
+        self.send(10)
+        self.start_driver()
+        time.sleep(_HASTE_S * self._chance.random())
+
     @property
     def _batches(self) -> int:
         return len(list(self.checkpoint.glob("commits/[0-9]*")))
@@ -180,12 +190,20 @@ class Chaos:
         assert sorted(self.rows()) == sorted(body for bodies in self.sent.values() for body in bodies)
 
 
-def run(folder: Path, master: str, seed: int, kills: Iterator[str], say: Callable[[str], None]) -> Chaos:
-    """Kill one thing after the other; what comes back is what was done."""
+def run(
+    folder: Path,
+    master: str,
+    seed: int,
+    kills: Iterator[str],
+    say: Callable[[str], None],
+    hasty: Callable[[], bool] = lambda: False,
+) -> Chaos:
+    """Kill one thing after the other, and do not wait for progress before those that are ``hasty``; what comes back is
+    what was done."""
     chaos = Chaos(folder, master, seed)
     with chaos.running():
         for what in kills:
-            chaos.progress()
+            chaos.recovering() if hasty() else chaos.progress()
             chaos.kill(what)
             say(f"{chaos.kills.total()}: {what} killed; {len(chaos.sent[NAMES[0]]) * 3:,} messages sent")
         chaos.settles()
@@ -206,9 +224,8 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         chance = random.Random(given.seed)
-        chaos = run(
-            Path(folder), given.master, given.seed, _kills(given.minutes, chance), partial(print, flush=True)
-        )
+        kills, say = _kills(given.minutes, chance), partial(print, flush=True)
+        chaos = run(Path(folder), given.master, given.seed, kills, say, lambda: chance.random() < _HASTY)
     print(
         f"{dict(chaos.kills)} killed; every one of {sum(map(len, chaos.sent.values())):,} messages came once"
     )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.halting import VARIABLE, HaltingSource
 from tests.spark.quick import quick
-from tests.spark.support import LEDGER, ORDERS, ROOT
+from tests.spark.support import LEDGER, ORDERS, ROOT, again, finished
 
 ROWS = 200
 
@@ -46,11 +46,11 @@ def main(master: str, directory: Path, server: str, token: str) -> None:
     spark = session(master, directory)
     options = {"server": server, "token": token, "timeout": "120"}
     rows = spark.range(0, ROWS, numPartitions=4).selectExpr("concat('order ', id) AS body")
-    rows.write.format("halting").options(**options).option("queue", ORDERS).mode("append").save()
+    again(rows.write.format("halting").options(**options).option("queue", ORDERS).mode("append").save)
 
     table = spark.read.format("halting").options(**options).option("queue", ORDERS).option("partitions", "4")
     frame = table.option("body", "activex").load().select("body")
-    found = [row.body for row in frame.collect()]
+    found = [row.body for row in again(frame.collect)]
     (directory / "table.json").write_text(json.dumps(found), encoding="utf-8")
 
     options["checkpointLocation"] = str(directory / "checkpoint")
@@ -58,8 +58,7 @@ def main(master: str, directory: Path, server: str, token: str) -> None:
     read = read.option("mode", "consume").option("maxMessagesPerTrigger", "25").option("partitions", "2")
     write = read.load().select("body", "body_type").writeStream.format("halting")
     write = write.options(**options).option("queue", LEDGER)
-    query = write.trigger(availableNow=True).start()
-    query.awaitTermination()
+    query = finished(write.trigger(availableNow=True).start)
     plans = [
         frame._jdf.queryExecution().toString(),
         query._jsq.explainInternal(True),

@@ -187,11 +187,21 @@ WORKS: dict[str, Callable[[Path], None]] = {
     "store": lambda folder: store(folder, 1_000_000, 200),
 }
 
-if __name__ == "__main__":
+
+def chosen(arguments: list[str]) -> list[str]:
+    """What is to be done: all of it, unless some is named."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("works", nargs="*", choices=WORKS, default=list(WORKS))
-    for chosen in parser.parse_args().works:
+    parser.add_argument("works", nargs="*", metavar="WORK", help=", ".join(WORKS))
+    works: list[str] = parser.parse_args(arguments).works
+    for work in works:
+        if work not in WORKS:
+            parser.error(f"there is no {work}, but {', '.join(WORKS)}")
+    return works or list(WORKS)
+
+
+if __name__ == "__main__":
+    for work in chosen(sys.argv[1:]):
         with tempfile.TemporaryDirectory() as name:
-            WORKS[chosen](Path(name))
+            WORKS[work](Path(name))

@@ -32,6 +32,9 @@ def settings(forms: list[str], folder: str) -> dict[str, str]:
     if "delta" in forms:
         extensions.append("io.delta.sql.DeltaSparkSessionExtension")
         found["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        found["spark.databricks.delta.snapshotPartitions"] = (
+            "2"  # usually 50 tasks, for every look at a table
+        )
     if "iceberg" in forms:
         extensions.append("org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
         found["spark.sql.catalog.ice"] = "org.apache.iceberg.spark.SparkCatalog"
@@ -131,6 +134,7 @@ def main(forms: list[str]) -> None:
         builder = SparkSession.builder.master("local[2]")
         given = {
             "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
             "spark.driver.extraJavaOptions": PLAIN,
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ import msmq
 from tests.spark import ready
 from tests.spark.quick import PLAIN, configuration
 
+_T = TypeVar("_T")
 ROOT = Path(__file__).parents[2]
 ORDERS = ".\\private$\\orders"
 LEDGER = ".\\private$\\ledger"
@@ -138,22 +139,30 @@ class Stream:
         return [body for number in sorted(self.batches) for body in self.batches[number]]
 
 
-def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Run a query to its end. Spark gives a worker of Python ten seconds to begin, which a busy computer may not have:
-    then the query is started again, as people would."""
+def again(work: Callable[[], _T]) -> _T:
+    """Have Spark do something. It gives a worker of Python ten seconds to begin, which a busy computer may not have:
+    then it is told once more, as people would."""
     for _ in range(10):
-        query = start()
         try:
-            assert query.awaitTermination(600)
+            return work()
         except PySparkException as error:
             if "failed to connect back" not in str(error):
                 raise
-        else:
-            return query
     raise AssertionError("this computer is too busy for Spark")
 
 
-def eventually(condition: Callable[[], object], timeout_s: float = 60) -> None:
+def finished(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Run a query to its end, or start it again if Spark has no patience."""
+
+    def run() -> StreamingQuery:
+        query = start()
+        assert query.awaitTermination(600)
+        return query
+
+    return again(run)
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 120) -> None:
     """Wait until something has become true."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -12,10 +12,11 @@ from typing import Self
 
 from msmq.client.queue import QueueIdentity, Removal, Survey, Waiting
 from msmq.errors import QueueNotFoundError
-from msmq.spark.claims import Claims
+from msmq.spark.claims import Claims, name_of, packed
 from msmq.spark.doors import Claim, Host
 from msmq.spark.offsets import FleetOffset, Offset
-from msmq.spark.planner import MessagesPartition
+from msmq.spark.options import SourceOptions
+from msmq.spark.planner import MessagesPartition, divide
 from msmq.spark.schema import Messages
 
 
@@ -196,6 +197,29 @@ def test_a_repeated_batch_claims_again(tmp_path: Path) -> None:
     claims.make(None, END, [part("q", 1, 2, 3)])
     log(tmp_path, 0, END, committed=True)
     assert claims.settle(One(door)) == 3
+
+
+def sized(queue: str, *ids: int, identity: QueueIdentity = A, size: int = 0) -> MessagesPartition:
+    return MessagesPartition("", queue, identity, array("Q", ids), frozenset({2}) & {*ids}, size)
+
+
+def test_a_repeated_batch_is_divided_as_before(tmp_path: Path) -> None:
+    """One message expired and another was taken; those of a queue that is another now, or of an earlier release's
+    claim, are not known."""
+    claims, large = Claims(str(tmp_path)), 8 << 20
+    claims.make(None, END, [sized("q", 1, 2, 3, 4, 5, size=5 * large), sized("r", 7, size=9)])
+    now = [sized("q", 1, 4, 5, size=3 * large), sized("r", identity=QueueIdentity("a", "new"), size=0)]
+    q, r = claims.begun(None, END, now)
+    assert (list(q.lookup_ids), q.expiring, q.size) == ([1, 2, 3, 4, 5], frozenset({2}), 5 * large)
+    options = SourceOptions.of({"queue": "q"})
+    assert [list(part.lookup_ids) for part in divide(options, [q])] == [[1, 2], [3, 4], [5]]
+    assert r is now[1]
+    assert claims.begun(None, at({"q": {3: 99}}), now) == now, "another batch"
+    line = {"server": "", "queue": "q", "identity": A._asdict(), "ids": packed(array("Q", [1, 2]))}
+    (tmp_path / "msmq-claims" / name_of(END)).write_text(
+        f"{END.json()}\n{json.dumps(line)}", encoding="utf-8"
+    )
+    assert claims.begun(None, END, now) == now
 
 
 def test_a_half_written_claim_is_none(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from msmq.spark import fleet as fleets
 from msmq.spark.fleet import Fleet, FleetPlanner, UnreachableError
 from msmq.spark.offsets import FleetOffset, Offset
 from msmq.spark.options import Access, OptionError, SourceOptions
+from tests.spark.support import eventually
 from tests.spark.test_claims import FakeDoor
 
 
@@ -131,6 +135,50 @@ def test_one_that_is_away_keeps_nobody_else(
     assert planner.latest(later) == later
     with pytest.raises(UnreachableError, match="has messages of b, which does not answer"):
         planner.between(end, later, exact=True)
+
+
+def test_one_that_is_slow_is_waited_for(
+    remotes: Remotes, planners: list[FleetPlanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer takes longer than others usually wait: it would never be read."""
+    monkeypatch.setattr(fleets, "_PATIENCE_S", 0.1)
+    planner = plan(planners, "b", failOnUnreachable="false")
+    end, survey = planner.latest(NOWHERE), remotes["b"].survey
+
+    def slowly(queue: str, *arguments: Any, **options: Any) -> Survey:
+        time.sleep(0.5)
+        return survey(queue, *arguments, **options)
+
+    monkeypatch.setattr(remotes["b"], "survey", slowly)
+    remotes["b"].left["q"].add(9)
+    eventually(lambda: planner.latest(end) != end)
+
+
+def test_one_that_is_frozen_keeps_nobody_else(
+    remotes: Remotes, planners: list[FleetPlanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection stands, and nothing comes. It is not asked again while it thinks about the last question."""
+    planner = plan(planners, failOnUnreachable="false")
+    end = planner.latest(NOWHERE)
+    frozen, asked, survey = Event(), list[str](), remotes["b"].survey
+
+    def never(queue: str, *arguments: Any, **options: Any) -> Survey:
+        asked.append(queue)
+        assert frozen.wait(60)
+        return survey(queue, *arguments, **options)
+
+    monkeypatch.setattr(remotes["b"], "survey", never)
+    for remote in remotes.values():
+        remote.left["q"].add(9)
+    later = planner.latest(end)
+    assert found(planner, end, later) == {"a": [9]}
+    assert planner.latest(later) == later
+    assert planner.fleet.remove("b", "q", [1], remotes["b"].identity).elsewhere, "its claims wait too"
+    assert asked == ["q"]
+    frozen.set()
+    (member,) = (each for each in planner.fleet.members if each.name == "b")
+    eventually(lambda: not member.busy)
+    assert found(planner, later, planner.latest(later)) == {"b": [9]}
 
 
 def test_a_run_reads_what_was_there_when_it_began(remotes: Remotes, planners: list[FleetPlanner]) -> None:

@@ -13,6 +13,7 @@ from msmq.spark import kept
 from msmq.spark.doors import Door
 from msmq.spark.kept import KeptClaims, NotKeptError
 from msmq.spark.offsets import FleetOffset
+from msmq.spark.planner import MessagesPartition
 from tests.spark.support import ORDERS, Server
 from tests.spark.test_claims import A, FakeDoor, at, part
 
@@ -74,6 +75,22 @@ def test_a_repeated_batch_claims_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(door.claims("q")) == 1
     assert claims.settle(fleet, FIRST) == 2
     assert {2, 3, 4} <= door.left["q"], "they were not in the batch that was committed"
+
+
+def test_a_repeated_batch_is_as_it_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever made its claim anew may have been killed before the old one was forgotten."""
+    monkeypatch.setattr(kept, "_IDS_AT_ONCE", 2)
+    door = FakeDoor(q=range(1, 20))
+    claims, fleet = KeptClaims(PLACE), One(door)
+    whole = MessagesPartition("", "q", A, array("Q", [1, 2, 5]), frozenset({5}), 300)
+    claims.make(fleet, FIRST, [whole])
+    monkeypatch.setattr(door, "forget", lambda queue, lookup_ids: None)
+    claims.make(fleet, FIRST, [whole])
+    assert len(door.claims("q")) == 4
+    (found,) = claims.begun(fleet, FIRST, [part("q", 1)])
+    assert (list(found.lookup_ids), found.expiring, found.size) == ([1, 2, 5], frozenset({5}), 300)
+    (found,) = claims.begun(fleet, SECOND, [part("q", 1)])
+    assert list(found.lookup_ids) == [1]
 
 
 def test_claims_of_others_are_theirs() -> None:

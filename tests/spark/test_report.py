@@ -88,6 +88,26 @@ def test_dead_letter_queues_by_any_name(spark: SparkSession) -> None:
     assert set(filter(is_dead_letter_queue, names)) == set(names[:-1])
 
 
+def test_queues_of_several_servers_are_told_apart(spark: SparkSession) -> None:
+    """Their paths are the same. An archive of an earlier release does not say whose they are."""
+    orders = ".\\private$\\orders"
+    north, south = (message(orders, 10, server=name) for name in ("NORTH", "SOUTH"))
+    dead = message(".\\deadletter$", 9, server="SOUTH", **{"class": 0x8002})
+    found = made(spark, [north, south, south, dead, message(orders, 10)])
+    assert [(row["queue"], row["messages"]) for row in found.queues] == [
+        ("SOUTH\\private$\\orders", 2),
+        (orders, 1),
+        ("NORTH\\private$\\orders", 1),
+        ("SOUTH\\deadletter$", 1),
+    ]
+    assert [row["queue"] for row in found.dead_reasons] == ["SOUTH\\deadletter$"]
+    alone = [north, message(orders, 10)]
+    assert [(row["queue"], row["messages"]) for row in made(spark, alone).queues] == [(orders, 2)]
+    names = [name for name, _ in Table().types if name != "server"]
+    rows = spark.createDataFrame([tuple(north.get(name) for name in names)], Table(only=names).ddl)
+    assert [row["queue"] for row in report(rows).queues] == [orders]
+
+
 def test_figures_of_an_afternoon_are_told_by_the_minute(spark: SparkSession) -> None:
     rows = [
         message("orders", 10, hours=0),

@@ -10,6 +10,7 @@ from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, Parcel, RowError
 from msmq.spark.schema import NAMES, Table
+from msmq.wire.bodies import read_headers
 from msmq.wire.bodies.activex import BodyType
 
 QUEUE = {"queue": ".\\private$\\orders"}
@@ -136,5 +137,41 @@ def test_what_is_no_parcel(columns: dict[str, list[object]]) -> None:
 
 
 def test_headers_are_not_dropped_silently() -> None:
-    with pytest.raises(OptionError, match="headers is read from the extension"):
+    with pytest.raises(OptionError, match="headersAs, nservicebus or rebus"):
         Letters(QUEUE, ["body", "headers"])
+    with pytest.raises(OptionError, match="headersAs"):
+        Letters({**QUEUE, "headersAs": "morse"}, ["body", "headers"])
+    changed: dict[str, list[object]] = {
+        "body": ["a", "b"],
+        "extension": [b'{"kind":"order"}'] * 2,
+        "headers": [{"kind": "order"}, {"kind": "bill"}],
+    }
+    batch = pa.RecordBatch.from_pydict(changed, MAPPED)
+    with pytest.raises(RowError, match=r"row 1, column extension: the column headers has others.*headersAs"):
+        list(Letters(QUEUE, list(changed)).of(batch))
+    assert Letters(QUEUE, list(changed)).parcels(batch) is None
+
+
+MAPPED = pa.schema(
+    [("body", pa.string()), ("extension", pa.binary()), ("headers", pa.map_(pa.string(), pa.string()))]
+)
+
+
+@pytest.mark.parametrize("dialect", ["nservicebus", "rebus"])
+def test_headers_become_the_extension(dialect: str) -> None:
+    """As their column is read again; where it is null the extension stays, and as it was read it may be written."""
+    headers = [{"kind": "order", "größe": "<5>"}, {}, None]
+    rows = {"body": ["a", "b", "c"], "extension": [None, b"old", b"own"], "headers": headers}
+    batch = pa.RecordBatch.from_pydict(rows, MAPPED)
+    made = Letters({**QUEUE, "headersAs": dialect}, list(rows))
+    (parcel,) = made.parcels(batch) or ()
+    written = list(parcel.columns.extensions)
+    assert [letter.message.to_proto().extension for letter in made.of(batch)] == written
+    assert [read_headers(extension) for extension in written] == headers
+    assert written[2] == b"own"
+    alone = Letters({**QUEUE, "headersAs": dialect}, ["body", "headers"])
+    (parcel,) = alone.parcels(batch.select(["body", "headers"])) or ()
+    assert list(parcel.columns.extensions) == [*written[:2], b""]
+    again = pa.RecordBatch.from_pydict(rows | {"extension": written}, MAPPED)
+    (parcel,) = Letters(QUEUE, list(rows)).parcels(again) or ()
+    assert list(parcel.columns.extensions) == written

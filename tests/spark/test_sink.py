@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 import msmq
 from msmq.client.message import Message
+from msmq.spark.options import OptionError
 from msmq.spark.rows import Letter, Letters, RowError
-from msmq.spark.sink import Digest, Held, RepeatedBatchError, send_once
-from tests.spark.support import LEDGER, ORDERS, Server
+from msmq.spark.sink import Digest, Held, RepeatedBatchError, SinkOptions, send_once
+from tests.spark.support import LEDGER, ORDERS, Server, finished
 
 
 def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
@@ -25,6 +26,28 @@ def test_a_table_is_sent(spark: SparkSession, server: Server) -> None:
     )
     rows.write.format("msmq").option("server", server.address).option("queue", ORDERS).mode("append").save()
     assert sorted(server.bodies()) == sorted(f"body {number}" for number in range(50))
+
+
+def test_values_and_headers_are_columns_both_ways(spark: SparkSession, server: Server) -> None:
+    """Rows become messages as NServiceBus or Rebus send them, and come back as text, VARIANT and map."""
+    server.create(ORDERS)
+    given = spark.range(2).selectExpr(
+        """encode(concat('{"number": ', id, '}'), 'utf-8') AS body""",
+        "map('kind', concat('order ', id)) AS headers",
+    )
+    for dialect in ("nservicebus", "rebus"):
+        write = given.write.format("msmq").option("server", server.address).option("queue", ORDERS)
+        write.option("headersAs", dialect).option("bodyType", "0").mode("append").save()
+    read = spark.read.format("msmq").option("server", server.address).option("queue", ORDERS)
+    read = read.option("includeText", "true").option("includeValue", "true").option("includeHeaders", "true")
+    number = "variant_get(try_parse_json(value), '$.number', 'int')"
+    rows = read.load().selectExpr(f"{number} AS number", "text", "headers['kind'] AS kind", "extension")
+    found = sorted((row.number, row.text, row.kind, bytes(row.extension)[:1]) for row in rows.collect())
+    assert found == [
+        (number, f'{{"number": {number}}}', f"order {number}", begin)
+        for number in range(2)
+        for begin in (b"<", b"{")
+    ]
 
 
 def test_a_table_is_sent_to_transactional_queues_all_or_nothing(spark: SparkSession, server: Server) -> None:
@@ -71,7 +94,7 @@ def test_a_stream_is_sent_once(spark: SparkSession, server: Server, tmp_path: Pa
         read = spark.readStream.format("msmq").option("server", server.address).option("queue", ORDERS)
         write = read.load().select("body", "body_type").writeStream.format("msmq").option("queue", LEDGER)
         write = write.option("server", server.address).option("checkpointLocation", str(checkpoint))
-        assert write.trigger(availableNow=True).start().awaitTermination(120)
+        finished(write.trigger(availableNow=True).start)
 
     server.send([f"{number}" for number in range(10)])
     run()
@@ -102,7 +125,8 @@ def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Serv
             assert await send_once(mq, token, 0, parcels(letters(b"b", b"a"))), "whatever the order"
             with pytest.raises(RepeatedBatchError, match="2 rows"):
                 await send_once(mq, token, 0, parcels(letters(b"a")))
-            assert not await send_once(mq, token, 1, parcels(letters(b"c")))
+            assert await send_once(mq, token, 0, parcels(letters(b"a")), keeps_sent=True), "one has expired"
+            assert not await send_once(mq, token, 1, parcels(letters(b"c")), keeps_sent=True)
             with pytest.raises(RowError, match=r"row 0 (and others )?to"):
                 await send_once(
                     mq, token, 2, parcels(letters(b"d"), letters(b"e", queue=".\\private$\\none"))
@@ -112,6 +136,12 @@ def test_the_same_batch_again_sends_nothing_and_another_is_an_error(server: Serv
             assert found == [b"a", b"b", b"c", b"d"]
 
     asyncio.run(test())
+
+
+def test_what_is_done_with_a_repeated_batch_is_an_option() -> None:
+    assert [SinkOptions.of(given).keeps_sent for given in ({}, {"repeatedBatch": "Sent"})] == [False, True]
+    with pytest.raises(OptionError, match="repeatedBatch is one of error, sent"):
+        SinkOptions.of({"repeatedBatch": "again"})
 
 
 def test_rows_count_alike_one_by_one_and_in_parcels() -> None:

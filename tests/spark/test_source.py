@@ -298,19 +298,20 @@ def doors(tmp_path: Path) -> Iterator[tuple[str, str]]:
 def test_strangers_are_told_what_to_do(spark: SparkSession, doors: tuple[str, str], tmp_path: Path) -> None:
     """In one line, and without the traces of how it came about. What is secret is in none of it."""
     channel, remote = doors
+    soon = {"timeout": "0.5"}  # of those who never answer
     cases = [
         (
-            {"server": f"unix:{tmp_path / 'nobody'}", "token": "s3cret"},
+            {"server": f"unix:{tmp_path / 'nobody'}", "token": "s3cret", **soon},
             "No queue manager answers at .*option server",
         ),
-        ({"server": "host.invalid:8181"}, "No queue manager answers at host.invalid.*option server"),
-        ({"server": "mqrr:127.0.0.1:1"}, "127.0.0.1 cannot be reached.*option server"),
+        ({"server": "host.invalid:8181", **soon}, "No queue manager answers at host.invalid.*option server"),
+        ({"server": "mqrr:127.0.0.1:1", **soon}, "127.0.0.1 cannot be reached.*option server"),
         ({"server": channel, "token": "s3cret"}, "bearer token is not known here.*tokenFile"),
         ({"server": channel}, "has not the right.*tokenFile"),
         ({"server": remote, "user": "alice", "password": "s3cret"}, "does not let us in.*passwordFile"),
     ]
     for options, line in cases:
-        given = {"queue": ORDERS, "timeout": "0.5", **options}
+        given = {"queue": ORDERS, **options}
         frame = spark.read.format("msmq").options(**given).load()
         with pytest.raises(PySparkException) as told:
             frame.count()
@@ -322,7 +323,7 @@ def test_strangers_are_told_what_to_do(spark: SparkSession, doors: tuple[str, st
             query.start().awaitTermination(120)
         is_one_line(str(told.value), line)
     for options, line in (cases[0], cases[3]):
-        given = {"queue": ORDERS, "timeout": "0.5", **options}
+        given = {"queue": ORDERS, **options}
         with pytest.raises(PySparkException) as told:
             spark.sql("SELECT 'a' AS body").write.format("msmq").options(**given).mode("append").save()
         is_one_line(str(told.value), line.partition(".*")[0])

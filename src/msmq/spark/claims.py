@@ -7,7 +7,10 @@ writes down that it is done (``commits/N``). Only then it may tell the source, a
 does. So the source writes a *claim* before a batch runs: its end, and the lookup identifier of each message in it. A
 claim whose end stands in the offsets of a committed batch is *settled*: exactly its messages are removed from the
 queue, then the claim. Whoever comes by may do that, any number of times: the reader between batches and when it ends,
-the next run when it starts, and :func:`settle`. A batch that is repeated after a crash writes its claim again.
+the next run when it starts, and :func:`settle`.
+
+A batch that is repeated after a crash has what its claim says: what is gone since is missed, and tasks are divided as
+they were, which a sink that has done some of them relies on.
 
 A query may read from several queue managers, by one source or by several, and each source finds the claims of all. So a
 claim says which queue its identifiers are of, and the queue manager itself refuses to remove those of another, or of
@@ -27,18 +30,17 @@ import json
 import posixpath
 import zlib
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msmq.client.queue import QueueIdentity, Removal
 from msmq.errors import QueueNotFoundError
 from msmq.spark.offsets import FleetOffset, OffsetError
+from msmq.spark.planner import MessagesPartition
 from msmq.spark.storage import Storage, is_local, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from msmq.spark.planner import MessagesPartition
 
 FOLDER: Final = "msmq-claims"
 
@@ -106,15 +108,26 @@ class Claims:
         """Write down what a batch has, before anybody reads it."""
         lines = [end.json()]
         for part in messages:
-            known = None if part.identity is None else part.identity._asdict()
-            claimed = {"server": part.server, "queue": part.queue, "identity": known}
-            lines.append(json.dumps(claimed | {"ids": packed(part.lookup_ids)}))
+            lines.append(json.dumps({"server": part.server, "queue": part.queue, **said_of(part)}))
         name = self._path(end)
         self._storage.write(f"{name}.new", "\n".join(lines).encode())
         self._storage.replace(name, f"{name}.new")
         self._storage.keep(
             name
         )  # messages whose claim a power failure undoes would stay in their queue for ever
+
+    def begun(
+        self, servers: object, end: FleetOffset, messages: Iterable[MessagesPartition]
+    ) -> list[MessagesPartition]:
+        """The messages of a batch, as they were when it was first planned."""
+        text = self._storage.read(self._path(end))
+        lines = [] if text is None else [json.loads(line) for line in text.decode().splitlines()[1:]]
+
+        def of(part: MessagesPartition) -> list[dict[str, Any]]:
+            same = [line for line in lines if line["queue"] == part.queue and "identity" in line]
+            return [line for line in same if line["identity"] or line["server"] == part.server]
+
+        return [as_begun(part, of(part)) for part in messages]
 
     def settle(self, servers: Servers, committed: FleetOffset | None = None) -> int:
         """Remove the messages of every committed batch, as far as the servers have them; gives how many were
@@ -182,6 +195,37 @@ def unpacked(text: str) -> array[int]:
     ids = array("Q")
     ids.frombytes(zlib.decompress(base64.b64decode(text)))
     return ids
+
+
+def said_of(part: MessagesPartition) -> dict[str, Any]:
+    """What a claim says of some messages of a queue."""
+    known = None if part.identity is None else part.identity._asdict()
+    expiring = array("Q", sorted(part.expiring))
+    return {
+        "identity": known,
+        "ids": packed(part.lookup_ids),
+        "expiring": packed(expiring),
+        "size": part.size,
+    }
+
+
+def as_begun(part: MessagesPartition, said: Sequence[dict[str, Any]]) -> MessagesPartition:
+    """Messages that are there now, with those of earlier claims on the same queue that are not any more."""
+    claims: dict[str, dict[str, Any]] = {}
+    for claimed in said:
+        identity = None if claimed["identity"] is None else QueueIdentity(**claimed["identity"])
+        same = part.identity is None or (identity is not None and identity.is_same(part.identity))
+        if same and "expiring" in claimed:  # earlier releases did not say
+            claims[claimed["ids"]] = claimed  # once, if somebody was killed who made it again
+    if not claims:
+        return part
+    ids, expiring = set(part.lookup_ids), set(part.expiring)
+    for claimed in claims.values():
+        ids.update(unpacked(claimed["ids"]))
+        expiring.update(unpacked(claimed["expiring"]))
+    size = sum(claimed["size"] for claimed in claims.values())
+    everything = array("Q", sorted(ids))
+    return MessagesPartition(part.server, part.queue, part.identity, everything, frozenset(expiring), size)
 
 
 def _identity(claimed: dict[str, Any], end: FleetOffset) -> QueueIdentity | None:

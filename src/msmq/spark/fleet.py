@@ -32,7 +32,9 @@ _T = TypeVar("_T")
 
 UNREACHABLE: Final = (ServerNotAvailableError, ConnectionLostError, RemoteMachineNotAvailableError, OSError)
 _PATIENCE_S: Final = 2.0
-"""How long others wait for a server that was reached before."""
+"""How long others wait at least for a server that was reached before."""
+_OF_LAST_TIME: Final = 2.0
+"""How many times as long as its last answer took: one with much in its queues is slow, and not away."""
 
 
 class UnreachableError(PlainError):
@@ -50,6 +52,7 @@ class Member:
         self.planner: Planner | None = None
         self.missed = False
         """Whether it was told that it is away."""
+        self._took_s = 0.0
         self._door: Door | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"msmq {name}")
         self._asked: Future[object] | None = None
@@ -62,6 +65,12 @@ class Member:
         """Whether it still tries to answer what it was asked last."""
         return self._asked is not None and not self._asked.done()
 
+    @property
+    def patience_s(self) -> float:
+        """How long others wait for an answer before they go on without it."""
+        longest = self.access.timeout_s + _PATIENCE_S
+        return longest if self.host is None else min(max(_PATIENCE_S, _OF_LAST_TIME * self._took_s), longest)
+
     def ask(self, question: Callable[[Door], _T]) -> Future[_T]:
         """Have something asked through the door, which is opened if it is not open."""
         asked = self._thread.submit(self._answer, question)
@@ -73,7 +82,10 @@ class Member:
             if self._door is None:
                 self._door = open_door(self.access).__enter__()
             self.host = self._door.host
-            return question(self._door)
+            begun = time.monotonic()
+            answer = question(self._door)
+            self._took_s = time.monotonic() - begun
+            return answer
         except UNREACHABLE:
             self._close()
             raise
@@ -132,6 +144,7 @@ class Fleet:
         """Ask every server, or some, all at once; gives what those said that answer."""
         chosen = self.members if members is None else list(members)
         asked: dict[str, tuple[Member, Future[_T]]] = {}
+        patience = {member.name: member.patience_s for member in chosen}
         for member in chosen:
             if member.busy and not self._fails:
                 continue  # it was told before that it is away
@@ -139,8 +152,7 @@ class Fleet:
         begun, found = time.monotonic(), dict[str, _T]()
         for name, (member, future) in asked.items():
             if not self._fails:
-                patience = _PATIENCE_S if member.host is not None else member.access.timeout_s + _PATIENCE_S
-                wait_for([future], max(0.0, begun + patience - time.monotonic()))
+                wait_for([future], max(0.0, begun + patience[name] - time.monotonic()))
                 if not future.done():
                     self._miss(member, "it does not answer")
                     continue

@@ -14,11 +14,11 @@ import hashlib
 import json
 from array import array
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msmq.client.queue import QueueIdentity
 from msmq.errors import QueueNotFoundError
-from msmq.spark.claims import name_of, packed, unpacked
+from msmq.spark.claims import as_begun, name_of, said_of, unpacked
 from msmq.spark.doors import Claim, Door
 from msmq.spark.offsets import FleetOffset, Offset
 from msmq.spark.telling import PlainError
@@ -74,18 +74,30 @@ class KeptClaims:
                     f"A batch was planned with messages of {part.server}, which does not answer now."
                 )
 
+    def _label(self, end: FleetOffset) -> str:
+        return f"{self._query} {name_of(end)}"
+
+    def begun(
+        self, servers: Servers, end: FleetOffset, messages: Iterable[MessagesPartition]
+    ) -> list[MessagesPartition]:
+        """The messages of a batch, as they were when it was first planned."""
+        label = self._label(end)
+
+        def said(part: MessagesPartition) -> list[dict[str, Any]]:
+            found = servers.at(part.server, part.identity, lambda door: door.claims(part.queue))
+            return [json.loads(claim.body) for claim in found or () if claim.label == label]
+
+        return [as_begun(part, said(part)) for part in messages]
+
     def _making(self, end: FleetOffset, part: MessagesPartition) -> Callable[[Door], bool]:
-        label, ids = f"{self._query} {name_of(end)}", part.lookup_ids
-        known = None if part.identity is None else part.identity._asdict()
+        label, ids = self._label(end), part.lookup_ids
 
         def make(door: Door) -> bool:
-            # of the same batch, which is repeated and may have fewer messages now
-            door.forget(
-                part.queue, [claim.lookup_id for claim in door.claims(part.queue) if claim.label == label]
-            )
+            before = [claim.lookup_id for claim in door.claims(part.queue) if claim.label == label]
             for place in range(0, len(ids), _IDS_AT_ONCE):
-                said = {"identity": known, "ids": packed(ids[place : place + _IDS_AT_ONCE])}
-                door.claim(part.queue, label, json.dumps(said).encode())
+                piece = part.chosen(ids[place : place + _IDS_AT_ONCE])
+                door.claim(part.queue, label, json.dumps(said_of(piece)).encode())
+            door.forget(part.queue, before)  # only now: a batch that is repeated has what they say
             return True
 
         return make

@@ -3,8 +3,8 @@
 
 The input is any table with the columns of :mod:`msmq.spark.schema`: an archive, or a queue read as it is. A message
 counts for the minute or the hour in which it arrived, or was sent where that is not known: minutes as long as there are
-not too many of them. Percentiles are those of
-``percentile_approx``, which are values of the data and take little memory.
+not too many of them. Queues of several servers may have the same path; then the name of the computer is in it.
+Percentiles are those of ``percentile_approx``, which are values of the data and take little memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ _TIME: Final = "coalesce(arrived_time, sent_time)"
 _STEPS: Final = {60: "MINUTE", 3_600: "HOUR"}
 _LATENCY: Final = "unix_seconds(arrived_time) - unix_seconds(sent_time)"
 _FAILED: Final = "`class` >= 32768"
+_OF_ITS_SERVER: Final = (
+    "if(startswith(queue, '.') AND server IS NOT NULL, concat(server, substr(queue, 2)), queue)"
+)
+"""The path of a queue, with the name of its computer for the dot."""
 _DEAD: Final = "lower(queue) LIKE '%;dead%' OR lower(queue) LIKE '%deadletter$'"
 
 
@@ -60,10 +64,10 @@ def report(messages: DataFrame, *, now: Callable[[], datetime] = lambda: datetim
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    step_s = _step(messages)
+    step_s, servers = _extent(messages)
     time = f.expr(f"date_trunc('{_STEPS[step_s]}', {_TIME})").alias("time")
     known = messages.select(
-        "queue", "class", "label", "destination_queue", time,
+        f.expr(_OF_ITS_SERVER if servers > 1 else "queue").alias("queue"), "class", "label", "destination_queue", time,
         f.expr("octet_length(body)").alias("bytes"), f.expr(_LATENCY).alias("latency"),
     )  # fmt: skip
     figures = _figures()
@@ -94,11 +98,13 @@ def report(messages: DataFrame, *, now: Callable[[], datetime] = lambda: datetim
     )
 
 
-def _step(messages: DataFrame) -> int:
-    """Seconds of which figures are told."""
-    found = messages.selectExpr(f"unix_seconds(max({_TIME})) - unix_seconds(min({_TIME}))").first()
-    span_s = found[0] if found else None
-    return 60 if span_s is not None and span_s < MOST_MINUTES * 60 else 3_600
+def _extent(messages: DataFrame) -> tuple[int, int]:
+    """Seconds of which figures are told, and how many servers there are; archives of earlier releases do not say."""
+    servers = "count(DISTINCT server)" if "server" in messages.columns else "0"
+    found = messages.selectExpr(f"unix_seconds(max({_TIME})) - unix_seconds(min({_TIME}))", servers).first()
+    assert found is not None
+    span_s, count = found
+    return 60 if span_s is not None and span_s < MOST_MINUTES * 60 else 3_600, count
 
 
 def _figures() -> list[Column]:

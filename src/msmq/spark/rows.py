@@ -17,7 +17,7 @@ from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.schema import EXTRAS, HEADERS, NAMES
 from msmq.spark.telling import PlainError
-from msmq.wire.bodies import write_body
+from msmq.wire.bodies import HeaderDialect, read_headers, write_body, write_headers
 
 
 class RowError(PlainError, ValueError):
@@ -138,7 +138,7 @@ _OPTIONS: Final = {
     "dead_letter": "deadLetter",
 }  # fmt: skip
 """Columns and the option that stands in for them where they are missing or null."""
-LETTER_OPTIONS: Final = ("queue", "bodyType", *_OPTIONS.values())
+LETTER_OPTIONS: Final = ("queue", "bodyType", "headersAs", *_OPTIONS.values())
 
 
 class Letters:
@@ -154,9 +154,12 @@ class Letters:
                 f"No message has what the column(s) {', '.join(sorted(unknown))} say. Columns that are written: "
                 f"{', '.join(sorted(_FIELDS.keys() | _OWN))}."
             )
-        if HEADERS.name in self._columns and "extension" not in self._columns:
+        self._fields = _FIELDS | {"extension": ("extension", self._extension)}
+        self._dialect = _given(options, "headersAs", HeaderDialect)
+        if HEADERS.name in self._columns and self._dialect is None and "extension" not in self._columns:
             raise OptionError(
-                "The column headers is read from the extension of messages and not written. Write the column extension."
+                "The column headers becomes the extension of messages, which NServiceBus and Rebus write differently: "
+                f"say whose by the option headersAs, {' or '.join(HeaderDialect)}; or write the column extension."
             )
         if self._queue is None and "queue" not in self._columns:
             raise OptionError("Say where to write: by the option queue, or by a column queue.")
@@ -186,7 +189,7 @@ class Letters:
     ) -> list[Parcel]:
         common = pb.Message(**self._defaults)
         for name in shared:
-            field, convert = _FIELDS[name]
+            field, convert = self._fields[name]
             if (value := columns[name][0]) is not None:
                 setattr(common, field, convert(value))
         each = {_EACH[name]: self._values(name, columns[name]) for name in columns.keys() & _EACH.keys()}
@@ -204,15 +207,33 @@ class Letters:
 
     def _lists(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
         """The columns that are written."""
-        return {
-            name: batch.column(given).to_pylist()
-            for name, given in self._columns.items()
-            if name not in _IGNORED
-        }
+        written = {name: given for name, given in self._columns.items() if name not in _IGNORED}
+        columns = {name: batch.column(given).to_pylist() for name, given in written.items()}
+        if (given := self._columns.get(HEADERS.name)) is not None:
+            extensions = columns.get("extension", [None] * batch.num_rows)
+            columns["extension"] = list(zip(extensions, batch.column(given).to_pylist(), strict=True))
+        return columns
+
+    def _extension(self, value: Any) -> bytes:
+        """The extension that a row has, by itself or beside headers: these are written, or have been read from it."""
+        if not isinstance(value, tuple):
+            return _bytes(value)
+        extension, pairs = value
+        if pairs is None:
+            return b"" if extension is None else _bytes(extension)
+        headers = dict(pairs)
+        if self._dialect is not None:
+            return write_headers(headers, self._dialect)
+        if extension is None or read_headers(_bytes(extension)) != headers:
+            raise ValueError(
+                "the column headers has others than it. The option headersAs, "
+                f"{' or '.join(HeaderDialect)}, writes those of the column"
+            )
+        return _bytes(extension)
 
     def _values(self, name: str, values: list[Any]) -> list[Any]:
         """A column with what options and defaults give to rows that do not say."""
-        field, convert = _FIELDS[name]
+        field, convert = self._fields[name]
         usual = self._defaults.get(field, _NOTHING[field])
         return [usual if value is None else convert(value) for value in values]
 
@@ -222,7 +243,7 @@ class Letters:
         nothing = [None] * batch.num_rows
         queues, bodies = columns.get("queue", nothing), columns.get("body", nothing)
         types = columns.get("body_type", nothing)
-        fields = [(name, *_FIELDS[name], columns[name]) for name in columns.keys() & _FIELDS.keys()]
+        fields = [(name, *self._fields[name], columns[name]) for name in columns.keys() & _FIELDS.keys()]
         for row in range(batch.num_rows):
             queue = self._queue if self._queue is not None else queues[row]
             column = "queue"

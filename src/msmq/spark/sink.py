@@ -9,7 +9,8 @@ a message, in a queue of its own, that says which batch was sent last and what w
 for itself alone, so that of two tasks with the same partition (a retry, a speculative copy, one of a driver that
 was killed) one waits for the other, and then finds in the token that everything is done. If the repeated batch has
 other rows than the one that was sent, because somebody changed how the query divides its rows, the task fails and
-says so: nothing else would be honest.
+says so: nothing else would be honest. Rows that the source does not have any more, because their messages expired, look
+the same from here; ``repeatedBatch=sent`` is for people who know.
 
 *Batch.* Tasks put their messages aside, each in a staging queue of its own. When all are done, one transaction on
 the driver sends everything. Staging queues of jobs that died are deleted a day later by the next one.
@@ -69,7 +70,8 @@ _DELIVERIES: Final = {
     "recoverable": Delivery.RECOVERABLE,
     "transactional": Delivery.TRANSACTIONAL,
 }
-_SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *LETTER_OPTIONS, "delivery", "checkpointLocation")
+_REPEATED: Final = {"error": False, "sent": True}
+_SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *LETTER_OPTIONS, "delivery", "repeatedBatch", "checkpointLocation")
 _ROWS_AT_ONCE: Final = 1_000
 _STAGED_BYTES: Final = 1 << 20
 _LARGEST_STAGED: Final = 3 << 20
@@ -93,6 +95,8 @@ class SinkOptions:
 
     access: Access
     delivery: Delivery | None
+    keeps_sent: bool = False
+    """Whether what was sent of a batch counts, when the batch comes again with other rows."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -100,7 +104,10 @@ class SinkOptions:
         delivery = options.get("delivery", "auto").lower()
         if delivery not in _DELIVERIES:
             raise OptionError(f"delivery is one of {', '.join(_DELIVERIES)}, not {delivery!r}.")
-        return cls(Access.of(options), _DELIVERIES[delivery])
+        repeated = options.get("repeatedBatch", "error").lower()
+        if repeated not in _REPEATED:
+            raise OptionError(f"repeatedBatch is one of {', '.join(_REPEATED)}, not {repeated!r}.")
+        return cls(Access.of(options), _DELIVERIES[delivery], _REPEATED[repeated])
 
     def connect(self) -> Connection:
         access = self.access
@@ -286,7 +293,8 @@ class MsmqStreamWriter(StreamArrowWriter):
             if first is None:
                 return Sent(sorter.rows, False)
             ledger = f".\\private$\\spark-{query}-{partition}"
-            repeated = await send_once(mq, ledger, batch, _chain(first, parcels))
+            keeps = self._options.keeps_sent
+            repeated = await send_once(mq, ledger, batch, _chain(first, parcels), keeps_sent=keeps)
             return Sent(sorter.rows, repeated)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -332,9 +340,15 @@ async def send_once(
     batch: int,
     parcels: AsyncIterator[Held],
     note: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    keeps_sent: bool = False,
 ) -> bool:
     """Send messages in a transaction that also says so in the ledger, with a ``note``, unless it says so already. Gives
-    whether it did."""
+    whether it did.
+
+    Raises:
+        RepeatedBatchError: it says so of other messages, and not ``keeps_sent``.
+    """
     with suppress(QueueExistsError):
         await mq.create_queue(ledger, transactional=True, label=_TOKEN_LABEL)
     transaction = await mq.transaction().begin()
@@ -343,7 +357,8 @@ async def send_once(
             last = await _token(mq, ledger, receiver)
             digest = Digest()
             if last is not None and last["batch"] >= batch:
-                await _compare(parcels, digest, batch, last)
+                if not keeps_sent:
+                    await _compare(parcels, digest, batch, last)
                 await transaction.abort()
                 return True
             async for held in parcels:
@@ -404,7 +419,8 @@ async def _compare(parcels: AsyncIterator[Held], digest: Digest, batch: int, las
         raise RepeatedBatchError(
             f"Batch {batch} was sent before with {last['sent']['rows']} rows in this partition, and comes again with "
             f"{digest.rows} that are not the same. How the query divides its rows must not change between a failure "
-            "and the restart."
+            "and the restart. If it has not, and the others are messages that expired meanwhile, then the option "
+            "repeatedBatch=sent goes on with what was sent."
         )
 
 

@@ -316,7 +316,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._partitions(FleetOffset.parse(start), FleetOffset.parse(end))
 
     def _partitions(self, start: FleetOffset, ended: FleetOffset) -> Sequence[InputPartition]:
-        found = [part for part in self._planner.between(start, ended, exact=True) if part.lookup_ids]
+        found = self._planner.between(start, ended, exact=True)
+        if self._claims is not None:
+            found = self._claims.begun(self._planner.fleet, ended, found)
+        found = [part for part in found if part.lookup_ids]
         if self._claims is not None and found:
             if not self._claims.belongs(ended):
                 raise OptionError(

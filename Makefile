@@ -151,7 +151,7 @@ celery-storm: setup ## Have TASKS=2000 tasks done by Celery while its workers ar
 	@MSMQ_CELERY_TASKS=$(TASKS) $(RUN) pytest -v -s tests/celery/test_storm.py
 
 docs: setup ## Build the documentation into site/
-	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 	@echo "built site/index.html"
 
 docs-serve: setup ## Serve the documentation while writing it

@@ -144,7 +144,7 @@ def test_the_page_on_signing_and_encrypting(tmp_path: Path) -> None:
         async with connected(tmp_path) as mq:
             queue = await mq.create_queue(r".\private$\orders")
             await perform(by_client, {"msmq": msmq, "mq": mq, "queue": queue})
-            message = await queue.receive(5)
+            message = await queue.receive(60)
             assert (message.body, message.authenticated) == (b"ten apples", True)
 
     async def managers() -> None:

@@ -28,6 +28,7 @@ else
     pip="$scratch/venv/bin/pip --disable-pip-version-check --quiet"
     $pip install --require-hashes -r requirements/run.lock
     $pip install --no-compile --require-hashes --target "$root/usr/lib/msmq" -r requirements/run.lock
+    rm -rf "$root/usr/lib/msmq/bin"    # or pip complains that it is there
     $pip install --no-compile --no-deps --no-build-isolation --target "$root/usr/lib/msmq" .
 fi
 # Only what is run: no builders, no scripts that name this machine's Python.

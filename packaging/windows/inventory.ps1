@@ -1,7 +1,7 @@
 # NEVER RUN: nobody has tried this file on Windows yet. Read it before you run it, and tell us what happened.
 #
 # Lists the queues of this Windows host with their settings and rights, as JSON. It reads and changes nothing.
-#   powershell -File inventory.ps1 > inventory.json
+#   powershell -File inventory.ps1 | Out-File -Encoding utf8 inventory.json
 Import-Module MSMQ
 function Sid([string]$name) {
     try { (New-Object Security.Principal.NTAccount($name)).Translate([Security.Principal.SecurityIdentifier]).Value }

@@ -30,7 +30,7 @@ from tests.api.authority import Authority
 from tests.api.support import QUEUE, Caller, address, calling, daemon
 from tests.security.correspondent import SID
 from tests.server.domain import domain, introduce
-from tests.server.support import ALICE, BOB, eventually, run
+from tests.server.support import ALICE, BOB, eventually
 
 
 async def listed(call: Caller) -> list[pb.Certificate]:
@@ -68,7 +68,7 @@ async def test_register_restart_and_remove(tmp_path: Path) -> None:
             await stranger("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
 
 
-def test_the_key_that_is_kept_is_the_owners_and_can_be_taken_back(tmp_path: Path) -> None:
+async def test_the_key_that_is_kept_is_the_owners_and_can_be_taken_back(tmp_path: Path) -> None:
     """Nobody else can read the store, and after a removal and a compaction the key is not in it any more."""
     data = tmp_path / "data"
 
@@ -77,7 +77,8 @@ def test_the_key_that_is_kept_is_the_owners_and_can_be_taken_back(tmp_path: Path
             path for path in data.rglob("*") if path.is_file() and key.hex().encode() in path.read_bytes()
         ]
 
-    async def test() -> None:
+    before = os.umask(0o022)  # the usual one, which would let everybody read
+    try:
         async with daemon(tmp_path) as running, calling(address(running)) as call:
             internal = await call("RenewInternalCertificate", pb.RenewInternalCertificateRequest())
             kept = files_with(internal.private_key)
@@ -93,10 +94,6 @@ def test_the_key_that_is_kept_is_the_owners_and_can_be_taken_back(tmp_path: Path
         assert not files_with(internal.private_key)
         async with daemon(tmp_path) as running, calling(address(running)) as call:
             assert await listed(call) == []
-
-    before = os.umask(0o022)  # the usual one, which would let everybody read
-    try:
-        run(test)
     finally:
         os.umask(before)
 

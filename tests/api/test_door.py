@@ -19,6 +19,7 @@ from msmq.errors import AccessDeniedError
 from msmq.server.daemon import Daemon
 from tests.api.authority import Authority
 from tests.api.support import QUEUE, address, calling, config, daemon
+from tests.server.support import PATIENCE_S
 
 ALICE = "S-1-5-21-1-2-3-1001"
 
@@ -32,7 +33,7 @@ async def test_who_says_nothing_is_shown_out(tmp_path: Path) -> None:
         streams = [await asyncio.open_unix_connection(str(tmp_path / "api"))]
         host, _, port = address(running, "127").rpartition(":")
         streams.append(await asyncio.open_connection(host, int(port)))
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             for reader, writer in streams:
                 while await reader.read(1_000):
                     pass

@@ -80,17 +80,20 @@ def activated(tmp_path: Path, port: int, *more: str) -> Iterator[subprocess.Pope
         process.stdout.close()
 
 
-async def _connectable(path: Path) -> None:
+async def _knock(path: Path) -> socket.socket:
+    """The first connection; the socket has a name before anybody listens on it."""
+    knock = socket.socket(socket.AF_UNIX)
     async with asyncio.timeout(PATIENCE_S):
-        while not path.exists():
+        while knock.connect_ex(str(path)):
             await asyncio.sleep(0.02)
+    return knock
 
 
 async def test_a_queue_manager_takes_them(tmp_path: Path) -> None:
     """Applications and other hosts are served by sockets that were there before it, and that stay when it stops."""
     port, path = free_port(), tmp_path / "api.sock"
     with activated(tmp_path, port) as process:
-        await _connectable(path)
+        (await _knock(path)).close()
         async with msmq.connect(f"unix:{path}", timeout=PATIENCE_S) as mq:
             await mq.create_queue(".\\private$\\orders")
             peer = Peer(bytes(range(16)))
@@ -105,11 +108,9 @@ async def test_a_queue_manager_takes_them(tmp_path: Path) -> None:
 
 async def test_an_instance_that_may_wait_refuses_them(tmp_path: Path) -> None:
     port, path = free_port(), tmp_path / "api.sock"
-    with activated(tmp_path, port, "--store", "postgresql://nobody@127.0.0.1:1/none") as process:
-        await _connectable(path)
-        with closing(socket.socket(socket.AF_UNIX)) as knock:
-            knock.connect(str(path))
-            assert await asyncio.to_thread(process.wait, PATIENCE_S) == 2
+    store = "postgresql://nobody@127.0.0.1:1/none"
+    with activated(tmp_path, port, "--store", store) as process, closing(await _knock(path)):
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 2
     assert "without a socket unit" in (tmp_path / "log").read_text()
 
 

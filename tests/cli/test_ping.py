@@ -12,7 +12,7 @@ from tests.cli.support import Live
 
 def test_a_session(live: Live) -> None:
     identifier = live.object("manager", "show")["identifier"]
-    options = ["--port", str(live.port), "--timeout", "2", "--ping-port", "1"]
+    options = ["--port", str(live.port), "--timeout", "10", "--ping-port", "1"]
     found = live.object("ping", live.address, *options)
     assert set(found) == {"host", "ping", "session"}
     assert set(found["session"]) == {"answered", "detail", "milliseconds"}

@@ -49,7 +49,7 @@ def test_the_contract_of_scripts(live: Live) -> None:
     sent = program(live, "send", queue, "--body", "hello", "--label", "L", "--count", "2")
     assert (sent.communicate(timeout=120)[1], sent.returncode) == (b"", 0)
     for command, count in (("peek", 1), ("receive", 2)):
-        options = ["--count", str(count), "--timeout", "5", "--json"]
+        options = ["--count", str(count), "--timeout", "60", "--json"]
         process = program(live, command, queue, *options)
         out, err = process.communicate(timeout=120)
         assert (process.returncode, err) == (0, b"")

@@ -39,7 +39,7 @@ def test_who_may_do_what_without_editing_files(both: tuple[Live, str]) -> None:
     assert remote(reports["token"], "receive", queue, "--timeout", "0")[0] == 1
     live.good("queue", "acl", "set", queue, "--allow", "token:reports=receive,peek")
     live.good("send", queue, "--body", "x")
-    assert remote(reports["token"], "receive", queue, "--timeout", "5") == (0, "")
+    assert remote(reports["token"], "receive", queue, "--timeout", "60") == (0, "")
     operators = live.object("token", "create", "operators", "--as", "BUILTIN_ADMINISTRATORS")
     assert remote(operators["token"], "queue", "purge", queue, "--yes") == (0, "")
     live.good("token", "remove", "operators", "--yes")

@@ -65,7 +65,7 @@ async def test_every_acknowledgment_that_is_asked_for_comes(tmp_path: Path, tran
         receipts = await queue.send_many(batch)
         assert len({receipt.message_id for receipt in receipts}) == len(batch)
         async with queue.receiver(prefetch=100) as receiver:
-            found = [await receiver.receive(5) for _ in range(48)]
+            found = [await receiver.receive(60) for _ in range(48)]
             waits = [message for message in batch if message.label != "late"]
             assert [message.label for message in found] == [message.label for message in waits]
             await receiver.acknowledge(*(message for message in found if message.label == "received"))
@@ -74,7 +74,7 @@ async def test_every_acknowledgment_that_is_asked_for_comes(tmp_path: Path, tran
         due, told = due_for(zip(batch, receipts, strict=True)), Counter[tuple[bytes, int]]()
         async with admin.receiver(mode=msmq.Mode.TAKE) as receiver:
             while told.total() < due.total():
-                acknowledgment = await receiver.receive(5)
+                acknowledgment = await receiver.receive(60)
                 told[acknowledgment.correlation_id, acknowledgment.message_class] += 1
         assert told == due
         assert (await mq.queue_info(admin)).messages == 0
@@ -154,7 +154,7 @@ async def test_each_message_is_refused_by_itself(tmp_path: Path) -> None:
             assert {message.priority for message in kept} == {0}
             assert [message.authenticated for message in kept] == [False, False, True, False, False]
             async with mq.queue(".\\private$\\books").receiver(prefetch=10) as receiver:
-                held = [await receiver.receive(5) for _ in kept]
+                held = [await receiver.receive(60) for _ in kept]
                 seen = [message.body async for message in mq.queue(".\\private$\\books").browse()]
                 assert seen == [b"6"]
                 await receiver.acknowledge(*held)

@@ -364,7 +364,7 @@ async def test_nothing_stays_behind_a_call_that_was_cancelled(tmp_path: Path, na
         relay, *_ = running.door._relays
         await used.queue(QUEUE).send(b"first")
         await used.queue(BOOKS).send(b"first")
-        await other.queue(BOOKS).receive(5)
+        await other.queue(BOOKS).receive(60)
         await eventually(lambda: len(relay._serving()) == 2)
         lines = len(relay._open)
         done, wait = False, 0

@@ -47,7 +47,7 @@ async def test_tokens_and_tls(tmp_path: Path) -> None:
         tls = msmq.Tls(authorities=authority.file)
         async with msmq.connect(address(running, "tls"), token="sesame", tls=tls) as mq:
             await (await mq.create_queue(QUEUE)).send("x")
-            assert (await mq.queue(QUEUE).receive(5)).text == "x"
+            assert (await mq.queue(QUEUE).receive(60)).text == "x"
 
 
 async def test_certificates_that_are_not_trusted_are_said_at_once_and_in_one_line(tmp_path: Path) -> None:
@@ -77,4 +77,4 @@ async def test_system_queues(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE, quota_kb=1)
         with pytest.raises(InsufficientResourcesError):
             await queue.send(bytes(2000), label="too much")
-        assert (await mq.dead_letters.receive(5)).label == "too much"
+        assert (await mq.dead_letters.receive(60)).label == "too much"

@@ -68,7 +68,7 @@ async def test_work_that_does_not_end_is_given_up_and_its_message_is_kept(tmp_pa
             await asyncio.Event().wait()
 
         await consumer.run(work)
-        assert (await queue.receive(5)).text == "stubborn"
+        assert (await queue.receive(60)).text == "stubborn"
 
 
 async def test_a_message_whose_work_fails_comes_again(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_a_loop_ends_with_a_signal(tmp_path: Path) -> None:
 
 
 async def test_it_outlives_the_queue_manager(tmp_path: Path) -> None:
-    async with Restartable(tmp_path) as server, msmq.connect(server.address, timeout=0.2) as mq:
+    async with Restartable(tmp_path) as server, msmq.connect(server.address, timeout=2) as mq:
         queue = await mq.create_queue(QUEUE)
         consumer = queue.consumer()
         found: asyncio.Queue[str] = asyncio.Queue()
@@ -113,7 +113,7 @@ async def test_it_outlives_the_queue_manager(tmp_path: Path) -> None:
         await queue.send("before")
         assert await found.get() == "before"
         await server.stop()
-        await asyncio.sleep(0.5)  # longer than its patience
+        await asyncio.sleep(3)  # longer than its patience
         await server.start()
         async with msmq.connect(server.address) as other:
             await other.queue(QUEUE).send("after")

@@ -22,6 +22,7 @@ from tests.remote_read.nursery import Nursery, kill
 NAMES = ("in", "left", "right")
 STEPS = ("begun", "received", "sent left", "sent right", "committing", "committed")
 ROUNDS = 4
+PATIENCE_S = 60
 
 
 class Process:
@@ -40,6 +41,11 @@ class Process:
     def send_signal(self, number: int) -> None:
         assert self._handle is not None
         signal.pidfd_send_signal(self._handle, number)
+
+    async def restart(self) -> None:
+        """Killed, and there again: a client that waits for an answer need not wait for its time-out."""
+        await self.kill()
+        await self.start()
 
     async def kill(self) -> None:
         handle, self._handle = self._handle, None
@@ -76,12 +82,12 @@ class Victim:
         self.committed = False
 
     async def run(self) -> None:
-        async with msmq.connect(self._process.address, timeout=1) as mq:
+        async with msmq.connect(self._process.address, timeout=PATIENCE_S) as mq:
             source, left, right = queues(mq)
             transaction = mq.transaction()
             await transaction.begin()
             await self._reached("begun")
-            message = await transaction.receive(source, timeout=20)
+            message = await transaction.receive(source, timeout=PATIENCE_S)
             await self._reached("received")
             await transaction.send(left, message.text)
             await self._reached("sent left")
@@ -101,11 +107,11 @@ class Victim:
 
     async def _reached(self, step: str) -> None:
         if step == self._step:
-            await self._process.kill()
+            await self._process.restart()
 
     async def _kill_soon(self) -> None:
         await asyncio.sleep(self._delay_s)
-        await self._process.kill()
+        await self._process.restart()
 
 
 async def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
@@ -116,15 +122,14 @@ async def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
                 await mq.create_queue(f".\\private$\\{name}", transactional=True)
             await queues(mq)[0].send_many(f"{number:03}" for number in range(100))
         for step in [step for _ in range(ROUNDS) for step in STEPS]:
-            async with msmq.connect(process.address, timeout=30) as mq:
+            async with msmq.connect(process.address, timeout=PATIENCE_S) as mq:
                 before = await state(mq)
             victim = Victim(process, step, random.uniform(0, 0.004))
             try:
                 await victim.run()
             except (msmq.ClientError, MQError):
                 assert step != "committed"
-            await process.start()
-            async with msmq.connect(process.address, timeout=30) as mq:
+            async with msmq.connect(process.address, timeout=PATIENCE_S) as mq:
                 after = await state(mq)
             first, *rest = before[0]
             done = [rest, [*before[1], first], [*before[2], first]]
@@ -159,15 +164,14 @@ async def test_poison_is_in_one_place_however_the_daemon_dies(tmp_path: Path) ->
             )
             await queue.send_many(str(number) for number in range(8))
         for number in range(8):
-            async with msmq.connect(process.address, timeout=1) as mq:
+            async with msmq.connect(process.address, timeout=PATIENCE_S) as mq:
                 transaction = await mq.transaction().begin()
-                await transaction.receive(mq.queue(".\\private$\\in"), timeout=20)
+                await transaction.receive(mq.queue(".\\private$\\in"), timeout=PATIENCE_S)
                 aborting = asyncio.ensure_future(transaction.abort())
                 await asyncio.sleep(random.uniform(0, 0.004))
-                await process.kill()
+                await process.restart()
                 await asyncio.gather(aborting, return_exceptions=True)
-            await process.start()
-            async with msmq.connect(process.address, timeout=30) as mq:
+            async with msmq.connect(process.address, timeout=PATIENCE_S) as mq:
                 left = [message.text async for message in mq.queue(".\\private$\\in").browse()]
                 poison = [message.text async for message in mq.queue(".\\private$\\in;poison").browse()]
             assert sorted(left + poison) == [str(each) for each in range(8)], number

@@ -118,7 +118,7 @@ async def test_who_does_not_greet(tmp_path: Path, answer: bytes, error: type[Exc
 
 
 async def test_a_server_that_has_gone_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
-    async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=0.2) as mq:
+    async with Restartable(tmp_path) as host, msmq.connect(host.address, timeout=2) as mq:
         await host.stop()
         with pytest.raises(ServerNotAvailableError, match="No queue manager answers"):
             await mq.stream("Transact", lambda _: None, lambda _: None)

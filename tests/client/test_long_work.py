@@ -39,12 +39,12 @@ async def live(mq: msmq.Connection, log: list[str], begin: Callable[[], Awaitabl
     other, number = mq.queue(OTHER), 0
     async with other.receiver(mode=msmq.Mode.TAKE, prefetch=1) as receiver:
         await other.send(-1)
-        assert (await receiver.receive(5)).value == -1
+        assert (await receiver.receive(60)).value == -1
         work = asyncio.ensure_future(begin())
         while not work.done():
             await other.send(number)
             log.append("sent")
-            assert (await receiver.receive(5)).value == number
+            assert (await receiver.receive(60)).value == number
             log.append("received")
             number += 1
         return await work

@@ -81,7 +81,7 @@ async def test_what_a_received_message_tells(tmp_path: Path) -> None:
             journal=True,
         )
         receipt = await queue.send(sent)
-        message = await queue.receive(5)
+        message = await queue.receive(60)
         assert message.json() == {"total": 3}
         assert (message.label, message.priority, message.body_type) == ("Order", 5, 0)
         assert (message.extension, message.application_tag) == (b"ext", 9)
@@ -120,7 +120,7 @@ async def test_what_net_programs_read_and_write(tmp_path: Path) -> None:
             ({"a": 1}, "json"),
         ):
             await queue.send(Message(body, formatter=formatter, extension=headers))
-        messages = [await queue.receive(5) for _ in range(4)]
+        messages = [await queue.receive(60) for _ in range(4)]
         assert [message.value for message in messages] == [order, [1, "two"], True, b'{"a":1}']
         assert [message.body_type for message in messages] == [0, 0x300, 11, 0]
         assert messages[0].text.startswith("<?xml")

@@ -18,12 +18,12 @@ import pytest
 import msmq
 from msmq.api.callers import token_digest
 from msmq.client.problems import ClientError, ServerNotAvailableError
-from tests.server.support import ALICE, free_port, run
+from tests.server.support import ALICE, free_port
 
 QUEUE = ".\\private$\\q"
 TIMEOUT_S = 1.0
 TOKEN = "sesame"
-TOO_LONG_S = 15.0
+TOO_LONG_S = 60.0
 """Calls that honour no time-out would wait for ever; this is only to end the test."""
 
 
@@ -110,6 +110,21 @@ def frozen(
         yield running, address if request.param == "unix" else (directory / "tcp").read_text()
 
 
+@asynccontextmanager
+async def patient(address: str, timeout_s: float) -> AsyncIterator[msmq.Connection]:
+    """A client that waits so long for each answer, and has had one, however busy the computer is."""
+    while True:
+        mq = msmq.connect(address, token=TOKEN, timeout=timeout_s)
+        try:
+            await mq.open()
+        except ServerNotAvailableError:
+            continue
+        break
+    async with mq:
+        await goes_on(mq)
+        yield mq
+
+
 async def goes_on(mq: msmq.Connection) -> None:
     """The client goes on when the server does, however long that takes on a busy computer."""
     while True:
@@ -126,8 +141,7 @@ async def test_a_server_that_is_frozen(
 ) -> None:
     running, address = frozen
 
-    async with msmq.connect(address, token=TOKEN, timeout=TIMEOUT_S) as mq:
-        await mq.queues()
+    async with patient(address, TIMEOUT_S) as mq:
         running.send_signal(signal.SIGSTOP)
         try:
             with pytest.raises(ClientError):
@@ -142,11 +156,12 @@ async def test_a_server_that_freezes_while_a_call_waits(
     frozen: tuple[subprocess.Popen[bytes], str], call: Callable[[Any], Coroutine[Any, Any, None]]
 ) -> None:
     running, address = frozen
+    timeout_s = 3 * TIMEOUT_S  # which a server that only lacks a processor keeps
 
-    async with msmq.connect(address, token=TOKEN, timeout=TIMEOUT_S) as mq:
+    async with patient(address, timeout_s) as mq:
         await mq.queue(QUEUE).purge()
         task = asyncio.ensure_future(call(mq))
-        done, _ = await asyncio.wait({task}, timeout=2 * TIMEOUT_S)
+        done, _ = await asyncio.wait({task}, timeout=1.5 * timeout_s)
         assert not done, "a server that lives is waited for"
         running.send_signal(signal.SIGSTOP)
         try:
@@ -179,7 +194,7 @@ async def mute(directory: Path, greeting: bytes) -> AsyncIterator[str]:
 async def test_a_server_that_reads_nothing(
     tmp_path: Path, call: Callable[[Any], Coroutine[Any, Any, None]]
 ) -> None:
-    async with mute(tmp_path, b"msmq-line/2\n") as address, msmq.connect(address, timeout=0.5) as mq:
+    async with mute(tmp_path, b"msmq-line/2\n") as address, msmq.connect(address, timeout=TIMEOUT_S) as mq:
         with pytest.raises(ClientError):
             await asyncio.wait_for(call(mq), TOO_LONG_S)
 
@@ -187,7 +202,7 @@ async def test_a_server_that_reads_nothing(
 async def test_a_server_that_greets_nobody(tmp_path: Path) -> None:
     async with mute(tmp_path, b"") as address:
         with pytest.raises(ServerNotAvailableError):
-            await asyncio.wait_for(msmq.connect(address, timeout=0.5).open(), TOO_LONG_S)
+            await asyncio.wait_for(msmq.connect(address, timeout=TIMEOUT_S).open(), TOO_LONG_S)
 
 
 async def test_a_socket_that_nobody_accepts_on(tmp_path: Path) -> None:
@@ -207,7 +222,7 @@ async def test_a_socket_that_nobody_accepts_on(tmp_path: Path) -> None:
             except BlockingIOError:
                 break
         with pytest.raises(ServerNotAvailableError):
-            await asyncio.wait_for(msmq.connect(f"unix:{path}", timeout=0.5).open(), TOO_LONG_S)
+            await asyncio.wait_for(msmq.connect(f"unix:{path}", timeout=TIMEOUT_S).open(), TOO_LONG_S)
         for queued in waiting:
             queued.close()
 
@@ -221,58 +236,53 @@ def sockets(process: int) -> int:
     return found
 
 
-def test_any_number_of_queues_has_one_socket(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process that nobody freezes, and its address; each test has queues of its own."""
+    with process(tmp_path_factory.mktemp("living")) as found:
+        yield found
+
+
+async def test_any_number_of_queues_has_one_socket(living: tuple[subprocess.Popen[bytes], str]) -> None:
     """Counted at the queue manager's end: this process has sockets of other tests, which come and go."""
-    with process(tmp_path) as (running, address):
-
-        async def test() -> None:
-            before = sockets(running.pid)
-            async with msmq.connect(address) as mq:
-                for number in range(50):
-                    queue = await mq.create_queue(f"{QUEUE}{number}")
-                    await queue.send(b"x")
-                    await queue.receive(10)
-                    if number % 2:
-                        await mq.delete_queue(queue)
-                assert sockets(running.pid) == before + 1
-            while sockets(running.pid) != before:
-                await asyncio.sleep(0.01)
-
-        run(test)
+    running, address = living
+    before = sockets(running.pid)
+    async with msmq.connect(address) as mq:
+        for number in range(50):
+            queue = await mq.create_queue(f"{QUEUE}{number}")
+            await queue.send(b"x")
+            await queue.receive(60)
+            if number % 2:
+                await mq.delete_queue(queue)
+        assert sockets(running.pid) == before + 1
+    while sockets(running.pid) != before:
+        await asyncio.sleep(0.01)
 
 
-def test_senders_that_rest_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_senders_that_rest_are_closed(
+    living: tuple[subprocess.Popen[bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("msmq.client.connection._IDLE_S", 0.05)
-    with process(tmp_path) as (_, address):
-
-        async def test() -> None:
-            async with msmq.connect(address) as mq:
-                for number in range(3):
-                    await (await mq.create_queue(f"{QUEUE}{number}")).send(b"x")
-                while mq._senders or any(info.open_handles for info in await mq.queues()):
-                    await asyncio.sleep(0.01)
-                await mq.queue(f"{QUEUE}1").send(b"y")
-                assert (await mq.queue_info(f"{QUEUE}1")).messages == 2
-
-        run(test)
+    async with msmq.connect(living[1]) as mq:
+        for number in range(3):
+            await (await mq.create_queue(f"{QUEUE}-resting{number}")).send(b"x")
+        while mq._senders or any(info.open_handles for info in await mq.queues()):
+            await asyncio.sleep(0.01)
+        await mq.queue(f"{QUEUE}-resting1").send(b"y")
+        assert (await mq.queue_info(f"{QUEUE}-resting1")).messages == 2
 
 
-def test_a_queue_that_was_deleted_and_made_again(tmp_path: Path) -> None:
-    with process(tmp_path) as (_, address):
-
-        async def test() -> None:
-            async with msmq.connect(address) as mq:
-                for number in range(3):
-                    queue = await mq.create_queue(QUEUE)
-                    sent = [queue.send(b"%d" % each) for each in range(300)]
-                    await asyncio.gather(*sent, queue.send_many([b"x"] * 500))
-                    assert (await mq.queue_info(queue)).messages == 800, number
-                    await mq.delete_queue(queue)
-                for _ in range(2):
-                    with pytest.raises(msmq.errors.QueueNotFoundError):
-                        await queue.send(b"nowhere")
-                await mq.create_queue(QUEUE)
-                await queue.send(b"here")
-                assert (await queue.receive(5)).body == b"here"
-
-        run(test)
+async def test_a_queue_that_was_deleted_and_made_again(living: tuple[subprocess.Popen[bytes], str]) -> None:
+    async with msmq.connect(living[1]) as mq:
+        for number in range(3):
+            queue = await mq.create_queue(QUEUE)
+            sent = [queue.send(b"%d" % each) for each in range(300)]
+            await asyncio.gather(*sent, queue.send_many([b"x"] * 500))
+            assert (await mq.queue_info(queue)).messages == 800, number
+            await mq.delete_queue(queue)
+        for _ in range(2):
+            with pytest.raises(msmq.errors.QueueNotFoundError):
+                await queue.send(b"nowhere")
+        await mq.create_queue(QUEUE)
+        await queue.send(b"here")
+        assert (await queue.receive(60)).body == b"here"

@@ -18,7 +18,7 @@ async def test_send_and_receive(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE)
         await queue.send("hello", label="greeting")
         assert (await queue.peek()).text == "hello"
-        message = await queue.receive(5)
+        message = await queue.receive(60)
         assert (message.value, message.label, message.queue) == ("hello", "greeting", QUEUE)
         for timeout in (0, 0.05):
             with pytest.raises(IoTimeoutError):
@@ -85,7 +85,7 @@ async def test_a_loop_over_a_queue(tmp_path: Path) -> None:
         assert seen == [0, 1, 2, 3]
         left = [message.value async for message in queue.browse()]
         assert left == [3, 4]
-        assert (await queue.subqueue("odd").receive(5)).value == 1
+        assert (await queue.subqueue("odd").receive(60)).value == 1
 
 
 async def test_lookup_move_purge_and_watch(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ async def test_acknowledge_many_together(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE)
         await queue.send_many(range(500))
         async with queue.receiver(prefetch=50) as receiver:
-            messages = [await receiver.receive(5) for _ in range(500)]
+            messages = [await receiver.receive(60) for _ in range(500)]
             assert [message.value for message in messages] == list(range(500))
             await asyncio.gather(*(message.acknowledge() for message in messages[:100]))
             await receiver.acknowledge(*messages[100:490])
@@ -33,7 +33,7 @@ async def test_taking_and_an_exclusive_reader(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE)
         await queue.send_many(range(3))
         async with queue.receiver(mode=msmq.Mode.TAKE, prefetch=2, exclusive=True) as receiver:
-            assert [(await receiver.receive(5)).value for _ in range(3)] == [0, 1, 2]
+            assert [(await receiver.receive(60)).value for _ in range(3)] == [0, 1, 2]
         assert (await mq.queue_info(queue)).messages == 0
 
 
@@ -42,7 +42,8 @@ async def test_a_queue_that_is_deleted(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE)
         async with queue.receiver() as receiver:
             waiting = asyncio.ensure_future(receiver.receive())
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0)
+            await mq.manager()  # now the call that waits is under way as well
             await mq.delete_queue(queue)
             with pytest.raises(QueueNotAvailableError):
                 await waiting
@@ -53,9 +54,9 @@ async def test_a_connection_that_breaks_gives_messages_back_and_goes_on(tmp_path
         queue = await mq.create_queue(QUEUE)
         await queue.send_many(range(5))
         async with queue.receiver() as receiver:
-            done = await receiver.receive(5)
+            done = await receiver.receive(60)
             await done.acknowledge()
-            held = await receiver.receive(5)
+            held = await receiver.receive(60)
             server.cut()
             with pytest.raises((msmq.ConnectionLostError, msmq.OutcomeUnknownError)):
                 await _insist(lambda: receiver.acknowledge(held))
@@ -73,7 +74,7 @@ async def test_a_receiver_outlives_a_restart(tmp_path: Path) -> None:
         queue = await mq.create_queue(QUEUE)
         await queue.send_many(range(3))
         async with queue.receiver() as receiver:
-            first = await receiver.receive(5)
+            first = await receiver.receive(60)
             await first.acknowledge()
             waiting = asyncio.ensure_future(_values(receiver, 3))
             await server.stop()
@@ -115,15 +116,15 @@ async def test_what_is_rejected_too_often_is_poison(tmp_path: Path) -> None:
         seen = []
         async with queue.receiver() as receiver:
             while len(seen) < 3:
-                message = await receiver.receive(5)
+                message = await receiver.receive(60)
                 seen.append(message.text)
                 await (message.reject() if message.text == "bad" else message.acknowledge())
         assert seen == ["bad", "good", "bad"]
         assert (await queue.subqueue("poison").receive(0)).text == "bad"
         await queue.send("dead")
         async with queue.receiver(max_deliveries=1, poison_subqueue="") as receiver:
-            await (await receiver.receive(5)).reject()
-        letter = await mq.dead_letters.receive(5)
+            await (await receiver.receive(60)).reject()
+        letter = await mq.dead_letters.receive(60)
         assert (letter.text, letter.dead_letter_reason) == (
             "dead",
             "the receiving application rejected the message",

@@ -127,7 +127,7 @@ async def test_what_was_received_is_gone_when_the_connection_is_closed(
         for number in range(2):
             async with msmq.connect(there._connection.address, remote=there._connection._remote) as mq:
                 queue = mq.queue(NAME)
-                taken = queue.receive(5) if number else queue.lookup(seek=Seek.FIRST, receive=True)
+                taken = queue.receive(60) if number else queue.lookup(seek=Seek.FIRST, receive=True)
                 assert (await taken).body == BODIES[number]
             assert len(orders.positions) == 3 - number
 

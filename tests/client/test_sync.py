@@ -89,7 +89,7 @@ def test_messages(tmp_path: Path) -> None:
         queue = mq.create_queue(QUEUE)
         queue.send("one", label="l")
         assert queue.peek().text == "one"
-        assert queue.receive(5).text == "one"
+        assert queue.receive(60).text == "one"
         with pytest.raises(IoTimeoutError):
             queue.receive(0)
         queue.send_many(range(10))
@@ -99,7 +99,7 @@ def test_messages(tmp_path: Path) -> None:
                 break
             message.acknowledge()
         with queue.receiver(prefetch=5) as receiver:
-            found = [receiver.receive(5) for _ in range(3)]
+            found = [receiver.receive(60) for _ in range(3)]
             receiver.acknowledge(*found[:2])
             receiver.reject(found[2])
         assert [message.value for message in queue.browse()] == [5, 6, 7, 8, 9]
@@ -112,7 +112,7 @@ def test_messages(tmp_path: Path) -> None:
             assert [message.value for message in cursor] == [6, 7, 8, 9]
         assert queue.lookup(seek=msmq.Seek.LAST).value == 9
         assert queue.move([queue.peek()], f"{QUEUE};odd") == 1
-        assert queue.subqueue("odd").receive(5).value == 2
+        assert queue.subqueue("odd").receive(60).value == 2
         assert next(queue.watch()).value == 7
         assert queue.purge() == 3
         assert list(queue.journal.browse()) == []
@@ -120,7 +120,7 @@ def test_messages(tmp_path: Path) -> None:
 
 def fail_inside(mq: msmq.SyncConnection, first: sync.SyncQueue, second: sync.SyncQueue) -> None:
     with mq.transaction() as tx:
-        second.receive(5, transaction=tx)
+        second.receive(60, transaction=tx)
         first.send("never", transaction=tx)
         raise ZeroDivisionError
 
@@ -131,7 +131,7 @@ def test_transactions(tmp_path: Path) -> None:
         second = mq.create_queue(".\\private$\\b", transactional=True)
         first.send("x")
         with mq.transaction() as tx:
-            tx.send(second, tx.receive(first, 5).body)
+            tx.send(second, tx.receive(first, 60).body)
         with pytest.raises(ZeroDivisionError):
             fail_inside(mq, first, second)
         assert [info.messages for info in mq.queues()] == [0, 1]

@@ -17,10 +17,17 @@ BOOKS = ".\\private$\\books"
 
 async def first(receiver: msmq.Receiver) -> list[int]:
     """What a receiver gets first: everything that came with the first message."""
-    values = [(await receiver.receive(5)).value]
+    values = [(await receiver.receive(60)).value]
     while receiver._ready:
         values.append((await receiver.receive(0)).value)
     return values
+
+
+async def under_way(*connections: msmq.Connection) -> None:
+    """What was asked on the connections has reached the queue manager, which answers a later question too."""
+    await asyncio.sleep(0)
+    for mq in connections:
+        await mq.manager()
 
 
 @pytest.mark.parametrize("mode", [msmq.Mode.HOLD, msmq.Mode.TAKE], ids=["hold", "take"])
@@ -34,9 +41,9 @@ async def test_receivers_that_wait_share_what_comes(tmp_path: Path, mode: msmq.M
             queue.receiver(mode=mode, prefetch=100) as one,
             other.queue(QUEUE).receiver(mode=mode, prefetch=100) as two,
         ):
-            kept = [await holder.receive(5) for _ in range(held)]
+            kept = [await holder.receive(60) for _ in range(held)]
             getting = [asyncio.ensure_future(first(one)), asyncio.ensure_future(first(two))]
-            await asyncio.sleep(0.05)
+            await under_way(mq, other)
             await queue.send_many(range(1000, 1060))
             shares = await asyncio.gather(*getting)
             assert [len(share) for share in shares] == [30, 30]
@@ -57,7 +64,7 @@ async def test_what_comes_to_one_who_waits_is_journaled_and_acknowledged(
         admin = await mq.create_queue(".\\private$\\admin")
         async with queue.receiver(mode=msmq.Mode.TAKE, prefetch=100) as receiver:
             getting = asyncio.ensure_future(first(receiver))
-            await asyncio.sleep(0.05)
+            await under_way(mq)
             asked = {"admin_queue": admin.name, "acknowledgements": 15, "time_to_be_received": 600}
             await queue.send_many([msmq.Message(number, **asked) for number in range(60)])
             assert await getting == list(range(60))
@@ -65,7 +72,7 @@ async def test_what_comes_to_one_who_waits_is_journaled_and_acknowledged(
         classes = []
         async with admin.receiver(mode=msmq.Mode.TAKE) as receiver:
             for _ in range(120):
-                classes.append((await receiver.receive(5)).message_class)
+                classes.append((await receiver.receive(60)).message_class)
         assert sorted(classes) == [MessageClass.ACK_REACH_QUEUE] * 60 + [MessageClass.ACK_RECEIVE] * 60
         assert [info.messages for info in await mq.queues()] == [0, 0]
 
@@ -77,8 +84,8 @@ async def test_a_receive_in_a_transaction_waits(tmp_path: Path) -> None:
         async with mq.transaction() as tx:
             with pytest.raises(IoTimeoutError):
                 await tx.receive(queue, timeout=0.05)
-            waiting = asyncio.ensure_future(tx.receive(queue, timeout=10))
-            await asyncio.sleep(0.05)
+            waiting = asyncio.ensure_future(tx.receive(queue, timeout=60))
+            await under_way(mq)
             await queue.send_many([1, 2])
             assert (await waiting).value == 1
             assert [message.value async for message in queue.browse()] == [2]
@@ -86,9 +93,9 @@ async def test_a_receive_in_a_transaction_waits(tmp_path: Path) -> None:
             await tx.send(queue, 3)
         assert [message.value async for message in queue.browse()] == [2, 3]
         tx = await mq.transaction().begin()
-        assert [(await tx.receive(queue, 5)).value for _ in range(2)] == [2, 3]
-        waiting = asyncio.ensure_future(tx.receive(queue, timeout=10))
-        await asyncio.sleep(0.05)
+        assert [(await tx.receive(queue, 60)).value for _ in range(2)] == [2, 3]
+        waiting = asyncio.ensure_future(tx.receive(queue, timeout=60))
+        await under_way(mq)
         await queue.send(4)
         assert (await waiting).value == 4
         await tx.abort()
@@ -101,13 +108,13 @@ async def test_the_end_of_a_transaction_ends_its_waits(tmp_path: Path) -> None:
     async with connected(tmp_path) as mq:
         queue = await mq.create_queue(BOOKS, transactional=True)
         tx = await mq.transaction().begin()
-        waiting = asyncio.ensure_future(tx.receive(queue, timeout=20))
-        await asyncio.sleep(0.05)
+        waiting = asyncio.ensure_future(tx.receive(queue, timeout=60))
+        await under_way(mq)
         await tx.abort()
         with pytest.raises((IoTimeoutError, TransactionSequenceError, msmq.ClientError)):
             await waiting
         await queue.send("free")
-        assert (await queue.receive(5)).text == "free"
+        assert (await queue.receive(60)).text == "free"
 
 
 async def test_watching_many_messages(tmp_path: Path) -> None:
@@ -132,7 +139,7 @@ async def test_watching_many_messages(tmp_path: Path) -> None:
         assert (await mq.queue_info(queue)).messages == 2_301
         whole = [*order[:250], "passed by", *order[250:], *shown]
         async with queue.receiver(prefetch=1) as receiver:
-            held = [(await receiver.receive(5)).value for _ in range(300)]
+            held = [(await receiver.receive(60)).value for _ in range(300)]
             assert held == whole[:300]
             wanted = [each for each in held if each != "passed by" and each % 10 == 0] + whole[300:]
             watch = queue.watch()
@@ -144,11 +151,11 @@ async def test_whoever_looks_keeps_no_message_from_whoever_takes_it(tmp_path: Pa
     async with connected(tmp_path) as mq:
         queue = await mq.create_queue(QUEUE)
         async with queue.receiver(mode=msmq.Mode.PEEK) as watcher, queue.receiver() as receiver:
-            looking = asyncio.ensure_future(watcher.receive(5))
-            await asyncio.sleep(0.05)
-            taking = asyncio.ensure_future(receiver.receive(5))
-            await asyncio.sleep(0.05)
+            looking = asyncio.ensure_future(watcher.receive(60))
+            await under_way(mq)
+            taking = asyncio.ensure_future(receiver.receive(60))
+            await under_way(mq)
             await queue.send_many(range(100))
             assert (await looking).value == (await taking).value == 0
-            assert [(await watcher.receive(5)).value for _ in range(99)] == list(range(1, 100))
-            assert [(await receiver.receive(5)).value for _ in range(99)] == list(range(1, 100))
+            assert [(await watcher.receive(60)).value for _ in range(99)] == list(range(1, 100))
+            assert [(await receiver.receive(60)).value for _ in range(99)] == list(range(1, 100))

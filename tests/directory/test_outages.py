@@ -34,7 +34,7 @@ def behind(*doors: Relay, **options: Any) -> ActiveDirectory:
     """Our directory by way of the doors; tickets are made out to one name, so the others are told apart by case."""
     names = (HOST, HOST.upper())
     servers = tuple(Server(name, "127.0.0.1", door.port) for name, door in zip(names, doors, strict=False))
-    settings = Settings(servers, Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm", receive_timeout_s=1)
+    settings = Settings(servers, Password(ADMINISTRATOR, PASSWORD), mechanism="ntlm", receive_timeout_s=4)
     return ActiveDirectory(replace(settings, **options))
 
 

@@ -79,6 +79,7 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
         "usr/bin/msmq",
         "usr/lib/msmq/msmq/cli/__init__.py",
         "usr/lib/systemd/system/msmq.service",
+        "usr/lib/systemd/system/msmq.socket",
         "usr/lib/systemd/system/msmq.service.d/user.conf",
         "usr/lib/sysusers.d/msmq.conf",
         "usr/lib/tmpfiles.d/msmq.conf",
@@ -92,6 +93,9 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
     for script in ("postinst", "prerm", "postrm"):
         subprocess.run(["sh", "-n", str(tmp_path / "DEBIAN" / script)], check=True)
     assert "rm -rf /var/lib" not in (tmp_path / "DEBIAN" / "postrm").read_text()
+    for unit in (tmp_path / "usr/lib/systemd/system").glob("msmq.*"):
+        if unit.is_file():  # a socket that stays would start a program that is gone
+            assert unit.name in (tmp_path / "DEBIAN" / "prerm").read_text()
 
 
 def test_files_that_nobody_tried_say_so() -> None:

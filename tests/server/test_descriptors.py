@@ -58,7 +58,7 @@ async def test_silent_connections_do_not_use_them_up(tmp_path: Path) -> None:
     async with daemon_with_few(tmp_path) as bob, AsyncExitStack() as stack:
         mq = await stack.enter_async_context(msmq.connect(bob.api, timeout=PATIENCE_S))
         await mq.create_queue(ORDERS)
-        for _ in range(2 * FEW):
+        for _ in range(FEW + FEW // 4):
             _, writer = await asyncio.open_connection(BOB, bob.port, local_addr=(CAROL, 0))
             stack.callback(writer.close)
         await mq.queue(ORDERS).send("old friend")
@@ -95,7 +95,7 @@ async def test_whoever_finds_none_left_is_told(tmp_path: Path) -> None:
         waiting = [asyncio.create_task(mq.queue(ORDERS).receive())]
 
         async def one_more() -> None:
-            other = await stack.enter_async_context(msmq.connect(bob.api, timeout=3))
+            other = await stack.enter_async_context(msmq.connect(bob.api, timeout=10))
             waiting.append(asyncio.create_task(other.queue(ORDERS).receive()))
             await other.manager()  # now the call that waits is under way as well
 

@@ -37,7 +37,6 @@ from tests.directory.support import DEFAULT_SITE, Domain, domain_of
 from tests.peers.mqqb import Initiator
 from tests.peers.packets import write_message
 from tests.remote_read.support import Peer
-from tests.server.members import run as run_patiently
 from tests.server.support import ALICE, BOB, PATIENCE_S, QUICK, Node, eventually, free_port
 
 EVERYBODY = parse_sddl("D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)").encode()
@@ -386,7 +385,7 @@ class Joined:
 
 
 @pytest.mark.spec("MQRR-1.7-b", "MQRR-2.1-e", "MQRR-2.3-a")
-def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
+async def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
     domain: Domain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Kerberos alone: a member of the group reads, another user of the domain does not."""
@@ -412,33 +411,28 @@ def test_a_process_in_a_domain_lets_in_whom_the_domain_knows(
     def reading() -> AbstractAsyncContextManager[direct.RemoteQueue]:
         return direct.reading(NAME, port=joined.port, credentials=who, target_name=joined.name)
 
-    async def test() -> None:
-        async with joined.serving() as here:
-            queue = await here.create_queue(
-                ".\\private$\\orders", sddl=f"D:(A;;0x10000000;;;{sid})(A;;0x4;;;WD)"
-            )
-            await queue.send(b"for the group")
-            log_on(stranger)
-            with pytest.raises(AccessDeniedError):
-                async with reading():
-                    pass
-            with pytest.raises(AccessDeniedError):  # nobody at all
-                async with direct.reading(NAME, port=joined.port):
-                    pass
-            log_on(reader)
-            async with reading() as found:
-                assert (await found.receive()).body == b"for the group"
-            # A public queue has the name that the directory gave it.
-            published = await here.create_queue(".\\published")
-            await published.send(b"by its public name")
-            place = domain.directory.objects.names.queue(f"{joined.name}\\published")
-            name = f"PUBLIC={guid_text(domain.look(place, 'objectGUID')['objectGUID'][0])}"
-            async with await RemoteHost.connect(ALICE, joined.port, who, target_name=joined.name) as remote:
-                with pytest.raises(AccessDeniedError):  # nobody was allowed to read it
-                    await remote.open(name)
-                with pytest.raises(MQError) as unknown:
-                    await remote.open(f"PUBLIC={guid_text(bytes(range(16)))}")
-                assert not isinstance(unknown.value, AccessDeniedError)
-
-    run_patiently(test)
+    async with joined.serving() as here:
+        queue = await here.create_queue(".\\private$\\orders", sddl=f"D:(A;;0x10000000;;;{sid})(A;;0x4;;;WD)")
+        await queue.send(b"for the group")
+        log_on(stranger)
+        with pytest.raises(AccessDeniedError):
+            async with reading():
+                pass
+        with pytest.raises(AccessDeniedError):  # nobody at all
+            async with direct.reading(NAME, port=joined.port):
+                pass
+        log_on(reader)
+        async with reading() as found:
+            assert (await found.receive()).body == b"for the group"
+        # A public queue has the name that the directory gave it.
+        published = await here.create_queue(".\\published")
+        await published.send(b"by its public name")
+        place = domain.directory.objects.names.queue(f"{joined.name}\\published")
+        name = f"PUBLIC={guid_text(domain.look(place, 'objectGUID')['objectGUID'][0])}"
+        async with await RemoteHost.connect(ALICE, joined.port, who, target_name=joined.name) as remote:
+            with pytest.raises(AccessDeniedError):  # nobody was allowed to read it
+                await remote.open(name)
+            with pytest.raises(MQError) as unknown:
+                await remote.open(f"PUBLIC={guid_text(bytes(range(16)))}")
+            assert not isinstance(unknown.value, AccessDeniedError)
     assert "Traceback" not in joined.log

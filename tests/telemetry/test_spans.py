@@ -102,9 +102,9 @@ async def test_headers_of_service_buses_carry_the_context_in_their_own_dialect(
     async with connected(tmp_path, telemetry=Telemetry(book.provider)) as mq:
         queue = await mq.create_queue(QUEUE)
         await queue.send("one", extension=extension)
-        first = await queue.receive(5)
+        first = await queue.receive(60)
         await queue.send("two", extension=first.extension)  # what was handed on is not there twice
-        second = await queue.receive(5)
+        second = await queue.receive(60)
         for message, send in zip((first, second), book.named("send"), strict=True):
             assert message.extension[:1] == extension[:1]
             assert send.context is not None
@@ -119,7 +119,7 @@ async def test_an_extension_of_somebody_else_is_left_alone(book: Book, tmp_path:
         queue = await mq.create_queue(QUEUE)
         await queue.send("one", extension=FOREIGN)
         await queue.send_many(["two"], extension=FOREIGN)
-        found = [await queue.receive(5), await queue.receive(5)]
+        found = [await queue.receive(60), await queue.receive(60)]
         assert [message.extension for message in found] == [FOREIGN, FOREIGN]
         traces = {trace_of(span) for span in book.named("receive")}
         assert not traces & {trace_of(span) for span in book.named("send")}
@@ -129,7 +129,7 @@ async def test_nothing_travels_unless_it_was_asked_for(book: Book, tmp_path: Pat
     async with connected(tmp_path, telemetry=Telemetry(book.provider)) as mq:
         queue = await mq.create_queue(QUEUE)
         await queue.send("plain")
-        assert (await queue.receive(5)).extension == b""
+        assert (await queue.receive(60)).extension == b""
 
 
 async def test_messages_that_are_sent_together_have_a_span_each(book: Book, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_messages_that_are_sent_together_have_a_span_each(book: Book, tmp_
         assert len(send.links) == 3
         await queue.send_once(["d"], row="row", place=0)
         async with queue.receiver() as receiver:
-            held = [await receiver.receive(5) for _ in range(4)]
+            held = [await receiver.receive(60) for _ in range(4)]
             await receiver.acknowledge(*held)
         settle = book.only("ack")
         assert [link.context.span_id for link in settle.links] == [
@@ -185,10 +185,10 @@ async def test_a_transaction_settles_what_was_received_in_it(book: Book, tmp_pat
         for body in ("a", "b"):
             await queue.send(body)
         undone = await mq.transaction().begin()
-        await undone.receive(queue, 5)
+        await undone.receive(queue, 60)
         await undone.abort()
         async with mq.transaction() as tx:
-            await tx.receive(queue, 5)
+            await tx.receive(queue, 60)
             held = await queue.lookup(seek=msmq.Seek.LAST, receive=True, transaction=tx)
             assert held.text == "b"
         async with mq.transaction() as tx:
@@ -201,7 +201,7 @@ async def test_reading_by_a_cursor_is_receiving_and_looking_is_not(book: Book, t
     async with connected(tmp_path, telemetry=Telemetry(book.provider)) as mq:
         queue = await mq.create_queue(QUEUE)
         receipt = await queue.send("x")
-        await queue.peek(5)
+        await queue.peek(60)
         assert [message.text async for message in queue.browse()] == ["x"]
         assert not book.named("receive")
         await queue.receive_by_id(receipt.id)
@@ -218,7 +218,7 @@ async def test_work_goes_on_in_the_senders_trace_with_its_baggage(book: Book, tm
             await queue.send("x")
         context.detach(token)
         with tracer.start_as_current_span("loop"):
-            message = await queue.receive(5)
+            message = await queue.receive(60)
             with telemetry.process(message):
                 assert baggage.get_baggage("customer") == "7"
                 await queue.send("answer")
@@ -237,7 +237,7 @@ async def test_without_an_event_loop(book: Book, tmp_path: Path) -> None:
             queue = mq.create_queue(QUEUE)
             with book.provider.get_tracer("application").start_as_current_span("order"):
                 queue.send("x")
-            message = queue.receive(5)
+            message = queue.receive(60)
             with telemetry.process(message):
                 pass
         assert {trace_of(book.only(word)) for word in ("send", "receive", "process")} == {
@@ -273,7 +273,7 @@ async def test_what_strangers_write_into_headers_breaks_nothing(
         async with msmq.connect(address(running)) as stranger:
             await (await stranger.create_queue(QUEUE)).send("x", extension=extension)
         async with msmq.connect(address(running), telemetry=Telemetry(book.provider)) as mq:
-            message = await mq.queue(QUEUE).receive(5)
+            message = await mq.queue(QUEUE).receive(60)
             assert message.text == "x"
             assert book.only("receive").name == f"receive {QUEUE}"
 
@@ -286,10 +286,10 @@ async def test_the_page(book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         async with msmq.connect(telemetry=Telemetry(book.provider, carry=True)) as mq:
             queue = await mq.create_queue(r".\private$\orders")
             await perform(send, {})
-            assert (await queue.receive(5)).text == "two coffees"
+            assert (await queue.receive(60)).text == "two coffees"
             await queue.send("traced")
             rows = [
-                SimpleNamespace(headers=(await queue.receive(5)).headers),
+                SimpleNamespace(headers=(await queue.receive(60)).headers),
                 SimpleNamespace(headers=None),
             ]
         names: dict[str, Any] = {"rows": rows}

@@ -33,6 +33,7 @@ OPERATIONS = {
 LOCAL = {
     "serve": "is the queue manager", "demo": "shows two of its own", "ping": "asks from where it is run",
     "message new": "writes a text and sends nothing", "decode": "reads a file", "migrate plan": "reads a file",
+    "migrate definitions": "reads a file",
     "capture scrub": "reads a file", "config show": "reads a file",
     "store info": "opens a store that nobody runs on", "store check": "opens a store that nobody runs on",
     "store compact": "opens a store that nobody runs on",

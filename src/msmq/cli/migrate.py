@@ -1,20 +1,24 @@
 """``msmq migrate``: from an inventory of a Windows host to queues here. The work is imported when it runs.
 
 The inventory is the file that ``packaging/windows/inventory.ps1`` writes. The plan is a script of ordinary commands:
-people read it, change it and run it, as often as they like.
+people read it, change it and run it, as often as they like. The definitions are the same as a document, which ``msmq
+definitions`` compares with what is here and imports.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 from msmq.cli.calls import REFUSED, fail
+
+T = TypeVar("T")
 
 HELP = "Move from Windows: from an inventory of a host to queues here."
 PLAN_HELP = (
@@ -24,6 +28,15 @@ PLAN_HELP = (
     "stands in it as a comment.\n\n"
     "Status: 0, or 1 when FILE is no inventory.\n\nExamples:\n\n"
     "  msmq migrate plan inventory.json > plan.sh"
+)
+DEFINITIONS_HELP = (
+    "Print the queues of a Windows host as definitions, for 'msmq definitions diff' and 'import'.\n\n"
+    "FILE is what packaging/windows/inventory.ps1 wrote on that host. Each queue gets the access list that it has "
+    "there, and no other rights; 'msmq migrate plan' adds its rights to the usual ones instead. What has no equal here "
+    "is left out and named on standard error.\n\n"
+    "Status: 0, or 1 when FILE is no inventory.\n\nExamples:\n\n"
+    "  msmq migrate definitions inventory.json > definitions.json\n\n"
+    "  msmq definitions diff definitions.json"
 )
 RIGHTS: Final = {
     "fullcontrol": "full",
@@ -40,32 +53,47 @@ RIGHTS: Final = {
 }
 """What System.Messaging calls a right, in small letters, and what the command line calls it."""
 _NO_LIMIT_KB: Final = 0xFFFFFFFF
-_PRIVACY: Final = {"none": "none", "optional": "optional", "body": "body"}
+_PUBLIC: Final = "a public queue: join the domain first, then create it by its name."
+_PRIVACY: Final = ("none", "optional", "body")
+"""By their numbers."""
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="The inventory.", show_default=False)]
 
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
-@app.callback()
-def group() -> None:
-    """A group with one command is a group all the same."""
-
-
 @app.command(help=PLAN_HELP, short_help="Print the commands that make the queues of a Windows host here.")
-def plan(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The inventory.", show_default=False)],
-) -> None:
+def plan(ctx: typer.Context, file: _File) -> None:
+    for line in _made(ctx, file, lambda inventory: list(commands(inventory))):
+        typer.echo(line)
+
+
+@app.command(
+    "definitions", help=DEFINITIONS_HELP, short_help="Print the queues of a Windows host as definitions."
+)
+def definitions_(ctx: typer.Context, file: _File) -> None:
+    document, left_out = _made(ctx, file, definitions)
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    for text in left_out:
+        typer.echo(f"left out: {text}", err=True)
+
+
+def _made(ctx: typer.Context, file: Path, make: Callable[[dict[str, Any]], T]) -> T:
+    """What is made of the inventory in a file."""
     try:
-        inventory = json.loads(file.read_text(encoding="utf-8-sig"))
-        lines = list(commands(inventory))
+        return make(read(file.read_bytes()))
     except OSError as error:
         fail(ctx, f"{file}: {error.strerror}", REFUSED)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         fail(
             ctx, f"{file} is no inventory: {error!r}. Write one with packaging/windows/inventory.ps1", REFUSED
         )
-    for line in lines:
-        typer.echo(line)
+
+
+def read(content: bytes) -> dict[str, Any]:
+    """An inventory from its file. PowerShell 5 writes UTF-16 where its output is redirected, newer ones UTF-8."""
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    inventory: dict[str, Any] = json.loads(content.decode("utf-16" if is_wide else "utf-8-sig"))
+    return inventory
 
 
 def commands(inventory: dict[str, Any]) -> Iterator[str]:
@@ -79,22 +107,21 @@ def commands(inventory: dict[str, Any]) -> Iterator[str]:
 
 
 def _queue(queue: dict[str, Any]) -> Iterator[str]:
-    name = str(queue["path"]).partition("\\")[2]
+    path = _private_path(queue)
     yield ""
-    if not name.lower().startswith("private$\\"):
-        yield f"# {_comment(queue['path'])} is a public queue: join the domain first, then create it by its name."
+    if path is None:
+        yield f"# {_comment(queue['path'])} is {_PUBLIC}"
         return
-    path = f".\\{name}"
     words = ["msmq", "queue", "create", path, "--if-missing"]
     words += ["--transactional"] if queue.get("transactional") else []
     words += ["--label", str(queue["label"])] if queue.get("label") else []
     words += ["--journal"] if queue.get("journal") else []
     for option, key in (("--quota", "quota_kb"), ("--journal-quota", "journal_quota_kb")):
-        limit = queue.get(key)
-        words += [option, str(int(limit))] if limit is not None and int(limit) < _NO_LIMIT_KB else []
+        limit = _limit(queue, key)
+        words += [option, str(limit)] if limit is not None else []
     words += ["--authenticated"] if queue.get("authenticate") else []
-    privacy = _PRIVACY.get(str(queue.get("privacy", "optional")).lower())
-    words += ["--privacy", privacy] if privacy and privacy != "optional" else []
+    privacy = _privacy(queue)
+    words += ["--privacy", privacy] if privacy != "optional" else []
     yield shlex.join(words)
     if queue.get("messages"):
         yield f"# {int(queue['messages'])} messages wait in it on Windows; they are not copied."
@@ -103,14 +130,86 @@ def _queue(queue: dict[str, Any]) -> Iterator[str]:
 
 
 def _right(path: str, entry: dict[str, Any]) -> Iterator[str]:
-    asked = [each.strip() for each in str(entry["rights"]).split(",") if each.strip()]
-    known = [RIGHTS[each.lower()] for each in asked if each.lower() in RIGHTS]
-    if unknown := [each for each in asked if each.lower() not in RIGHTS]:
+    sid, known, unknown = _rights(entry)
+    if unknown:
         yield f"# no equal for {_comment(', '.join(unknown))} of {_comment(entry['who'])}"
     if known:
         option = "--allow" if entry.get("allow", True) else "--deny"
-        right = f"{entry['sid']}={','.join(known)}"
+        right = f"{sid}={','.join(known)}"
         yield f"{shlex.join(['msmq', 'queue', 'acl', 'set', path, option, right])}  # {_comment(entry['who'])}"
+
+
+def definitions(inventory: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The document, and what is not in it."""
+    queues, left_out = [], []
+    for queue in inventory["queues"]:
+        path = _private_path(queue)
+        if path is None:
+            left_out.append(f"{_comment(queue['path'])} is {_PUBLIC}")
+            continue
+        made = {
+            "path": path,
+            "transactional": bool(queue.get("transactional")),
+            "label": str(queue.get("label") or ""),
+            "journaling": bool(queue.get("journal")),
+            "quota_kb": _limit(queue, "quota_kb"),
+            "journal_quota_kb": _limit(queue, "journal_quota_kb"),
+            "authenticated_only": bool(queue.get("authenticate")),
+            "privacy_level": _PRIVACY.index(_privacy(queue)),
+        }
+        entries = list(queue.get("acl", []))
+        for entry in entries:
+            if unknown := _rights(entry)[2]:
+                left_out.append(f"{path}: {_comment(', '.join(unknown))} of {_comment(entry['who'])}")
+        if entries:
+            made["sddl"] = _access_list(entries)
+        queues.append(made)
+    return {"openmsmq_definitions": 1, "queues": queues}, left_out
+
+
+def _access_list(entries: list[dict[str, Any]]) -> str:
+    """An access list in SDDL, what is denied first, as Windows keeps it, and written as exports write it."""
+    from msmq.cli.access import rights_of
+    from msmq.security.sddl import format_sddl, parse_sddl
+
+    found = []
+    for entry in sorted(entries, key=lambda each: bool(each.get("allow", True))):
+        sid, known, _ = _rights(entry)
+        if known:
+            mask = rights_of(",".join(known), manager=False)
+            found.append(f"({'A' if entry.get('allow', True) else 'D'};;0x{mask:x};;;{sid})")
+    return format_sddl(parse_sddl("D:" + "".join(found)))
+
+
+def _private_path(queue: dict[str, Any]) -> str | None:
+    """The path of a private queue on this host; None for a public one."""
+    name = str(queue["path"]).partition("\\")[2]
+    return f".\\{name}" if name.lower().startswith("private$\\") else None
+
+
+def _limit(queue: dict[str, Any], key: str) -> int | None:
+    limit = queue.get(key)
+    return int(limit) if limit is not None and int(limit) < _NO_LIMIT_KB else None
+
+
+def _privacy(queue: dict[str, Any]) -> str:
+    said = str(queue.get("privacy", "optional")).lower()
+    return said if said in _PRIVACY else "optional"
+
+
+def _rights(entry: dict[str, Any]) -> tuple[str, list[str], list[str]]:
+    """Whose an entry is, its rights as the command line calls them, and those that have no equal.
+
+    Somebody whom the Windows host could not find any more has a name instead of a SID, and no rights here."""
+    from msmq.cli.access import AccessError, sid_of
+
+    asked = [each.strip() for each in str(entry["rights"]).split(",") if each.strip()]
+    try:
+        sid = sid_of(str(entry["sid"]))
+    except AccessError:
+        return "", [], asked
+    known = [RIGHTS[each.lower()] for each in asked if each.lower() in RIGHTS]
+    return sid, known, [each for each in asked if each.lower() not in RIGHTS]
 
 
 def _comment(text: object) -> str:

@@ -73,7 +73,8 @@ class _AnsweredByNumber(Message):
     @classmethod
     def of(cls, message: Message) -> Self:
         by_number = cls(**{each.name: getattr(message, each.name) for each in fields(message)})
-        by_number.administration_queue_format_name = _BY_NUMBER  # or it would pass for a message that has the other
+        # Queue managers remember kinds of messages by their properties: this one is of a kind of its own.
+        by_number.administration_queue_format_name = _BY_NUMBER
         return by_number
 
     def coded_names(self) -> CodedNames:

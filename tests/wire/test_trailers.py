@@ -86,7 +86,7 @@ def test_order_of_headers() -> None:
 def test_time_to_reach_queue_becomes_the_time_of_expiry(time_to_reach_queue_s: int, expected: int) -> None:
     stored = messages.message(time_to_reach_queue_s=time_to_reach_queue_s)
     assert stored.user.sent_time == 0x44110000
-    assert expiry_time(stored) == expected
+    assert expiry_time(time_to_reach_queue_s, 0x44110000) == expected
     read = MessagePacket.decode(MessagePacket.of(as_remotely_read(stored)).encode()).message
     assert read.base.time_to_reach_queue_s == expected
     assert stored.base.time_to_reach_queue_s == time_to_reach_queue_s

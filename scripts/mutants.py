@@ -512,12 +512,14 @@ class Campaign:
         return None
 
     def modules_about(self, mutant: Mutant) -> list[Path]:
-        """The test modules that should notice a mutant: those named after the mutated module, then those of its room
-        that have most of the names in the changed lines, a name that few have counting more."""
+        """The test modules that should notice a mutant: those named after the mutated module, or after its room if one
+        module has all of its tests, then those of the room that have most of the names in the changed lines, a name
+        that few have counting more."""
         inner = Path(mutant.file).relative_to("msmq").with_suffix("")
         tests = self.bench.root / "tests"
         named = [*(tests / inner.parent).glob(f"test_{inner.name}.py")]
         named += sorted((tests / inner.parent).glob(f"test_{inner.name}_*.py"))
+        named += [tests / f"test_{inner.parts[0]}.py"]
         room = [path for path in sorted(self.modules) if path.is_relative_to(tests / inner.parts[0])]
         wanted = _names(mutant.diff()) | _names(mutant.function)
         having = {path: wanted & self.names_in(path) for path in room}

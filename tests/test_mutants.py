@@ -88,9 +88,14 @@ def strong(number):
 def weak(number):
     return number > 3
 """
+PART = """
+def part(number):
+    return number > 3
+"""
 TESTS = """
 import subprocess, sys
 import pytest
+from msmq.room.part import part
 from msmq.rules import Kind, strong, weak
 
 @pytest.mark.spec("AA-1-a")
@@ -109,14 +114,24 @@ def test_declared():
 def test_elsewhere():
     code = "from msmq.rules import strong; print(strong(4))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).stdout.strip() == b"True"
+
+@pytest.mark.spec("AA-1-e")
+def test_part():
+    assert part(9) in (True, False)
+"""
+ROOM = """
+from msmq.room.part import part
+
+def test_all_of_the_room():
+    assert [part(number) for number in (3, 4)] == [False, True]
 """
 
 
 def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
     """A small project: what a test imports, declares or starts is broken, and only the weak test passes."""
+    titles = ("Strong", "Weak", "SPECIAL_KIND", "Elsewhere", "Part")
     rows = "".join(
-        f"AA-1-{letter}\tMS-AA\t1\trule\t{title}\n"
-        for letter, title in (("a", "Strong"), ("b", "Weak"), ("c", "SPECIAL_KIND"), ("d", "Elsewhere"))
+        f"AA-1-{letter}\tMS-AA\t1\trule\t{title}\n" for letter, title in zip("abcde", titles, strict=True)
     )
     explained = '[[explained]]\nrow = "AA-1-b"\nfile = "msmq/rules.py"\n'
     explained += 'old = "return number > 3"\nnew = "return number >= 3"\n'
@@ -127,7 +142,10 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
     files = {
         "src/msmq/__init__.py": "",
         "src/msmq/rules.py": RULES,
+        "src/msmq/room/__init__.py": "",
+        "src/msmq/room/part.py": PART,
         "tests/test_rules.py": TESTS,
+        "tests/test_room.py": ROOM,
         "pytest.ini": "[pytest]\nmarkers = spec(*ids): rows\n",
         "conformance/inventory.tsv": "id\tspec\tsection\tkind\ttitle\n" + rows,
         "conformance/mutants.toml": f'{explained}why = "Nobody asks."\n\n{by_hand}',
@@ -136,7 +154,7 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "scripts.mutants", "--root", str(tmp_path), "--cap", "9"]
-    command += ["--rows", "AA-1-a", "AA-1-b", "AA-1-c", "AA-1-d"]
+    command += ["--rows", "AA-1-a", "AA-1-b", "AA-1-c", "AA-1-d", "AA-1-e"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1, done.stderr
     assert (
@@ -144,6 +162,7 @@ def test_survivors_are_those_that_no_test_notices(tmp_path: Path) -> None:
     )
     assert "AA-1-b (Weak) src/msmq/rules.py:11 explained: Nobody asks." in done.stdout
     assert "AA-1-b (Weak) src/msmq/rules.py:11\n-    return number > 3\n+    return number > 4" in done.stdout
-    told = "rows=4 mutants=11 killed=7 elsewhere=1 explained=1 survived=2 rows_with_survivors=1"
+    assert "src/msmq/room/part.py:3 noticed by the tests of tests/test_room.py" in done.stdout
+    told = "rows=5 mutants=14 killed=7 elsewhere=4 explained=1 survived=2 rows_with_survivors=1"
     assert told in done.stdout
     assert (tmp_path / "src/msmq/rules.py").read_text(encoding="utf-8") == RULES

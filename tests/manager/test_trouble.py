@@ -423,6 +423,23 @@ def test_damage_stops_no_other_event(end: str) -> None:
     assert found == ([good.lookup_id] if good.state is PositionState.AVAILABLE else [])
 
 
+def test_a_commit_leaves_damage_among_what_was_sent_to_its_readers() -> None:
+    """Whose arrival is told is read at the commit; what cannot be read then is nobody's to take away yet."""
+    host = Host()
+    host.manager.core.told_available_here.remove(host.spy.messages_available)  # which reads bodies
+    queue = host.queue(transactional=True)
+    transaction = host.transactions.create()
+    asking = {"admin": "OS:host\\private$\\admin", "acknowledge": 0x1}
+    bad, _ = (host.send(queue, body, transaction, recoverable=True, **asking) for body in (b"1", b"2"))
+    damage_message(host, bad)
+    host.transactions.commit(transaction.identifier)
+    assert bad.state is PositionState.AVAILABLE
+    assert not host.manager.core.lost_records
+    assert body_of(host.reader(queue).receive()) == b"2"
+    assert bad.state is PositionState.DELETED
+    assert [lost.lookup_id for lost in host.manager.core.lost_records] == [bad.lookup_id]
+
+
 def test_cleaning_that_meets_a_damaged_message_frees_its_transaction_of_it() -> None:
     host = Host(options=SMALL)
     queue = host.queue(transactional=True)

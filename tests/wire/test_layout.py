@@ -19,6 +19,7 @@ from msmq.wire.layout import (
     TRANSACTION,
     USER,
     asks_of,
+    class_of,
     offsets,
     packet_struct,
     properties_start,
@@ -109,6 +110,8 @@ def test_where_the_properties_begin(message: UserMessage) -> None:
     """Behind transactions, signatures and certificates of any size."""
     assert properties_start(message.data) == message.properties_offset
     assert asks_of(message.data) == message.properties.flags
+    assert class_of(message.data) == message.properties.message_class
+    assert UserMessage.kept(message.data).message_class == message.message_class == class_of(message.data)
 
 
 def test_fields_are_read_in_their_order() -> None:

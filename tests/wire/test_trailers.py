@@ -86,7 +86,7 @@ def test_order_of_headers() -> None:
 def test_time_to_reach_queue_becomes_the_time_of_expiry(time_to_reach_queue_s: int, expected: int) -> None:
     stored = messages.message(time_to_reach_queue_s=time_to_reach_queue_s)
     assert stored.user.sent_time == 0x44110000
-    assert expiry_time(stored) == expected
+    assert expiry_time(time_to_reach_queue_s, 0x44110000) == expected
     read = MessagePacket.decode(MessagePacket.of(as_remotely_read(stored)).encode()).message
     assert read.base.time_to_reach_queue_s == expected
     assert stored.base.time_to_reach_queue_s == time_to_reach_queue_s
@@ -316,7 +316,12 @@ def test_the_dead_letter_queue_is_terminated_and_padded(path: str, padding: int)
     text = (path + "\0").encode("utf-16-le")
     assert data == len(data).to_bytes(4, "little") + text + bytes(padding)
     assert len(data) % 4 == 0
-    assert DeadLetterHeader.read(b"before.." + data + b"after", 8) == (DeadLetterHeader(path), 8 + len(data))
+    read = DeadLetterHeader(path), 8 + len(data)
+    assert DeadLetterHeader.read(b"before.." + data + b"after", 8) == read
+    assert DeadLetterHeader.read(b"before.." + data, 8) == read, "nothing need follow"
+    assert DeadLetterHeader.read(b"before.." + data + b"after", 8, read[1]) == read
+    with pytest.raises(DecodeError):
+        DeadLetterHeader.read(b"before.." + data + b"after", 8, read[1] - 1)
 
 
 @pytest.mark.parametrize(

@@ -225,11 +225,11 @@ class _Read(Request):
         self._place, self._shown = lookup_id, message
         if self.receives:
             self.lookup_id = lookup_id
-            if message is not None and message.packet.size <= SMALL:
+            if message is not None and len(message.packet.data) <= SMALL:
                 self.message = message
         if self._promise is None or not self._promise.over:  # who gave the read up gives the message back
             self._receiving.when_durable(self._survives)
-            if message is not None and message.packet.size > SMALL:
+            if message is not None and len(message.packet.data) > SMALL:
                 self._shown = None
 
     # --- answering --------------------------------------------------------------------------------------

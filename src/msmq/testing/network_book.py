@@ -70,6 +70,8 @@ class Sent:
     """The routing server between source and target, if there is one."""
     answered_at_target: bool = False
     """Whether its administration queue is on the host that it is sent to, and not on its sender's."""
+    answered_nowhere: bool = False
+    """Whether its administration queue has a name that leads nowhere: nobody can be told what becomes of it."""
     purged: bool = False
     """Whether it was in its queue when that was purged or deleted, or on its way to one that was deleted."""
     refused: bool = False
@@ -143,6 +145,11 @@ class Book:
         sent.source_life, sent.target_life = self.lives[sent.source], self.lives[sent.target[0]]
         sent.way_life = self.lives[sent.by_way_of]
         self.sent[sent.number] = sent
+
+    @property
+    def all_can_be_told(self) -> bool:
+        """Whether each message names an administration queue that there is."""
+        return not any(sent.answered_nowhere for sent in self.sent.values())
 
     def log(self, key: QueueKey) -> Log:
         return self.logs.setdefault(key, Log())
@@ -301,6 +308,10 @@ class Book:
     def _check_told(self, sent: Sent, read: int, ends: Ends) -> None:
         """Whoever asked was told, once, and the truth."""
         told = ends.told.get(sent.number, Counter())
+        if sent.answered_nowhere:
+            if told:
+                raise Broken(f"{sent}: somebody was told {sorted(map(hex, told))}")
+            return
         doubled = [MessageClass(kind).name for kind, count in told.items() if count > 1]
         disturbed = self.lives[sent.source] != sent.source_life
         if sent.kind is not Kind.TRANSACTIONAL:

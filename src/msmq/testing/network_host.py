@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache, partial
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -21,6 +21,7 @@ from msmq.errors import MQError
 from msmq.manager.access.keys import generate_key
 from msmq.manager.core import Environment, Subscriber
 from msmq.manager.mailbox.stored import StoredMessage
+from msmq.manager.messages.message import CodedName, CodedNames, Message
 from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.queue import Queue, ReadResult
@@ -38,6 +39,7 @@ from msmq.testing.replicated import ReplicatedSimulatedDisk
 from msmq.testing.traffic import Delivery, Draft, Surroundings, Traffic, properties_of
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_text
+from msmq.wire.headers import QueueReference
 from msmq.wire.message import UserMessage
 
 T = TypeVar("T")
@@ -59,6 +61,25 @@ _UNREAD: Final = (
 )
 DESTINATIONS: Final = (ORDERS, MAIL)
 """A transactional queue, and one that is not; a third takes acknowledgments."""
+
+
+_BY_NUMBER: Final = "DIRECT=OS:elsewhere\\private$\\by-number"
+
+
+class _AnsweredByNumber(Message):
+    """A message as other programs may write it: its administration queue is a number on the destination's host. Beside
+    a direct name, which does not say the GUID of that host, the number names nothing."""
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        by_number = cls(**{each.name: getattr(message, each.name) for each in fields(message)})
+        # Queue managers remember kinds of messages by their properties: this one is of a kind of its own.
+        by_number.administration_queue_format_name = _BY_NUMBER
+        return by_number
+
+    def coded_names(self) -> CodedNames:
+        by_number = CodedName(QueueReference.PRIVATE_ON_DESTINATION, 7)
+        return super().coded_names()._replace(administration=by_number)
 
 
 @cache
@@ -150,6 +171,8 @@ class NetworkHost:
         self.name = name
         self.address = address
         self.disk = disk or SimulatedDisk()
+        self.was_full = False
+        """Whether its disk was ever full in this life."""
         self.clock_offset = 0.0
         self.daemon: Daemon
         self.loop: SimulatedLoop | None = None
@@ -186,6 +209,7 @@ class NetworkHost:
         """Switch it on; the power may go again before it is up."""
         loop = self.network.boot(self.address, lambda: not self.disk.powerless)
         self.loop = loop
+        self.was_full = self.disk.capacity is not None
         environment = Environment(self.now, self._identities.randbytes, _key)
         with loop.running():
             self.daemon = Daemon(
@@ -253,7 +277,7 @@ class NetworkHost:
     def _note_silence(self) -> None:
         """On a full disk there is no room for telling anybody."""
         if hasattr(self.daemon, "manager") and self.daemon.manager.acknowledging.unsent:
-            self.book.silent = True
+            self.book.silent |= self.was_full or self.book.all_can_be_told
 
     def lose_power(self) -> None:
         """The machine stops; of what was not synced anything may be lost."""
@@ -360,6 +384,8 @@ class NetworkHost:
     def _post(self, sent: Sent, size: int, transaction: Transaction | None) -> None:
         name = self.name_of(sent.target, by_computer_name=sent.by_computer_name)
         message = properties_of(self._draft(sent, name, size))
+        if sent.answered_nowhere:
+            message = _AnsweredByNumber.of(message)
         queues = self.daemon.manager.queues
         descriptor = queues.open(name, QueueAccessType.SEND)
         try:

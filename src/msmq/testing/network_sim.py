@@ -80,6 +80,9 @@ REPLICATED: Final = 4
 """With each seed that this number divides, hosts have instances that share a log on a simulated cluster."""
 TWO_NAMES: Final = 2
 """With each seed that this number divides, messages that are not routed name their queues in two ways."""
+BY_NUMBER: Final = 5
+"""With each seed that this number divides, some messages that are not routed have an administration queue that is a
+number, which names nothing."""
 _END_S: Final = 200.0
 _SLOW_S: Final = 0.1
 _CALM_END_S: Final = 40.0
@@ -121,6 +124,7 @@ class NetworkSimulation:
         self._end_s = _CALM_END_S if calm else _END_S
         self.workgroup = Workgroup(NAMES, "BOB") if routed else None
         self._two_names = not routed and seed % TWO_NAMES == 0
+        self._by_number = not routed and seed % BY_NUMBER == 0
         names = list(NAMES)[: 3 if routed else rng.choice((2, 2, 3))]
         self.hosts = [
             NetworkHost(
@@ -232,6 +236,7 @@ class NetworkSimulation:
         sent.negative_journaling = rng.random() < 0.4
         sent.acknowledgments = rng.choice((0, 0, 0x5, 0xE, 0xF))
         sent.answered_at_target = rng.random() < 0.2
+        sent.answered_nowhere = self._by_number and rng.random() < 0.3
         return sent
 
     def receive(self) -> None:
@@ -335,6 +340,7 @@ class NetworkSimulation:
     def fill_disk(self) -> None:
         host = self.rng.choice(self.hosts)
         host.disk.capacity = host.disk.used_bytes + self.rng.choice((0, 4_096, 40_000))
+        host.was_full = True
 
     def free_disk(self) -> None:
         for host in self.hosts:

@@ -113,6 +113,15 @@ def asks_of(packet: bytes) -> int:
     return packet[properties_start(packet) + PROPERTIES["flags"]]
 
 
+_class_at: Final = reader((MessagePropertiesHeader, {"message_class"}))
+
+
+def class_of(packet: bytes) -> int:
+    """MessagePropertiesHeader.MessageClass of a packet that was checked before."""
+    number: int = _class_at(packet, properties_start(packet))[0]
+    return number
+
+
 _FLAGS: Final = TRANSACTION["flags"]
 _FIRST_BIT: Final = dict(TransactionHeader.BITS)["first_message"].low
 _LAST_BIT: Final = dict(TransactionHeader.BITS)["last_message"].low

@@ -40,7 +40,7 @@ from msmq.wire.headers import (
     UserHeader,
 )
 from msmq.wire.identifiers import MessageIdentifier
-from msmq.wire.layout import BASE, PROPERTIES, USER, asks_of, user_flags
+from msmq.wire.layout import BASE, PROPERTIES, USER, asks_of, class_of, user_flags
 from msmq.wire.multi_queue import MultiQueueFormatHeader
 from msmq.wire.optional_headers import (
     DebugHeader,
@@ -58,7 +58,6 @@ _SOURCE: Final = slice(USER["source_queue_manager"], USER["queue_manager_address
 _NUMBER: Final = slice(USER["message_id"], USER["flags"])
 _BASE_SPECIAL: Final = BASE_IN | BASE_SH | BASE_TR
 _LABEL: Final = MessagePropertiesHeader.SIZE
-_BEFORE_PROPERTIES: Final = USER_TH | USER_SH
 _ENCRYPTED: Final = 0x20  # SecurityHeader.Flags.EB
 _USER_RARE: Final = USER_AH | USER_HH | USER_MQ
 _PRESENCE: Final = USER_TH | USER_SH | USER_MP | USER_CQ | USER_MQ | USER_AH | USER_HH
@@ -252,12 +251,8 @@ class UserMessage:
 
     @property
     def message_class(self) -> int:
-        """MessageClass alone, which most messages tell without having the rest of them read."""
-        if self._properties is None and not self.user.flags & _BEFORE_PROPERTIES:
-            start = self._user_end + PROPERTIES["message_class"]
-            if start + 2 <= self.base.packet_size:
-                return int.from_bytes(self.data[start : start + 2], "little")
-        return self.properties.message_class
+        """MessageClass alone, without having the rest of the message read."""
+        return class_of(self.data) if self._properties is None else self._properties.message_class
 
     @property
     def session(self) -> SessionHeader | None:

@@ -23,8 +23,8 @@ from msmq.wire.declare import (
     u32,
     wire,
 )
-from msmq.wire.headers import INFINITE, BaseHeader, QueueReference
-from msmq.wire.layout import BASE, USER
+from msmq.wire.headers import INFINITE, BaseHeader, QueueReference, UserHeader
+from msmq.wire.layout import BASE, USER, reader
 from msmq.wire.message import UserMessage
 
 _SUBQUEUE_NAME_BYTES = 64
@@ -79,12 +79,14 @@ def host_in(address: bytes) -> IPv4Address | IPv6Address:
     return ip_address(address[_BEFORE_ADDRESS : _BEFORE_ADDRESS + length])
 
 
-def expiry_time(message: UserMessage) -> int:
+_expiring = reader((BaseHeader, {"time_to_reach_queue_s"}), (UserHeader, {"sent_time", "flags"}))
+
+
+def expiry_time(time_to_reach_queue_s: int, sent_time: int) -> int:
     """When TimeToReachQueue ends, in seconds since 1970; a time beyond 32 bits is as good as infinite."""
-    time_to_reach_queue_s = message.base.time_to_reach_queue_s
     if time_to_reach_queue_s == INFINITE:
         return INFINITE
-    return min(message.user.sent_time + time_to_reach_queue_s, INFINITE)
+    return min(sent_time + time_to_reach_queue_s, INFINITE)
 
 
 def remotely_read(message: UserMessage, source: bytes = b"") -> bytes:
@@ -94,11 +96,10 @@ def remotely_read(message: UserMessage, source: bytes = b"") -> bytes:
     message came from (``source``, see :func:`host_address`), zeros if it was sent here. The stored message stays as it
     is.
     """
-    data, user = message.data, message.user
-    expiry = message.base.time_to_reach_queue_s
-    if expiry != INFINITE:
-        expiry = expiry_time(message)
-    if user.flags & _DESTINATION_REFERENCE != _DIRECT:
+    data = message.data
+    time_to_reach_queue_s, sent_time, flags = _expiring(data)
+    expiry = expiry_time(time_to_reach_queue_s, sent_time)
+    if flags & _DESTINATION_REFERENCE != _DIRECT:
         return data[:_EXPIRY] + expiry.to_bytes(4, "little") + data[_BEHIND_EXPIRY:]
     return b"".join(
         (

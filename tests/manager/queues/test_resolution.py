@@ -47,6 +47,22 @@ def test_others_are_not_this_host(host: DomainHost) -> None:
     assert found(host, "DIRECT=HTTP://host/MSMQ\\private$\\orders") is not None
 
 
+def test_no_name_leads_to_a_deleted_queue(host: DomainHost) -> None:
+    public = host.manager.queues.create(QueueRequest(".\\orders"))
+    private = host.queue("secret")
+    own = guid_text(host.core.record.identifier)
+    names = [
+        f"PUBLIC={guid_text(public.identifier)}",
+        "DIRECT=OS:.\\orders",
+        f"PRIVATE={own}\\{private.private_queue_number:08X}",
+        "DIRECT=OS:.\\private$\\secret",
+    ]
+    assert [found(host, name) for name in names] == [public, public, private, private]
+    for queue in (public, private):
+        host.manager.queues.delete(queue)
+    assert [found(host, name) for name in names] == [None] * 4
+
+
 def test_identifiers_and_numbers_lead_to_queues_of_their_type_only(host: DomainHost) -> None:
     public = host.manager.queues.create(QueueRequest(".\\orders"))
     private = host.queue("secret")

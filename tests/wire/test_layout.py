@@ -19,6 +19,7 @@ from msmq.wire.layout import (
     TRANSACTION,
     USER,
     asks_of,
+    body_of,
     offsets,
     packet_struct,
     properties_start,
@@ -109,6 +110,11 @@ def test_where_the_properties_begin(message: UserMessage) -> None:
     """Behind transactions, signatures and certificates of any size."""
     assert properties_start(message.data) == message.properties_offset
     assert asks_of(message.data) == message.properties.flags
+
+
+@given(builders.messages)
+def test_the_body_behind_a_label_and_an_extension_of_any_size(message: UserMessage) -> None:
+    assert body_of(message.data) == UserMessage.decode(message.data).body
 
 
 def test_fields_are_read_in_their_order() -> None:

@@ -1,11 +1,11 @@
 """Purging and deleting queues of very many messages while somebody else sends, and a kill -9 half way.
 
-Run: ``python bench/purge.py [--messages 10000000] [--directory DIRECTORY]``. A queue manager in a process of its own
-gets that many messages of 200 bytes in each of two queues, the first filled and purged before the second is filled and
-deleted. Meanwhile another client sends to a third queue, one message after the other, each timed until it is durable.
-Half way through the work the queue manager is killed and started again; the deletion must go on by itself, the purge is
-asked for again. Every message of the third queue that was confirmed must be there in the end, and nothing of the other
-two; if not, the program ends with status 1.
+Run: ``python bench/purge.py [--messages 10000000] [--work purge,delete] [--directory DIRECTORY]``. A queue manager in a
+process of its own gets that many messages of 200 bytes in each of two queues, the first filled and purged before the
+second is filled and deleted. Meanwhile another client sends to a third queue, one message after the other, each timed
+until it is durable. Half way through the work the queue manager is killed and started again; the deletion must go on by
+itself, the purge is asked for again. Every message of the third queue that was confirmed must be there in the end, and
+nothing of the other two; if not, the program ends with status 1.
 
 It reports the rate of filling, the time of the work, the other client's median and slowest send while no queue manager
 was down, the growth of the queue manager's memory, and how long it took to be ready again.
@@ -32,6 +32,7 @@ BODY_BYTES = 200
 PART = 20_000
 UNLIMITED_KB = 0xFFFFFFFF
 """The usual quota of a computer has no room for ten million messages."""
+WORKS = ("purge", "delete")
 FULL, OTHER = ".\\private$\\full", ".\\private$\\other"
 
 
@@ -157,7 +158,7 @@ async def done(mq: msmq.Connection) -> None:
         await asyncio.sleep(0.05)
 
 
-async def main(messages: int, directory: Path) -> bool:
+async def main(messages: int, works: list[str], directory: Path) -> bool:
     host = Host(directory)
     host.start()
     try:
@@ -168,7 +169,7 @@ async def main(messages: int, directory: Path) -> bool:
             f"{os.cpu_count()} cores, {messages:,} messages, load average {os.getloadavg()[0]:.1f}",
             flush=True,
         )
-        return all([await work(host, what, messages) for what in ("purge", "delete")])
+        return all([await work(host, what, messages) for what in works])
     finally:
         host.end(signal.SIGTERM)
 
@@ -178,7 +179,11 @@ if __name__ == "__main__":
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--work", default=",".join(WORKS), metavar="NAME,...", help="what is measured")
     parser.add_argument("--directory", type=Path, help="where to write; a temporary directory otherwise")
     options = parser.parse_args()
+    works = options.work.split(",")
+    if not set(works) <= set(WORKS):
+        parser.error(f"--work is one or both of {', '.join(WORKS)}")
     with tempfile.TemporaryDirectory(prefix="bench-purge-", dir=options.directory) as made:
-        sys.exit(0 if asyncio.run(main(options.messages, Path(made))) else 1)
+        sys.exit(0 if asyncio.run(main(options.messages, works, Path(made))) else 1)

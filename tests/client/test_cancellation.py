@@ -403,6 +403,22 @@ async def test_a_send_that_is_cancelled_before_it_leaves_is_not_sent(tmp_path: P
         assert [message.body for message in await everything(other, QUEUE)] == [b"sent"]
 
 
+async def test_those_that_are_cancelled_among_others_that_leave_together_are_not_sent(tmp_path: Path) -> None:
+    async with two(tmp_path) as (_, used, other):
+        bodies = [b"%d" % number for number in range(300)]
+        tasks = [asyncio.ensure_future(used.queue(QUEUE).send(body)) for body in bodies]
+        await asyncio.sleep(0)
+        for task in tasks[::3]:
+            task.cancel()
+        given = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in given[::3])
+        sent = {body: task.result() for body, task in zip(bodies, tasks, strict=True) if not task.cancelled()}
+        found = await everything(other, QUEUE)
+        assert {message.body: message.message_id for message in found} == {
+            body: receipt.message_id for body, receipt in sent.items()
+        }
+
+
 async def test_errors_are_told_as_before(tmp_path: Path) -> None:
     async with two(tmp_path) as (_, used, _other):
         with pytest.raises(MsmqError):

@@ -19,6 +19,7 @@ from msmq.wire.layout import (
     TRANSACTION,
     USER,
     asks_of,
+    body_of,
     class_of,
     offsets,
     packet_struct,
@@ -112,6 +113,11 @@ def test_where_the_properties_begin(message: UserMessage) -> None:
     assert asks_of(message.data) == message.properties.flags
     assert class_of(message.data) == message.properties.message_class
     assert UserMessage.kept(message.data).message_class == message.message_class == class_of(message.data)
+
+
+@given(builders.messages)
+def test_the_body_behind_a_label_and_an_extension_of_any_size(message: UserMessage) -> None:
+    assert body_of(message.data) == UserMessage.decode(message.data).body
 
 
 def test_fields_are_read_in_their_order() -> None:

@@ -165,11 +165,12 @@ class Columns:
 # --- receiving ----------------------------------------------------------------------------------------------------
 
 
-def to_packets(queue: Queue, found: Found) -> pb.Packets:
-    """Messages as a reader gets them that asked for packets."""
-    packets = pb.Packets(
-        lookup_ids=found.ids, arrived_times=found.arrival_times, packets=found.packets, remarks=[]
-    )
+def put_packets(packets: pb.Packets, queue: Queue, found: Found) -> None:
+    """Put messages where a reader gets them that asked for packets: into an answer, of which ``packets`` is a part. A
+    message that is made by itself would be copied into the answer, bodies and all."""
+    packets.lookup_ids.extend(found.ids)
+    packets.arrived_times.extend(found.arrival_times)
+    packets.packets.extend(found.packets)
     remarks = {index: pb.Remark(index=index) for index in found.local}
     for index, local in found.local.items():
         dead = local.dead_letter_class
@@ -182,17 +183,13 @@ def to_packets(queue: Queue, found: Found) -> pb.Packets:
                 remark = remarks.setdefault(index, pb.Remark(index=index))
                 remark.returned_count = queue.aborts[lookup_id]
     packets.remarks.extend(remarks.values())
-    return packets
 
 
-def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
-    """Messages as a reader gets them that asked for properties."""
-    messages = found.messages
-    return pb.Deliveries(
-        messages=[
-            to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
-            for message in messages
-        ]
+def put_deliveries(deliveries: pb.Deliveries, queue: Queue, found: Found) -> None:
+    """Put messages where a reader gets them that asked for properties, like :func:`put_packets`."""
+    deliveries.messages.extend(
+        to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
+        for message in found.messages
     )
 
 

@@ -11,7 +11,7 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packets import to_deliveries, to_packets
+from msmq.api.packets import put_deliveries, put_packets
 from msmq.api.retry import retry_of
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
@@ -129,10 +129,11 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
+        reply = pb.ReceiveReply()
         if self._form == pb.PACKET:
-            reply = pb.ReceiveReply(packets=to_packets(queue, found))
+            put_packets(reply.packets, queue, found)
         else:
-            reply = pb.ReceiveReply(deliveries=to_deliveries(queue, found))
+            put_deliveries(reply.deliveries, queue, found)
         self._ship(reply, found)
         if self._credit and not self._planned:
             self._planned = True

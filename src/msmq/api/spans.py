@@ -12,7 +12,7 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packets import to_deliveries, to_packets
+from msmq.api.packets import put_deliveries, put_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
 from msmq.manager.ledger.recovered import NUMBER_MASK
@@ -111,10 +111,11 @@ class SpanCalls:
                 if not len(found):
                     return
                 place, addresses = found.ids[-1], found.positions.addresses
+                reply = pb.Deliveries()
                 if request.form == pb.PACKET:
-                    reply = pb.Deliveries(packets=to_packets(queue, found))
+                    put_packets(reply.packets, queue, found)
                 else:
-                    reply = to_deliveries(queue, found)
+                    put_deliveries(reply, queue, found)
                 if not all(addresses) or not core.ledger.store.is_durable(min(addresses), max(addresses)):
                     await self._desk.durable()
                 yield reply

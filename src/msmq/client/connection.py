@@ -18,7 +18,7 @@ from msmq.client.line import LineCarrier
 from msmq.client.message import ReceivedMessage
 from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.queue import Queue
-from msmq.client.sender import Sender
+from msmq.client.sender import Kinds, Sender
 from msmq.client.several import SILENT_S, SeveralCarrier
 from msmq.client.stream import Carrier, Stream
 from msmq.client.target import Target, Tls
@@ -130,6 +130,7 @@ class Connection(Administration):
         self._carrier: Carrier | None = None
         self._process = 0
         self._senders: dict[str, Sender] = {}
+        self.kinds = Kinds()
         self._sweeping: asyncio.TimerHandle | None = None
         self._conversations: set[Stream] = set()
         """Those with other hosts."""

@@ -19,6 +19,7 @@ from msmq.security.sid import Sid
 from msmq.wire.bodies import Body, Formatter, read_as, read_headers, read_value, text_of, write_body
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_from_text, guid_text
+from msmq.wire.layout import body_of
 from msmq.wire.message import UserMessage
 
 if TYPE_CHECKING:
@@ -304,7 +305,8 @@ class QueuedMessage:
 
     @property
     def body(self) -> bytes:
-        return self.packet.body
+        # Most readers want nothing else, and whoever sent this has checked it.
+        return body_of(self._data) if self._packet is None else self._packet.body
 
     @property
     def body_type(self) -> int:

@@ -101,7 +101,8 @@ def _survey_request(queue: str, spans: Iterable[tuple[int, int]]) -> pb.SurveyRe
 
 def as_message(message: Message | Body, properties: MessageProperties) -> Message:
     """A message, or a body and the properties it is to have."""
-    check_names(properties, MessageProperties.__annotations__)
+    if properties:
+        check_names(properties, MessageProperties.__annotations__)
     if isinstance(message, Message):
         return message.with_(**properties) if properties else message
     return Message(message, **properties)
@@ -130,20 +131,20 @@ class Queue:
         outgoing queue on its way elsewhere. Sends of several tasks travel together."""
         made, watcher = as_message(message, properties), self._connection.watcher
         if watcher is None:
-            return await self._send(made, transaction)
+            return _receipt(await self._leave(made, transaction))
         with watcher.sending(self.name) as sending:
-            receipt = await self._send(sending.leave(made), transaction)
+            receipt = _receipt(await self._leave(sending.leave(made), transaction))
             sending.sent([receipt])
             return receipt
 
-    async def _send(self, message: Message, transaction: Transaction | None) -> Receipt:
-        load = Load()
+    def _leave(
+        self, message: Message, transaction: Transaction | None
+    ) -> asyncio.Future[list[Receipt | MQError]]:
+        """Put a message on its way by itself, with those that others send in this moment."""
+        load = Load(self._connection.kinds)
         load.add(message)
         sender = self._connection.sender(self.name)
-        (outcome,) = await sender.send(load, transaction.identifier if transaction is not None else b"")
-        if isinstance(outcome, MQError):
-            raise outcome
-        return outcome
+        return sender.send(load, transaction.identifier if transaction is not None else b"")
 
     async def send_many(
         self,
@@ -155,11 +156,34 @@ class Queue:
         """Send many messages, several batches at a time, in order. Raises SendError when some were refused."""
         watcher = self._connection.watcher
         if watcher is None:
-            return await self._send_many(_loads(messages, properties, None), transaction)
+            return await self._send_many(self._loads(messages, properties, None), transaction)
         with watcher.sending_many(self.name) as sending:
-            receipts = await self._send_many(_loads(messages, properties, sending), transaction)
+            receipts = await self._send_many(self._loads(messages, properties, sending), transaction)
             sending.sent(receipts)
             return receipts
+
+    async def _loads(
+        self,
+        messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
+        properties: MessageProperties,
+        sending: Sending | None,
+    ) -> AsyncIterator[Load]:
+        """Messages as they come, as many at a time as one batch takes."""
+        load = Load(self._connection.kinds)
+        if isinstance(messages, AsyncIterable):
+            async for message in messages:
+                made = as_message(message, properties)
+                if load.add(made if sending is None else sending.leave(made)):
+                    yield load
+                    load = Load(self._connection.kinds)
+        else:
+            for message in messages:
+                made = as_message(message, properties)
+                if load.add(made if sending is None else sending.leave(made)):
+                    yield load
+                    load = Load(self._connection.kinds)
+        if load.rows:
+            yield load
 
     async def _send_many(self, loads: AsyncIterator[Load], transaction: Transaction | None) -> list[Receipt]:
         named = transaction.identifier if transaction is not None else b""
@@ -533,24 +557,9 @@ def _no_transaction(place: pb.QueuePlace) -> MQError:
     return no_transaction(place.host)
 
 
-async def _loads(
-    messages: Iterable[Message | Body] | AsyncIterable[Message | Body],
-    properties: MessageProperties,
-    sending: Sending | None,
-) -> AsyncIterator[Load]:
-    """Messages as they come, as many at a time as one batch takes."""
-    load = Load()
-    if isinstance(messages, AsyncIterable):
-        async for message in messages:
-            made = as_message(message, properties)
-            if load.add(made if sending is None else sending.leave(made)):
-                yield load
-                load = Load()
-    else:
-        for message in messages:
-            made = as_message(message, properties)
-            if load.add(made if sending is None else sending.leave(made)):
-                yield load
-                load = Load()
-    if load.rows:
-        yield load
+def _receipt(outcomes: list[Receipt | MQError]) -> Receipt:
+    """The receipt of a message that was sent by itself."""
+    (outcome,) = outcomes
+    if isinstance(outcome, MQError):
+        raise outcome
+    return outcome

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Final
 
 from msmq.api import status
@@ -51,38 +51,75 @@ _LARGEST: Final = 0xFFFFFFFF
 _Row = tuple[bytes, int, str, bytes, int, bytes]
 
 
-class Load:
-    """Messages that are to travel together, with what each of them has of its own: no more than one batch takes."""
-
-    __slots__ = ("messages", "rows", "size")
+class Kinds:
+    """What messages say beside their columns: messages that say the same share one answer."""
 
     def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], pb.Message] = {}
+
+    def of(self, message: Message) -> pb.Message:
+        key = kind_of(message)
+        kind = self._known.get(key)
+        if kind is None:
+            if len(self._known) >= _MOST_KINDS:
+                self._known.clear()
+            kind = self._known[key] = message.to_kind()
+        return kind
+
+
+class Load:
+    """Messages that travel together, no more than one batch takes, and who waits for their outcome."""
+
+    __slots__ = (
+        "_known",
+        "again",
+        "columns",
+        "count",
+        "done",
+        "is_full",
+        "kinds",
+        "messages",
+        "rows",
+        "size",
+        "transaction",
+    )
+
+    done: asyncio.Future[list[Receipt | MQError]]
+    """Has the outcome of each; there is one as soon as they are on their way."""
+
+    def __init__(self, known: Kinds) -> None:
+        self._known = known
         self.messages: list[Message] = []
         self.rows: list[_Row] = []
+        """What each of them has of its own."""
+        self.kinds: list[pb.Message] = []
+        """What each of them has in common with others."""
+        self.count = 0
         self.size = 0
+        self.is_full = False
+        """Whether it makes a batch by itself."""
+        self.transaction = b""
+        self.columns = b""
+        """Messages whose columns are written already. They travel in a batch of their own."""
+        self.again = False
+        """Whether it goes for the second time, because its queue was deleted."""
 
     def add(self, message: Message) -> bool:
         """Add a message; tells whether there is enough for a batch now. Raises for one that cannot be written."""
         row = message.own()
         body, body_type, label, extension, tag, _ = row
         size = len(body) + len(extension) + len(label)
-        _check_size(size)
+        if size > _LARGEST_BYTES:
+            raise _too_large(size)
         if not (label.isascii() and 0 <= tag <= _LARGEST and 0 <= body_type <= _LARGEST):
             message.to_proto()
+        self.kinds.append(self._known.of(message))
         self.messages.append(message)
         self.rows.append(row)
+        self.count += 1
         self.size += size
+        self.is_full = self.count == BATCH_MESSAGES or self.size >= _BATCH_BYTES
         return self.is_full
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it makes a batch by itself."""
-        return len(self.rows) == BATCH_MESSAGES or self.size >= _BATCH_BYTES
-
-
-def _check_size(size: int) -> None:
-    if size > _LARGEST_BYTES:
-        raise _too_large(size)
 
 
 def _too_large(size: int) -> InsufficientResourcesError:
@@ -90,28 +127,11 @@ def _too_large(size: int) -> InsufficientResourcesError:
 
 
 @dataclass(slots=True, eq=False)
-class _Parcel:
-    messages: Sequence[Message]
-    rows: list[_Row]
-    """What each of them has of its own."""
-    kinds: list[pb.Message]
-    """What each of them has in common with others."""
-    size: int
-    transaction: bytes
-    done: asyncio.Future[list[Receipt | MQError]]
-    count: int
-    columns: bytes = b""
-    """Messages whose columns are written already. They travel in a batch of their own."""
-    again: bool = False
-    """Whether it goes for the second time, because its queue was deleted."""
-
-
-@dataclass(slots=True, eq=False)
 class _Batch:
     request: bytes
     """As it is written."""
     transaction: bytes
-    parcels: list[_Parcel]
+    loads: list[Load]
 
 
 class Sender:
@@ -123,13 +143,13 @@ class Sender:
         self._token = os.urandom(16)
         self._incarnation = b""
         self._number = 0
-        self._waiting: deque[_Parcel] = deque()
+        self._waiting: deque[Load] = deque()
         self._under_way: dict[int, _Batch] = {}
         self._doubtful: set[int] = set()
         """Batches that were under way when the connection broke."""
         self._window = connection.window
         self._messages_under_way = 0
-        self._returned: list[_Parcel] = []
+        self._returned: list[Load] = []
         """What found its queue deleted; nothing overtakes it."""
         self._used = True
         self._stream: Stream | None = None
@@ -137,42 +157,31 @@ class Sender:
         self._changed = asyncio.Event()
         self._reopened: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
-        self._kinds: dict[tuple[object, ...], pb.Message] = {}
 
     def send(self, load: Load, transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
-        """Put messages on their way; the future has the outcome of each. What cannot be written is refused before
-        anything of the others is sent."""
-        kinds = [self._kind(message) for message in load.messages]
-        done, count = self._loop.create_future(), len(kinds)
-        parcel = _Parcel(load.messages, load.rows, kinds, load.size, transaction, done, count)
+        """Put messages on their way; the future has the outcome of each."""
         if load.is_full:  # it is written while others are still under way, and leaves as soon as it may
-            parcel.columns = _columns([parcel])
-        return self._send(parcel)
-
-    def _kind(self, message: Message) -> pb.Message:
-        key = kind_of(message)
-        kind = self._kinds.get(key)
-        if kind is None:
-            if len(self._kinds) >= _MOST_KINDS:
-                self._kinds.clear()
-            kind = self._kinds[key] = message.to_kind()
-        return kind
+            load.columns = _columns([load])
+        return self._send(load, transaction)
 
     def send_columns(
         self, columns: bytes, count: int, transaction: bytes
     ) -> asyncio.Future[list[Receipt | MQError]]:
         """Put ``count`` messages on their way whose columns are written already."""
-        _check_size(len(columns))
-        done = self._loop.create_future()
-        return self._send(_Parcel((), [], [], len(columns), transaction, done, count, columns))
+        if len(columns) > _LARGEST_BYTES:
+            raise _too_large(len(columns))
+        load = Load(self._connection.kinds)
+        load.columns, load.count, load.size = columns, count, len(columns)
+        return self._send(load, transaction)
 
-    def _send(self, parcel: _Parcel) -> asyncio.Future[list[Receipt | MQError]]:
+    def _send(self, load: Load, transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
+        load.transaction, load.done = transaction, self._loop.create_future()
         self._used = True
-        self._waiting.append(parcel)
+        self._waiting.append(load)
         self._changed.set()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._run())
-        return parcel.done
+        return load.done
 
     @property
     def idle(self) -> bool:
@@ -230,35 +239,38 @@ class Sender:
         )
 
     def _ship(self) -> None:
+        """Send the next batch: as many loads of one transaction as fit together."""
         assert self._stream is not None
         waiting = self._waiting
-        while waiting and waiting[0].done.cancelled():  # nobody wants it sent any more
-            waiting.popleft()
-        if not waiting:
-            return
-        transaction = waiting[0].transaction
-        parcels: list[_Parcel] = []
+        loads: list[Load] = []
+        transaction = b""
         count = size = 0
-        while (
-            waiting
-            and waiting[0].transaction == transaction
-            and (not parcels or _fits(count + waiting[0].count, size + waiting[0].size))
-            and not (parcels and (parcels[0].columns or waiting[0].columns))
-        ):
-            parcel = waiting.popleft()
-            if parcel.done.cancelled():
-                continue
-            parcels.append(parcel)
-            count += parcel.count
-            size += parcel.size
-        columns = parcels[0].columns or _columns(parcels)
+        while waiting:
+            load = waiting[0]
+            if not load.done.cancelled():
+                if loads and (
+                    load.transaction != transaction
+                    or load.columns
+                    or loads[0].columns
+                    or count + load.count > BATCH_MESSAGES
+                    or size + load.size > _BATCH_BYTES
+                ):
+                    break
+                transaction = load.transaction
+                loads.append(load)
+                count += load.count
+                size += load.size
+            waiting.popleft()  # nobody wants one sent any more that was cancelled
+        if not loads:
+            return
+        columns = loads[0].columns or _columns(loads)
         if len(columns) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:  # what their kinds say takes all that room
-            for parcel in parcels:
-                self._fail(parcel, _too_large(len(columns)))
+            for load in loads:
+                self._fail(load, _too_large(len(columns)))
             return
         self._number += 1
         request = _request(self._number, transaction, columns)
-        self._under_way[self._number] = _Batch(request, transaction, parcels)
+        self._under_way[self._number] = _Batch(request, transaction, loads)
         self._messages_under_way += count
         self._stream.put(request)
 
@@ -270,16 +282,17 @@ class Sender:
         if batch is None:
             return
         outcomes = _outcomes(reply.confirmed.result)
-        given = iter(outcomes)
         deleted = all(isinstance(outcome, _DELETED) for outcome in outcomes)
-        for parcel in batch.parcels:
-            self._messages_under_way -= parcel.count
-            mine = list(islice(given, parcel.count))
-            if deleted and not parcel.again:
-                parcel.again = True
-                self._returned.append(parcel)
-            elif not parcel.done.done():
-                parcel.done.set_result(mine)
+        start = 0
+        for load in batch.loads:
+            end = start + load.count
+            if deleted and not load.again:
+                load.again = True
+                self._returned.append(load)
+            elif not load.done.done():
+                load.done.set_result(outcomes[start:end])
+            start = end
+        self._messages_under_way -= start
         if self._returned and not self._under_way:
             self._waiting.extendleft(reversed(self._returned))
             self._returned.clear()
@@ -328,12 +341,12 @@ class Sender:
     def _give_up(self, numbers: Iterable[int]) -> None:
         """The queue manager was restarted: nobody knows what it has taken."""
         for number in list(numbers):
-            for parcel in self._under_way.pop(number).parcels:
-                self._messages_under_way -= parcel.count
+            for load in self._under_way.pop(number).loads:
+                self._messages_under_way -= load.count
                 self._fail(
-                    parcel,
+                    load,
                     OutcomeUnknownError(
-                        "The queue manager was restarted before it confirmed these messages.", parcel.messages
+                        "The queue manager was restarted before it confirmed these messages.", load.messages
                     ),
                 )
 
@@ -353,45 +366,38 @@ class Sender:
         for number, batch in list(self._under_way.items()):
             if batch.transaction:
                 del self._under_way[number]
-                for parcel in batch.parcels:
-                    self._messages_under_way -= parcel.count
-                    self._fail(parcel, error)
+                for load in batch.loads:
+                    self._messages_under_way -= load.count
+                    self._fail(load, error)
 
     def _fail_all(self, error: MsmqError) -> None:
-        under_way = [parcel for batch in self._under_way.values() for parcel in batch.parcels]
-        for parcel in under_way:
+        under_way = [load for batch in self._under_way.values() for load in batch.loads]
+        for load in under_way:
             unknown = isinstance(error, ClientError)
             self._fail(
-                parcel,
-                OutcomeUnknownError(f"{error} It may have been sent.", parcel.messages) if unknown else error,
+                load,
+                OutcomeUnknownError(f"{error} It may have been sent.", load.messages) if unknown else error,
             )
-        for parcel in (*self._returned, *self._waiting):
-            self._fail(parcel, error)
+        for load in (*self._returned, *self._waiting):
+            self._fail(load, error)
         self._returned.clear()
         self._waiting.clear()
         self._under_way.clear()
         self._messages_under_way = 0
 
     @staticmethod
-    def _fail(parcel: _Parcel, error: MsmqError) -> None:
-        if not parcel.done.done():
-            parcel.done.set_exception(error)
+    def _fail(load: Load, error: MsmqError) -> None:
+        if not load.done.done():
+            load.done.set_exception(error)
 
 
 def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
     host = result.queue_manager
-    outcomes: list[Receipt | MQError] = [
-        Receipt(host, ordinal, lookup_id)
-        for ordinal, lookup_id in zip(result.ordinals, result.lookup_ids, strict=True)
-    ]
+    rows = zip(repeat(host, len(result.ordinals)), result.ordinals, result.lookup_ids, strict=True)
+    outcomes: list[Receipt | MQError] = list(map(Receipt._make, rows))
     for failure in result.failures:
         outcomes[failure.index] = status.from_message(failure.error)
     return outcomes
-
-
-def _fits(count: int, size: int) -> bool:
-    """True if ``count`` messages of ``size`` bytes fit into one batch."""
-    return count <= BATCH_MESSAGES and size <= _BATCH_BYTES
 
 
 def _request(number: int, transaction: bytes, columns: bytes) -> bytes:
@@ -412,26 +418,21 @@ def _lead(field: int, size: int) -> bytes:
     return bytes(lead)
 
 
-def _columns(parcels: list[_Parcel]) -> bytes:
-    """The messages of parcels in columns, each kind of them once."""
-    places: dict[int, int] = {}
-    kinds: list[pb.Message] = []
-    column: list[int] = []
-    for parcel in parcels:
-        for kind in parcel.kinds:
-            place = places.setdefault(id(kind), len(kinds))
-            if place == len(kinds):
-                kinds.append(kind)
-            column.append(place)
-    rows = (row for parcel in parcels for row in parcel.rows)
+def _columns(loads: list[Load]) -> bytes:
+    """The messages of loads in columns, each kind of them once."""
+    every = list(chain.from_iterable(load.kinds for load in loads))
+    numbers = list(map(id, every))
+    kinds = dict(zip(numbers, every, strict=True))
+    places = dict(zip(kinds, count(), strict=False))
+    rows = chain.from_iterable(load.rows for load in loads)
     bodies, body_types, labels, extensions, tags, correlations = zip(*rows, strict=True)
     return pb.Columns(
-        kinds=kinds,
+        kinds=kinds.values(),
         bodies=bodies,
         body_types=body_types if any(body_types) else (),
         labels=labels if any(labels) else (),
         extensions=extensions if any(extensions) else (),
         application_tags=tags if any(tags) else (),
         correlation_ids=correlations if any(correlations) else (),
-        kind=column if len(kinds) > 1 else (),
+        kind=map(places.__getitem__, numbers) if len(kinds) > 1 else (),
     ).SerializeToString()

@@ -108,6 +108,17 @@ def properties_start(packet: bytes) -> int:
     return cursor
 
 
+_tail_sizes: Final = reader((MessagePropertiesHeader, {"label_length", "message_size", "extension_size"}))
+
+
+def body_of(packet: bytes) -> bytes:
+    """The body of a packet that was checked before."""
+    start = properties_start(packet)
+    label_length, size, extension_size = _tail_sizes(packet, start)
+    start += MessagePropertiesHeader.SIZE + 2 * label_length + extension_size
+    return packet[start : start + size]
+
+
 def asks_of(packet: bytes) -> int:
     """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for."""
     return packet[properties_start(packet) + PROPERTIES["flags"]]

@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from msmq.errors import DecodeError
@@ -18,6 +18,10 @@ Body: TypeAlias = (
     " | dict[Any, Any] | list[Any] | tuple[Any, ...] | None"
 )
 """What a formatter makes a body of; not each has a form for all of them."""
+
+
+_DOCUMENTS: Final = (dict, list)
+"""What the native formatter writes as JSON."""
 
 
 class Formatter(StrEnum):
@@ -87,12 +91,12 @@ def write_body(
 
     TypeError for what the formatter has no form for, EncodeError for what does not fit into the form.
     """
-    how = Formatter(formatter)
+    how = formatter if formatter.__class__ is Formatter else Formatter(formatter)
     if how is Formatter.XML:
         return xml.write(value), body_type or activex.BodyType.EMPTY
     if how is Formatter.BINARY:
         return binary.write(value), body_type or binary.VT_BINARY_OBJECT
-    if how is Formatter.JSON or (how is Formatter.NATIVE and isinstance(value, dict | list)):
+    if how is Formatter.JSON or (how is Formatter.NATIVE and isinstance(value, _DOCUMENTS)):
         content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
         return content.encode(), body_type or activex.BodyType.EMPTY
     return activex.write(value, body_type, as_net=how is Formatter.ACTIVEX)

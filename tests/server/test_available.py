@@ -128,7 +128,9 @@ async def test_an_instance_that_waits_for_its_database_is_alive_and_says_so(tmp_
     running = asyncio.create_task(available.run())
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         await eventually(lambda: available.instance.state["complaint"])
-        answers = [await client.get(f"http://127.0.0.1:{health}/{path}") for path in ("live", "ready", "leader")]
+        answers = [
+            await client.get(f"http://127.0.0.1:{health}/{path}") for path in ("live", "ready", "leader")
+        ]
     assert [answer.status_code for answer in answers] == [200, 503, 503]
     assert "has no primary that answers" in answers[1].json()["complaint"]
     available.stopping.set()

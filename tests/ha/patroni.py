@@ -43,7 +43,7 @@ from tests.ha.postgres import (
 )
 
 NAMES = ("one", "two", "three")
-_PATIENT_S = 120.0
+_PATIENT_S = 300.0
 _SCOPE = "/service/msmq"
 CONFIG = {
     "ttl": 20,

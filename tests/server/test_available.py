@@ -227,6 +227,8 @@ async def test_operators_see_who_leads_and_can_fence(server: Server, tmp_path: P
             each.cancel()
         code, text = await run_msmq("ha", "status", *where)
         assert (code, "epoch       3" in text) == (0, True)
+        assert "also by nobody: confirmed messages survive a crash, but not the loss of this disk" in text
+        assert "has no synchronous standby" in (tmp_path / "a.log").read_text()
     assert told.read_text().split()[:2] == ["standby", "leader"]
 
 

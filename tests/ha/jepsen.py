@@ -89,7 +89,7 @@ class Book:
         return count
 
 
-class _ThoughtBetter(Exception):
+class _RolledBackError(Exception):
     """A receiver rolls its transaction back."""
 
 
@@ -172,10 +172,10 @@ class Applications:
                     async with mq.transaction() as transaction:
                         await self._take(mq.queue(ORDERS), transaction, taken)
                         if self._rng.random() < _GIVEN_UP:
-                            raise _ThoughtBetter
+                            raise _RolledBackError
                         committing = True
                     book.received += taken
-                except _ThoughtBetter:
+                except _RolledBackError:
                     pass  # what was taken comes again
                 except MsmqError:
                     if committing:

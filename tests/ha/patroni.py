@@ -43,9 +43,9 @@ from tests.ha.postgres import (
 )
 
 NAMES = ("one", "two", "three")
-_PATIENT_S = 120.0
+_PATIENT_S = 300.0
 _SCOPE = "/service/msmq"
-_CONFIG = {
+CONFIG = {
     "ttl": 20,
     "loop_wait": 1,
     "retry_timeout": 3,
@@ -260,7 +260,7 @@ class Cluster:
         control = run(programs() / "pg_controldata", self.members[0].data).stdout
         identifier = re.search(r"system identifier:\s+(\d+)", control)
         assert identifier is not None
-        self._wait(lambda: self._put("config", json.dumps(_CONFIG)))
+        self._wait(lambda: self._put("config", json.dumps(CONFIG)))
         self._put("initialize", identifier[1])
         for member in self.members:
             member.configure(self.etcd)

@@ -72,7 +72,7 @@ class Process:
     async def line(self) -> str:
         """The next one that it prints."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(300):
             line = await self.process.stdout.readline()
         assert line, (self.name, (self._directory / f"{self.name}.log").read_text())
         return line.decode()

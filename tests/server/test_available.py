@@ -128,7 +128,9 @@ async def test_an_instance_that_waits_for_its_database_is_alive_and_says_so(tmp_
     running = asyncio.create_task(available.run())
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         await eventually(lambda: available.instance.state["complaint"])
-        answers = [await client.get(f"http://127.0.0.1:{health}/{path}") for path in ("live", "ready", "leader")]
+        answers = [
+            await client.get(f"http://127.0.0.1:{health}/{path}") for path in ("live", "ready", "leader")
+        ]
     assert [answer.status_code for answer in answers] == [200, 503, 503]
     assert "has no primary that answers" in answers[1].json()["complaint"]
     available.stopping.set()
@@ -225,6 +227,8 @@ async def test_operators_see_who_leads_and_can_fence(server: Server, tmp_path: P
             each.cancel()
         code, text = await run_msmq("ha", "status", *where)
         assert (code, "epoch       3" in text) == (0, True)
+        assert "also by nobody: confirmed messages survive a crash, but not the loss of this disk" in text
+        assert "has no synchronous standby" in (tmp_path / "a.log").read_text()
     assert told.read_text().split()[:2] == ["standby", "leader"]
 
 

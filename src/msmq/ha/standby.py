@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,10 @@ class Known:
 
     def save(self, directory: Path) -> None:
         new = directory / f"{_KNOWN_FILE}.new"
-        new.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(self)))
+            file.flush()
+            os.fsync(file.fileno())  # an empty file after a power failure would know of nothing
         new.replace(directory / _KNOWN_FILE)
 
     def check(self, view: View, where: str) -> None:

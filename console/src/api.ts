@@ -157,6 +157,8 @@ export interface Whole extends MessageRow {
   views: { hex: string; text?: string; json?: string; xml?: string; value?: unknown; formatter?: string };
   structure: Node[];
   editable: boolean;
+  /** Where it belongs: the queue that NServiceBus or Rebus noted, or else where it was sent. */
+  home: string;
   response_queue: string;
   admin_queue: string;
   application_tag: number;
@@ -174,6 +176,7 @@ export interface Outgoing {
   unacknowledged: number;
   unreceived: number;
   last_error: string;
+  last_error_words: string;
   attempts: { time: string; status: string; addresses: string[] }[];
 }
 
@@ -191,7 +194,7 @@ export interface Figures {
   memory_bytes: string;
   disk_free_bytes: string;
   sessions: { peer: string; incoming: boolean }[];
-  queues: { path: string; messages: string; bytes: string; arrived_total: string; removed_total: string; waiting_readers: number }[];
+  queues: { path: string; messages: string; bytes: string; arrived_total: string; removed_total: string; waiting_readers: number; grown?: string }[];
 }
 
 export interface Overview {

@@ -14,6 +14,11 @@ export function count(value: string | number): string {
   return Number(value).toLocaleString("en-US");
 }
 
+/** A number with the thing that is counted: one message, 2 messages. */
+export function many(value: string | number, thing: string): string {
+  return `${count(value)} ${thing}${Number(value) === 1 ? "" : "s"}`;
+}
+
 export function time(text: string): string {
   return text ? text.replace("T", " ").replace(/(\.\d+)?Z$/, "") : "";
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.cli.outgoing import WORDS
+from msmq.client.info import ERRORS
 from msmq.manager.model import ConnectionStatus
 from tests.cli.support import Live
 
@@ -62,7 +62,7 @@ def test_every_status_has_words() -> None:
         ConnectionStatus.ESTABLISH_PACKET_RECEIVED,
         ConnectionStatus.ESTABLISHED,
     }
-    assert set(WORDS) == {status.value for status in set(ConnectionStatus) - fine}
+    assert set(ERRORS) == {status.value for status in set(ConnectionStatus) - fine}
 
 
 def test_what_is_purged_is_kept_as_a_dead_letter(live: Live) -> None:

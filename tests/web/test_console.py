@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 import msmq
+from msmq.client.connection import Connection
 from tests.web.support import LOOKER, Live
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +109,37 @@ def test_filters_of_queues_are_kept(page: Page, live: Live) -> None:
     expect(page.get_by_label("hide empty")).to_be_checked()
 
 
+def test_another_search_begins_with_its_first_page(page: Page, live: Live) -> None:
+    async def make(mq: Connection) -> None:
+        for number in range(201):  # one more than a page has
+            await mq.create_queue(f".\\private$\\paged-{number:03}", if_missing=True)
+
+    async def remove(mq: Connection) -> None:
+        for number in range(201):
+            await mq.delete_queue(f".\\private$\\paged-{number:03}")
+
+    live.do(make)
+    page.get_by_role("link", name="Queues").click()
+    search = page.get_by_placeholder("Search in names and labels")
+    search.fill("paged-")
+    page.get_by_role("button", name="Next").click()
+    expect(page.get_by_role("button", name="paged-200", exact=True)).to_be_visible()
+    search.fill("paged-007")
+    expect(page.get_by_role("button", name="paged-007", exact=True)).to_be_visible()
+    live.do(remove)
+
+
+def test_the_overview_shows_which_queues_grow(page: Page, live: Live) -> None:
+    live.queue("grows", "x")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("img", name="Messages waiting")).to_have_attribute(
+        "aria-label", re.compile("now messages [1-9]")
+    )
+    live.queue("grows", *["x"] * 3)
+    row = page.get_by_role("region", name="Queues that grow").get_by_role("row", name=re.compile("^grows"))
+    expect(row).to_contain_text("+3")
+
+
 def test_messages_with_the_keyboard_only(page: Page, live: Live) -> None:
     live.queue("keys", *[msmq.Message({"n": at}, label=f"key {at:04}") for at in range(250)])
     page.goto("/messages?queue=HOST%5Cprivate%24%5Ckeys")
@@ -193,6 +225,21 @@ def test_a_failure_is_mended_exactly_once(page: Page, live: Live, admin: httpx.C
     expect(page.get_by_text("resubmit messages").first).to_be_visible()
 
 
+def test_one_failure_is_edited_and_goes_where_it_failed(page: Page, live: Live) -> None:
+    extension = json.dumps({"NServiceBus.FailedQ": "kettle@HOST"}).encode()
+    live.queue("kettle")
+    live.queue("kettle-errors", msmq.Message("cold", label="one pot", extension=extension))
+    page.goto("/messages?queue=HOST%5Cprivate%24%5Ckettle-errors")
+    page.get_by_role("grid", name="Messages").get_by_text("one pot").click()
+    page.get_by_label("Message", exact=True).get_by_role("button", name="Resubmit").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("To", exact=True)).to_have_value(".\\private$\\kettle")
+    dialog.get_by_label("Body").fill("hot")
+    dialog.get_by_role("button", name="Resubmit").click()
+    expect(page.get_by_text("0 messages.")).to_be_visible()
+    assert live.do(lambda mq: mq.queue(".\\private$\\kettle").receive(timeout=30)).value == "hot"
+
+
 def test_outgoing_queues_are_paused_and_resumed(page: Page, live: Live) -> None:
     live.do(lambda mq: mq.queue("DIRECT=OS:away.invalid\\private$\\x").send("x"))
     page.get_by_role("link", name="Network").click()
@@ -205,17 +252,24 @@ def test_outgoing_queues_are_paused_and_resumed(page: Page, live: Live) -> None:
     _confirm(page, "1", "Remove all messages")
 
 
+def _upload(page: Page, document: str) -> None:
+    """Bring a document as a file: a browser takes seconds for each thousand lines that are typed into a field."""
+    file = {"name": "definitions.json", "mimeType": "text/plain", "buffer": document.encode()}
+    page.locator("input[type=file]").set_input_files(file)  # type: ignore[arg-type]
+    expect(page.get_by_label("Document")).to_have_value(document.replace("\r\n", "\n"))
+
+
 def test_definitions_are_exported_compared_and_imported(page: Page, live: Live) -> None:
     live.queue("described", label="before")
     page.get_by_role("link", name="Definitions").click()
     page.get_by_role("button", name="Export").click()
     document = page.get_by_label("Document")
     expect(document).to_have_value(re.compile("described"))
-    document.fill(document.input_value().replace('"before"', '"after"'))
+    _upload(page, document.input_value().replace('"before"', '"after"'))
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text('"before" → "after"')).to_be_visible()
     page.get_by_role("button", name="Import").click()
-    expect(page.get_by_role("status")).to_contain_text("1 changes were made.")
+    expect(page.get_by_role("status")).to_contain_text("1 change was made.")
     assert live.do(lambda mq: mq.queue_info(".\\private$\\described")).label == "after"
 
 
@@ -250,6 +304,7 @@ def test_axe_finds_nothing_serious(browser: Browser, live: Live, scheme: str, tm
         "/definitions",
         "/activity",
         "/alarms",
+        "/access",
     ):
         page.goto(path)
         expect(page.locator("main h1")).to_be_visible()
@@ -280,6 +335,7 @@ def test_a_phone_shows_everything_in_its_width(browser: Browser, live: Live) -> 
         "/definitions",
         "/activity",
         "/alarms",
+        "/access",
     ):
         page.goto(path)
         expect(page.locator("main h1")).to_be_visible()

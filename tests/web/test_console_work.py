@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 import msmq
 from tests.web.support import ADMINISTRATORS, Live
-from tests.web.test_console import _confirm, _logged_in, browser
+from tests.web.test_console import _confirm, _logged_in, _upload, browser
 
 __all__ = ["browser"]
 
@@ -113,7 +113,7 @@ def test_chosen_failures_are_resubmitted_with_another_label(page: Page, live: Li
 def test_a_tail_stops_at_its_limit_and_packets_are_exported(page: Page, live: Live) -> None:
     live.queue("limited", "before")
     page.goto("/messages?queue=HOST%5Cprivate%24%5Climited")
-    expect(page.get_by_text("1 messages.")).to_be_visible()
+    expect(page.get_by_text("1 message.")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="Export packets").click()
     assert b"LIOR" in download.value.path().read_bytes()
@@ -149,7 +149,7 @@ def test_yaml_is_exported_and_compared(page: Page, live: Live) -> None:
     page.get_by_role("button", name="Export").click()
     document = page.get_by_label("Document")
     expect(document).to_have_value(re.compile("label: plain-label"))
-    document.fill(document.input_value().replace("plain-label", "other-label"))
+    _upload(page, document.input_value().replace("plain-label", "other-label"))
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text('"plain-label" → "other-label"')).to_be_visible()
 

@@ -1,4 +1,4 @@
-"""Where a message that failed belongs."""
+"""What failed, in groups that are counted once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import msmq
 from msmq.client.connection import Connection
 from msmq.web import failures as module
-from msmq.web.failures import Failed, Group, Tallies, home_of
+from msmq.web.failures import Failed, Group, Tallies
 from msmq.web.hosts import statistics
 from msmq.web.people import Credential
 from tests.web.support import Live
@@ -25,24 +25,6 @@ def test_a_group_counts_what_is_added_to_it() -> None:
     assert (shown["messages"], shown["bytes"]) == ("4", "20")
     assert (shown["oldest"], shown["newest"]) == ("1970-01-01T00:00:10Z", "1970-01-01T00:00:30Z")
     assert shown["labels"] == ["at 20", "at 10", "at 30"]
-
-
-@pytest.mark.parametrize(
-    ("headers", "home"),
-    [
-        ({"NServiceBus.FailedQ": "orders@HOST"}, ".\\private$\\orders"),
-        ({"NServiceBus.FailedQ": "orders@far.example"}, "DIRECT=OS:far.example\\private$\\orders"),
-        ({"rbs2-source-queue": "orders@HOST"}, ".\\private$\\orders"),
-        ({"NServiceBus.FailedQ": "..\\evil@HOST"}, "as sent"),
-        ({}, "as sent"),
-    ],
-)
-def test_a_failed_message_goes_home(headers: dict[str, str], home: str) -> None:
-    class Failed:
-        extension = json.dumps(headers).encode()
-        destination = "as sent"
-
-    assert home_of(Failed(), "host") == home  # type: ignore[arg-type]
 
 
 def test_error_queues_are_grouped_by_exception(live: Live, admin: httpx.Client) -> None:

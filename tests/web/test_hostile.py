@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, settings
 from playwright.sync_api import Browser, expect
 
 import msmq
+from msmq.client.info import AlarmRule
 from tests.web.support import Live, living
 from tests.web.test_console import _logged_in, browser
 
@@ -32,6 +33,8 @@ def test_scripts_in_every_field_stay_text(browser: Browser, live: Live) -> None:
         msmq.Message(f"<a b='{'x'}'><![CDATA[{EVIL}]]></a>", label="xml" + EVIL[:100]),
     ]
     live.queue("evil", *messages)
+    live.do(lambda mq: mq.create_token(EVIL[:60], "S-1-5-21-7-7-7-66"))
+    live.do(lambda mq: mq.set_alarms([AlarmRule(EVIL[:90], "depth", 0, f"*{EVIL[:60]}*")]))
     live.do(lambda mq: mq.queue(f"DIRECT=OS:evil.invalid\\private$\\{name}").send("x", label=EVIL[:200]))
     context, wrong = _logged_in(browser, live, "S-1-5-32-544")
     page = context.pages[0]
@@ -46,9 +49,21 @@ def test_scripts_in_every_field_stay_text(browser: Browser, live: Live) -> None:
         for tab in panel.get_by_role("tab").all():
             tab.click()
         page.keyboard.press("Escape")
-    for path in ("/queues", "/failures", "/network", "/activity", f"/messages?queue={EVIL}", "/"):
+    pages = (
+        "/queues",
+        "/failures",
+        "/network",
+        "/activity",
+        "/alarms",
+        "/access",
+        f"/messages?queue={EVIL}",
+        "/",
+    )
+    for path in pages:
         page.goto(path)
         expect(page.locator("main h1")).to_be_visible()
+        if path in ("/alarms", "/access"):
+            expect(page.get_by_text("onerror=alert").first).to_be_visible()
     page.goto("/failures")
     page.get_by_label("Error queue or journal instead of dead letters").fill(".\\private$\\evil")
     expect(page.get_by_text(EVIL[:30]).first).to_be_visible()
@@ -59,6 +74,8 @@ def test_scripts_in_every_field_stay_text(browser: Browser, live: Live) -> None:
         == 0
     )
     context.close()
+    live.do(lambda mq: mq.remove_token(EVIL[:60]))
+    live.do(lambda mq: mq.set_alarms([]))
     assert wrong == []
 
 

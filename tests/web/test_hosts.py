@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 
@@ -47,6 +48,25 @@ def test_the_overview_tells_what_changed_to_those_who_administer(live: Live, adm
     )
     with live.client(LOOKER) as looker:
         assert looker.get("/api/overview").json()["changed"] == []
+
+
+def test_events_tell_of_the_fullest_queues_and_of_those_that_grow(live: Live, admin: httpx.Client) -> None:
+    live.queue("brimming", *["x"] * 50)
+    live.queue("growing", "x")
+    told: list[dict[str, Any]] = []
+    with admin.stream("GET", "/api/events?interval_ms=500&queues=1") as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data:"):
+                told.append(json.loads(line.removeprefix("data: ")))
+                if len(told) == 1:
+                    live.queue("growing", "x", "x")
+                grown = {each["path"].rpartition("\\")[2]: int(each["grown"]) for each in told[-1]["queues"]}
+                if grown.get("growing") == 2:
+                    break
+            assert len(told) < 100
+    assert all(len(each["queues"]) <= 2 for each in told)
+    fullest = max(int(each["messages"]) for each in admin.get("/api/statistics").json()["queues"])
+    assert max(int(each["messages"]) for each in told[-1]["queues"]) == fullest
 
 
 def test_figures_come_as_events(admin: httpx.Client) -> None:

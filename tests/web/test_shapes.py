@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from msmq.client.info import QueueKind
-from msmq.web.shapes import exception_of, plain, preview, views
+from msmq.web.shapes import exception_of, home_of, plain, preview, views
 from msmq.wire.bodies import HeaderDialect, write_body, write_headers
 
 
@@ -65,3 +65,21 @@ def test_exceptions_are_found_in_both_dialects() -> None:
     assert exception_of(nservicebus) == "System.X"
     assert exception_of(rebus) == "System.Y: no"
     assert exception_of(b"\x00nothing") == ""
+
+
+@pytest.mark.parametrize(
+    ("headers", "home"),
+    [
+        ({"NServiceBus.FailedQ": "orders@HOST"}, ".\\private$\\orders"),
+        ({"NServiceBus.FailedQ": "orders@far.example"}, "DIRECT=OS:far.example\\private$\\orders"),
+        ({"rbs2-source-queue": "orders@HOST"}, ".\\private$\\orders"),
+        ({"NServiceBus.FailedQ": "..\\evil@HOST"}, "as sent"),
+        ({}, "as sent"),
+    ],
+)
+def test_a_failed_message_goes_home(headers: dict[str, str], home: str) -> None:
+    class Failed:
+        extension = json.dumps(headers).encode()
+        destination = "as sent"
+
+    assert home_of(Failed(), "host") == home  # type: ignore[arg-type]

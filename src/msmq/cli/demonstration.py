@@ -192,7 +192,6 @@ async def tell(story: Story, directory: Path) -> None:
 async def _orders(story: Story, shop: msmq.Connection, store: msmq.Connection, link: Relay) -> None:
     """Orders go to the warehouse while the link is cut and restored."""
     import msmq
-    from msmq.cli.outgoing import in_words
 
     orders = await store.create_queue(r".\private$\orders", transactional=True, label="Orders")
     await shop.create_queue(r".\private$\replies", transactional=True)
@@ -222,7 +221,8 @@ async def _orders(story: Story, shop: msmq.Connection, store: msmq.Connection, l
     await _until(lambda: _fails(shop), "the shop to notice")
     waiting = (await shop.outgoing_queues())[0]
     story.tell(
-        "SHOP", f"keeps {waiting.messages} messages until they are read there; {LINK}: {in_words(waiting)}"
+        "SHOP",
+        f"keeps {waiting.messages} messages until they are read there; {LINK}: {waiting.last_error_words}",
     )
     await link.restore()
     story.tell("link", "RESTORED")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,24 +20,6 @@ LIST_HELP = (
     "List outgoing queues: state, next hop, what waits, and how the last attempt to connect went.\n\nExamples:\n\n"
     "  msmq outgoing list\n\n  msmq outgoing list --json | jq -r 'select(.messages > 0) | .format_name'"
 )
-WORDS: Final = {
-    "UnknownFailure": "the session failed for an unknown reason",
-    "PingFailure": "the host did not answer the ping",
-    "SocketCreateFailure": "no socket could be made here",
-    "SocketBindFailure": "the local address could not be used",
-    "SocketConnectFailure": "nobody accepts connections there, or a firewall is between",
-    "TcpNotEnabled": "TCP is switched off",
-    "SocketSendFailure": "the connection broke",
-    "ConnectionNotReady": "the host accepted the connection and did not answer",
-    "DnsFailure": "the name of the host could not be resolved",
-    "CertificateValidationFailure": "what encryption needs is missing",
-    "ConnectionLimitReached": "too many connections",
-    "ConnectionRefused": "the host refused the session",
-    "RoutingDataNotAvailable": "the directory does not say how to get there",
-    "LowResource": "this computer is short of memory or disk",
-}
-"""What each status of an attempt to connect means."""
-
 _Destination = Annotated[
     str,
     typer.Argument(
@@ -48,17 +30,12 @@ _Destination = Annotated[
 app = typer.Typer(help=HELP, no_args_is_help=True)
 
 
-def in_words(info: OutgoingInfo) -> str:
-    """The last error of an outgoing queue as a sentence; empty if there was none."""
-    return WORDS.get(info.last_error, info.last_error)
-
-
 def shape(info: OutgoingInfo) -> dict[str, object]:
     """The object of ``--json``."""
     from msmq.cli.output import plain
 
     shown: dict[str, object] = plain(info)
-    return {**shown, "last_error": info.last_error, "last_error_words": in_words(info)}
+    return {**shown, "last_error": info.last_error, "last_error_words": info.last_error_words}
 
 
 def _print(found: list[OutgoingInfo], as_json: bool) -> None:
@@ -79,7 +56,7 @@ def _print(found: list[OutgoingInfo], as_json: bool) -> None:
                 info.unacknowledged,
                 info.unreceived,
                 ", ".join(info.next_hops),
-                in_words(info),
+                info.last_error_words,
             )
             for info in found
         ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from msmq.cli.calls import Json, perform
-from msmq.cli.outgoing import in_words, shape
+from msmq.cli.outgoing import shape
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -143,7 +143,7 @@ def _outgoing(now: Statistics) -> Table:
     table.add_column("messages", justify="right")
     table.add_column("last error")
     for queue in now.outgoing:
-        table.add_row(clean(queue.format_name), queue.state, f"{queue.messages:,}", in_words(queue))
+        table.add_row(clean(queue.format_name), queue.state, f"{queue.messages:,}", queue.last_error_words)
     return table
 
 

@@ -96,6 +96,25 @@ class QueueInfo:
         )
 
 
+ERRORS: Final = {
+    "UnknownFailure": "the session failed for an unknown reason",
+    "PingFailure": "the host did not answer the ping",
+    "SocketCreateFailure": "no socket could be made here",
+    "SocketBindFailure": "the local address could not be used",
+    "SocketConnectFailure": "nobody accepts connections there, or a firewall is between",
+    "TcpNotEnabled": "TCP is switched off",
+    "SocketSendFailure": "the connection broke",
+    "ConnectionNotReady": "the host accepted the connection and did not answer",
+    "DnsFailure": "the name of the host could not be resolved",
+    "CertificateValidationFailure": "what encryption needs is missing",
+    "ConnectionLimitReached": "too many connections",
+    "ConnectionRefused": "the host refused the session",
+    "RoutingDataNotAvailable": "the directory does not say how to get there",
+    "LowResource": "this computer is short of memory or disk",
+}
+"""What each status of an attempt to connect means."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """An attempt to connect to another host."""
@@ -142,6 +161,11 @@ class OutgoingInfo:
         """How the last attempt to connect failed; empty if it did not."""
         last = self.attempts[-1].status if self.attempts else ""
         return "" if last in ("Established", "InProcess", "EstablishPacketReceived") else last
+
+    @property
+    def last_error_words(self) -> str:
+        """The last error as a sentence; empty if there was none."""
+        return ERRORS.get(self.last_error, self.last_error)
 
 
 @dataclass(frozen=True, slots=True)

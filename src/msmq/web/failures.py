@@ -8,7 +8,6 @@ queue, so everybody has counts of their own.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -16,13 +15,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client import ReceivedMessage
 from msmq.client.connection import Connection
 from msmq.errors import MsmqError
 from msmq.web.hosts import statistics
 from msmq.web.messages import find
 from msmq.web.people import Credential
-from msmq.web.shapes import class_name, exception_of, headers_of
+from msmq.web.shapes import class_name, exception_of
 from msmq.wire.times import time_text
 
 DEAD_LETTERS: Final = (".\\deadletter$", ".\\xactdeadletter$")
@@ -32,7 +30,6 @@ _LOOK_S: Final = 2.0
 _AGAIN_S: Final = 30.0
 _MOST_GROUPS: Final = 1_000
 _MOST_TALLIES: Final = 64
-_FAILED_QUEUE: Final = re.compile(r"^([^@\\/]+)@([A-Za-z0-9._-]+)$")
 
 
 class Failed(NamedTuple):
@@ -268,15 +265,3 @@ class Tallies:
             counts += tally.classes
             counts["not counted yet"] += max(tally.messages - tally.counted, 0)
         return {reason: number for reason, number in counts.items() if number}
-
-
-def home_of(message: ReceivedMessage, computer: str) -> str:
-    """Where a message that failed belongs: to the queue that NServiceBus or Rebus noted, or else where it was sent."""
-    headers = headers_of(message.extension)
-    noted = headers.get("NServiceBus.FailedQ") or headers.get("rbs2-source-queue") or ""
-    known = _FAILED_QUEUE.match(noted.strip())
-    if known is not None:
-        name, host = known.groups()
-        here = host.casefold() in (computer.casefold(), "localhost")
-        return f".\\private$\\{name}" if here else f"DIRECT=OS:{host}\\private$\\{name}"
-    return message.destination

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
 
@@ -190,6 +191,22 @@ def figures(given: pb.Statistics) -> dict[str, Any]:
     }
 
 
+def _since(first: dict[str, int], given: pb.Statistics, most: int | None) -> dict[str, Any]:
+    """Figures with how much each queue has grown since it was ``first`` seen. Where only some queues are wanted, they
+    are those with the most messages and those that have grown most."""
+    grown = {each.path: each.messages - first.setdefault(each.path, each.messages) for each in given.queues}
+    if most is not None:
+        fullest = nlargest(most, given.queues, key=lambda each: each.messages)
+        growing = nlargest(most, given.queues, key=lambda each: grown[each.path])
+        chosen = {each.path: each for each in (*fullest, *growing)}
+        del given.queues[:]
+        given.queues.extend(chosen.values())
+    shown = figures(given)
+    for each in shown["queues"]:
+        each["grown"] = str(grown[each["path"]])
+    return shown
+
+
 async def statistics(mq: Connection) -> pb.Statistics:
     async with aclosing(mq.server_stream("WatchStatistics", pb.WatchStatisticsRequest(count=1))) as replies:  # type: ignore[type-var]
         async for reply in replies:
@@ -261,6 +278,10 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
     "GET", "/api/events", "Figures as they change, as server-sent events.", role=Role.LOOK,
     parameters=(
         Parameter("interval_ms", {"type": "integer", "minimum": 500, "maximum": 60_000}, "1000 when not given."),
+        Parameter(
+            "queues", {"type": "integer", "minimum": 0, "maximum": 10_000},
+            "Only so many of the fullest queues, and of those that have grown most; all when not given.",
+        ),
         HOST,
     ),
     kind="text/event-stream",
@@ -268,13 +289,14 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
 async def events(call: Call) -> Any:
     mq = await call.mq()
     request = pb.WatchStatisticsRequest(interval_ms=call.given.get("interval_ms", 1_000))
+    most, first = call.given.get("queues"), {}
 
     async def told() -> AsyncIterator[bytes]:
         end_s = asyncio.get_running_loop().time() + _EVENTS_S
         try:
             async with aclosing(mq.server_stream("WatchStatistics", request)) as replies:  # type: ignore[type-var]
                 async for reply in replies:
-                    yield event("statistics", figures(reply))
+                    yield event("statistics", _since(first, reply, most))
                     if asyncio.get_running_loop().time() > end_s:
                         return
         except MsmqError as error:

@@ -19,7 +19,8 @@ from msmq.client.connection import Connection
 from msmq.client.records import RecordError, again, suited, to_message, to_record, transactional
 from msmq.errors import MessageNotFoundError, MsmqError
 from msmq.web.audit import Audit
-from msmq.web.failures import home_of, rows
+from msmq.web.failures import rows
+from msmq.web.shapes import home_of
 
 _KEPT: Final = 200
 _AT_ONCE: Final = 4

@@ -19,7 +19,7 @@ from msmq.web.body_path import BodyPath, PathError
 from msmq.web.lists import in_order
 from msmq.web.operations import HOST, NUMBER64, TEXT, MisuseError, Parameter, Schema, Table
 from msmq.web.people import Role
-from msmq.web.shapes import PREVIEW, ROW, headers_of, row, whole
+from msmq.web.shapes import PREVIEW, ROW, headers_of, home_of, row, whole
 from msmq.wire.classes import MessageClass
 
 TABLE: Final = Table()
@@ -271,10 +271,15 @@ async def send_messages(call: Call) -> Any:
 @TABLE.add(
     "GET", "/api/queues/{queue}/messages/{lookup_id}", "Look at everything a message says.", role=Role.LOOK,
     parameters=(HOST,),
-    reply={"type": "object", "properties": {"lookup_id": NUMBER64, "label": TEXT, "views": {"type": "object"}}},
+    reply={
+        "type": "object",
+        "properties": {"lookup_id": NUMBER64, "label": TEXT, "home": TEXT, "views": {"type": "object"}},
+    },
 )  # fmt: skip
 async def get_message(call: Call) -> Any:
-    return whole(await (await call.mq()).queue(call.given["queue"]).lookup(lookup(call)))
+    mq = await call.mq()
+    message = await mq.queue(call.given["queue"]).lookup(lookup(call))
+    return whole(message) | {"home": home_of(message, (await mq.manager()).computer_name)}
 
 
 def lookup(call: Call) -> int:

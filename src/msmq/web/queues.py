@@ -38,6 +38,7 @@ OUTGOING: Final[Schema] = {
         "messages": NUMBER64,
         "bytes": NUMBER64,
         "last_error": TEXT,
+        "last_error_words": TEXT,
     },
 }
 _PROPERTY: Final[Schema] = {
@@ -88,7 +89,7 @@ def queue_row(info: QueueInfo) -> dict[str, Any]:
 
 def outgoing_row(info: OutgoingInfo) -> dict[str, Any]:
     shown: dict[str, Any] = plain(info)
-    return shown | {"last_error": info.last_error}
+    return shown | {"last_error": info.last_error, "last_error_words": info.last_error_words}
 
 
 def settings_of(given: dict[str, Any]) -> dict[str, Any]:

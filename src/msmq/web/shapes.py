@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ _WIDE: Final = frozenset(
 PREVIEW: Final = 512
 _LONGEST_VIEW: Final = 1 << 20
 _NO_ID: Final = bytes(20)
+_FAILED_QUEUE: Final = re.compile(r"^([^@\\/]+)@([A-Za-z0-9._-]+)$")
 
 
 def plain(value: Any, name: str = "") -> Any:
@@ -137,6 +139,18 @@ def exception_of(extension: bytes) -> str:
 
 def headers_of(extension: bytes) -> dict[str, str]:
     return read_headers(extension) or {}
+
+
+def home_of(message: ReceivedMessage, computer: str) -> str:
+    """Where a message that failed belongs: to the queue that NServiceBus or Rebus noted, or else where it was sent."""
+    headers = headers_of(message.extension)
+    noted = headers.get("NServiceBus.FailedQ") or headers.get("rbs2-source-queue") or ""
+    known = _FAILED_QUEUE.match(noted.strip())
+    if known is not None:
+        name, host = known.groups()
+        here = host.casefold() in (computer.casefold(), "localhost")
+        return f".\\private$\\{name}" if here else f"DIRECT=OS:{host}\\private$\\{name}"
+    return message.destination
 
 
 def whole(message: ReceivedMessage) -> dict[str, Any]:

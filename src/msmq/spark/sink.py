@@ -161,7 +161,7 @@ class _Columns(NamedTuple):
 
     row: int
     """The number of its first row."""
-    count: int
+    rows: int
     data: bytes
 
 
@@ -169,7 +169,7 @@ async def _send_columns(
     mq: Connection, queue: str, parcels: Sequence[_Columns], transaction: Transaction | None = None
 ) -> None:
     """Send parcels, which are all for one queue and are under way together."""
-    sends = [send_columns(mq, queue, parcel.data, parcel.count, transaction) for parcel in parcels]
+    sends = [send_columns(mq, queue, parcel.data, parcel.rows, transaction) for parcel in parcels]
     try:
         refused = await asyncio.gather(*sends)
     except MQError as error:

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -156,15 +156,20 @@ async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transact
             raise RowError(f"row {group[0].row} and others to {queue}", error) from error
 
 
-async def _send_parcels(
-    mq: Connection, parcels: Sequence[Parcel], transaction: Transaction | None = None
+class _Columns(NamedTuple):
+    """A parcel as it travels."""
+
+    row: int
+    """The number of its first row."""
+    rows: int
+    data: bytes
+
+
+async def _send_columns(
+    mq: Connection, queue: str, parcels: Sequence[_Columns], transaction: Transaction | None = None
 ) -> None:
     """Send parcels, which are all for one queue and are under way together."""
-    queue = parcels[0].queue
-    sends = [
-        send_columns(mq, queue, parcel.columns.SerializeToString(), len(parcel), transaction)
-        for parcel in parcels
-    ]
+    sends = [send_columns(mq, queue, parcel.data, parcel.rows, transaction) for parcel in parcels]
     try:
         refused = await asyncio.gather(*sends)
     except MQError as error:
@@ -172,6 +177,13 @@ async def _send_parcels(
     for parcel, failures in zip(parcels, refused, strict=True):
         for index, why in failures:
             raise RowError(f"row {parcel.row + index} to {queue}", why) from why
+
+
+async def _send_parcels(
+    mq: Connection, parcels: Sequence[Parcel], transaction: Transaction | None = None
+) -> None:
+    made = [_Columns(parcel.row, len(parcel), parcel.columns.SerializeToString()) for parcel in parcels]
+    await _send_columns(mq, parcels[0].queue, made, transaction)
 
 
 Held = list[Letter] | list[Parcel]
@@ -503,24 +515,26 @@ def _packed(held: Held) -> Iterator[Message]:
     size = 0
     for letter in held:
         if isinstance(letter, Parcel):
-            yield from _cut(pb.SendRequest(queue=letter.queue, columns=letter.columns))
+            about = f"{len(letter)} {letter.queue}".encode("utf-8", "surrogatepass")
+            yield from _cut(letter.columns.SerializeToString(), about)
             continue
         made = letter.message.to_proto()
         if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
-            yield from _cut(parcel)
+            yield from _cut(parcel.SerializeToString())
             parcel, size = pb.SendRequest(), 0
         parcel.queue = letter.queue
         parcel.messages.append(made)
         size += len(made.body) + len(made.extension)
     if parcel.messages:
-        yield from _cut(parcel)
+        yield from _cut(parcel.SerializeToString())
 
 
-def _cut(parcel: pb.SendRequest) -> Iterator[Message]:
-    data = parcel.SerializeToString()
+def _cut(data: bytes, about: bytes = b"") -> Iterator[Message]:
+    """Data in messages, each with how many follow; ``about`` columns there is how many rows they have, and for which
+    queue, so that whoever sends them need not look into them."""
     pieces = [data[start : start + _LARGEST_STAGED] for start in range(0, len(data), _LARGEST_STAGED)]
     for left, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
-        yield Message(piece, application_tag=left)
+        yield Message(piece, application_tag=left, extension=about)
 
 
 async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -> None:
@@ -535,9 +549,8 @@ async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -
                 data += message.body
                 if message.application_tag:
                     continue
-                parcel = pb.SendRequest.FromString(data)
+                sending, count = _sending(mq, data, message.extension, row, transaction)
                 data = b""
-                sending, count = _sending(mq, parcel, row, transaction)
                 under_way.append(asyncio.create_task(sending))
                 row += count
                 while len(under_way) > _STAGED_UNDER_WAY:
@@ -553,13 +566,14 @@ async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -
 
 
 def _sending(
-    mq: Connection, staged: pb.SendRequest, row: int, transaction: Transaction
+    mq: Connection, data: bytes, about: bytes, row: int, transaction: Transaction
 ) -> tuple[Coroutine[Any, Any, None], int]:
     """How to send messages that were put aside together, the first of which has this number; and how many there
     are. Whatever is begun earlier arrives earlier."""
-    if staged.HasField("columns"):
-        parcel = Parcel(staged.queue, staged.columns, row)
-        return _send_parcels(mq, [parcel], transaction), len(parcel)
+    if about:
+        count, _, queue = about.decode("utf-8", "surrogatepass").partition(" ")
+        return _send_columns(mq, queue, [_Columns(row, int(count), data)], transaction), int(count)
+    staged = pb.SendRequest.FromString(data)
     letters = [
         Letter(staged.queue, Message.from_proto(made), row + place)
         for place, made in enumerate(staged.messages)

@@ -107,7 +107,7 @@ def channel_of_applications(manager: Manager) -> None:
     with msmq.connect_sync(manager.socket) as mq:
         queue = mq.queue(QUEUE)
         queue.send("by the unix socket")
-        assert queue.receive(timeout=10).text == "by the unix socket"
+        assert queue.receive(timeout=60).text == "by the unix socket"
 
 
 def channel_by_tcp(manager: Manager) -> None:
@@ -121,7 +121,7 @@ def channel_by_tcp(manager: Manager) -> None:
     async def call() -> None:
         async with msmq.connect(f"{HOST}:{manager.api_port}", token=token) as mq:
             await mq.queue(QUEUE).send("by gRPC")
-            assert (await mq.queue(QUEUE).receive(timeout=10)).text == "by gRPC"
+            assert (await mq.queue(QUEUE).receive(timeout=60)).text == "by gRPC"
 
     asyncio.run(call())
 
@@ -136,14 +136,14 @@ def session(manager: Manager) -> None:
         assert outcome.name == "DELIVERED", outcome
 
     asyncio.run(call())
-    assert "by a session" in manager.msmq("receive", QUEUE, "--timeout", "10")
+    assert "by a session" in manager.msmq("receive", QUEUE, "--timeout", "60")
 
 
 def remote_read(manager: Manager) -> None:
     """MS-MQRR on TCP 2103, with NTLM."""
     manager.msmq("send", QUEUE, "--body", "by remote read")
     assert "by remote read" in manager.msmq(
-        "receive", f"DIRECT=TCP:{HOST}\\private$\\doors", "--timeout", "10"
+        "receive", f"DIRECT=TCP:{HOST}\\private$\\doors", "--timeout", "60"
     )
 
 
@@ -173,7 +173,7 @@ def celery(manager: Manager) -> None:
     with Connection("msmq://" + manager.socket.removeprefix("unix:")) as connection:
         queue = connection.SimpleQueue("doors-celery")
         queue.put({"coffees": 2})
-        message = queue.get(timeout=10)
+        message = queue.get(timeout=60)
         assert message.payload == {"coffees": 2}
         message.ack()
         queue.close()
@@ -222,7 +222,7 @@ def main() -> None:
             manager.msmq("send", QUEUE, "--body", "kept", "--recoverable")
         manager.msmq("store", "check", "data/store")
         with manager.serving():
-            assert "kept" in manager.msmq("receive", QUEUE, "--timeout", "10")
+            assert "kept" in manager.msmq("receive", QUEUE, "--timeout", "60")
         print("  yes  store: checked, and kept over a restart")
 
 

@@ -60,7 +60,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         "import sys\nfrom msmq.cli import main\n"
         f"sys.argv = ['msmq', *{arguments!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'dpkt', 'cryptography', 'asyncio'}\n"
+        "heavy = {'dpkt', 'cryptography', 'asyncio', 'http'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))\n"
         "print('msmq.wire.message' in sys.modules)"
     )

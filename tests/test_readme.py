@@ -32,7 +32,7 @@ def section(page: str, heading: str, language: str) -> str:
 def run(program: str, directory: Path) -> str:
     """What a program prints that runs in a directory of its own; it must end well, without a warning."""
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     return done.stdout

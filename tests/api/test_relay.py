@@ -127,7 +127,7 @@ def test_other_event_loops(tmp_path: Path) -> None:
     """uvloop reads once from a connection that was told not to: what came early is kept."""
 
     async def test() -> None:
-        async with asyncio.timeout(30), daemon(tmp_path) as running:
+        async with asyncio.timeout(120), daemon(tmp_path) as running:
             for _ in range(10):
                 async with calling(address(running)) as call:
                     await call("GetManager", pb.GetManagerRequest())

@@ -41,7 +41,7 @@ async def test_waiting_for_a_message_of_one_s_own(tmp_path: Path) -> None:
 
     async with connected(tmp_path) as mq:
         queue = await mq.create_queue(QUEUE)
-        waiting = asyncio.create_task(queue.receive_by_correlation_id(ANSWER, timeout=10))
+        waiting = asyncio.create_task(queue.receive_by_correlation_id(ANSWER, timeout=60))
         while not (await mq.queue_info(queue)).open_handles:
             await asyncio.sleep(0.01)
         await queue.send_many(["others", "more"])

@@ -31,7 +31,7 @@ async def test_a_client_generated_from_the_contract(tmp_path: Path) -> None:
             cwd=tmp_path,
             env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
         )
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(300):
             output, _ = await process.communicate()
     assert process.returncode == 0
     assert json.loads(output) == {

@@ -101,7 +101,7 @@ async def test_what_is_under_way_hears_of_the_end(tmp_path: Path) -> None:
     async with grpc.aio.insecure_channel(target) as channel:
         await channel.channel_ready()
         await running.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while channel.get_state() is grpc.ChannelConnectivity.READY:
                 await asyncio.sleep(0.01)
     assert running.gate.inside == 0

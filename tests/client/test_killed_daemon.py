@@ -141,7 +141,7 @@ async def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
 
 
 async def test_an_unanswered_commit_is_said_to_be_unknown(tmp_path: Path) -> None:
-    async with serving(tmp_path) as process, msmq.connect(process.address, timeout=5) as mq:
+    async with serving(tmp_path) as process, msmq.connect(process.address, timeout=PATIENCE_S) as mq:
         queue = await mq.create_queue(".\\private$\\q", transactional=True)
         transaction = mq.transaction()
         await transaction.begin()

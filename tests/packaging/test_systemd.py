@@ -42,7 +42,7 @@ def running(script: str) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(120)
 
 
 def command_line(server: Path, *arguments: str) -> str:
@@ -96,7 +96,7 @@ def test_the_unit_starts_with_the_documented_configuration(tmp_path: Path) -> No
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
         notified.bind(str(tmp_path / "notify"))
-        notified.settimeout(60)
+        notified.settimeout(300)
         with running(script) as process:
             assert process.stdout is not None
             assert process.stderr is not None

@@ -100,7 +100,7 @@ def test_the_debian_package_has_what_a_service_needs(debian_package: Path, tmp_p
 
 def test_files_that_nobody_tried_say_so() -> None:
     plist = PACKAGING / "launchd" / "org.openmsmq.msmq.plist"
-    for path in (plist, PACKAGING / "windows" / "install-service.ps1"):
-        assert "NEVER RUN" in path.read_text(encoding="utf-8")
+    for path in (plist, *(PACKAGING / "windows").glob("*.ps1")):
+        assert "NEVER RUN" in path.read_text(encoding="utf-8"), path
     job = plistlib.loads(plist.read_bytes())
     assert job["ProgramArguments"][1] == "serve"

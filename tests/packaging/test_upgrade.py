@@ -71,7 +71,7 @@ def test_a_newer_store_is_refused_by_name(tmp_path: Path) -> None:
         "127.0.0.1",
     ]
     command += ["--port", "0", "--ping-port", "0", "--rpc-port", "0", "--api", "none"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert f"has store format {newer}, but this program knows formats up to {FORMAT_VERSION}" in done.stderr
     assert {path.name: path.read_bytes() for path in (tmp_path / "data" / "store").glob("*.log")} == before

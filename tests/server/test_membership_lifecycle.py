@@ -218,9 +218,9 @@ async def test_a_queue_that_others_made_is_there_when_a_message_comes(domain: Do
             public = guid_text(made_by_others(domain, bob.config.name, name))
             await sender.post(f"PUBLIC={public}", b"not lost")
             path = f"{bob.config.name}\\{name}".lower()
-            await eventually(lambda path=path: path in bob.core.by_path, 30)  # type: ignore[misc]
+            await eventually(lambda path=path: path in bob.core.by_path)  # type: ignore[misc]
             queue = bob.core.by_path[path]
-            await eventually(lambda queue=queue: bob.bodies(queue) == [b"not lost"], 30)  # type: ignore[misc]
+            await eventually(lambda queue=queue: bob.bodies(queue) == [b"not lost"])  # type: ignore[misc]
             assert queue.label == "from the console"
         await bob.restart()
         assert bob.core.by_path[path].label == "from the console"
@@ -247,18 +247,18 @@ async def test_messages_for_a_queue_nobody_can_be_asked_about_wait(
             negative_journaling_requested=True,
         )
         waiting = [f"public={guid_text(guid)}".lower() for guid in (plain, refused)]
-        await eventually(lambda: all(name in bob.core.outgoing for name in waiting), 30)
+        await eventually(lambda: all(name in bob.core.outgoing for name in waiting))
         domain.remove(domain.directory.objects.names.queue(f"{bob.config.name}\\refused"))
         await bob.restart()
         assert bob.core.directory_offline
         way.become(Mode.OPEN)
         for guid in (plain, ordered):
-            await eventually(lambda guid=guid: guid in bob.core.by_identifier, 30)  # type: ignore[misc]
+            await eventually(lambda guid=guid: guid in bob.core.by_identifier)  # type: ignore[misc]
             queue = bob.core.by_identifier[guid]
-            await eventually(lambda queue=queue: bob.bodies(queue) == [b"not lost"], 30)  # type: ignore[misc]
+            await eventually(lambda queue=queue: bob.bodies(queue) == [b"not lost"])  # type: ignore[misc]
         graves = bob.core.dead_letter_queue
         assert graves is not None
-        await eventually(lambda: bob.bodies(graves) == [b"kept"], 30)
+        await eventually(lambda: bob.bodies(graves) == [b"kept"])
         assert bob.reasons(graves) == [MessageClass.NACK_BAD_DST_Q]
         assert not any(len(queue.positions) for queue in bob.core.outgoing.values())
 
@@ -377,15 +377,15 @@ async def test_rights_that_others_give_and_take_count(domain: Domain, tmp_path: 
             given = {"identifier": queue.identifier, "security": rights.encode()}
             item = DirectoryObject(ObjectClass.QUEUE, given)
             assert domain.directory.write(item, ("security",), None) is DirectoryResult.SUCCESS
-            await eventually(lambda: queue.security != before, 30)
+            await eventually(lambda: queue.security != before)
 
         await may_send(ADMINISTRATORS)
         await bob.post(public_name(queue), b"refused")
         outgoing = bob.core.outgoing[public_name(queue).lower()]
-        await eventually(lambda: not len(outgoing.positions), 30)
+        await eventually(lambda: not len(outgoing.positions))
         await may_send(EVERYONE)
         await bob.post(public_name(queue), b"taken")
-        await eventually(lambda: alice.bodies(queue) == [b"taken"], 30)
+        await eventually(lambda: alice.bodies(queue) == [b"taken"])
 
 
 async def test_the_first_acknowledgment_to_a_public_queue_is_sent(domain: Domain, tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ async def test_the_first_acknowledgment_to_a_public_queue_is_sent(domain: Domain
             administration_queue_format_name=public_name(answers),
             acknowledgements_requested=AcknowledgementsRequested.ACK_FULL_REACH_QUEUE,
         )
-        await eventually(lambda: len(answers.positions) == 1, 30)
+        await eventually(lambda: len(answers.positions) == 1)
         (acknowledgment,) = bob.packets(answers)
         assert acknowledgment.message_class == MessageClass.ACK_REACH_QUEUE
         assert alice.manager.acknowledging.unsent == 0

@@ -37,7 +37,7 @@ async def test_a_peer_that_is_faster_than_the_disk_is_read_no_further(tmp_path: 
 
 
 async def test_a_peer_that_does_not_read_is_not_read_beyond_its_window(tmp_path: Path) -> None:
-    async with neighbourhood(tmp_path) as here:
+    async with neighbourhood(tmp_path, window_size=64) as here:
         alice = await here.node(ALICE)
         alice.queue()
         peer = Peer()

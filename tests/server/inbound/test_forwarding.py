@@ -53,7 +53,7 @@ async def test_express_recoverable_and_transactional(tmp_path: Path) -> None:
         assert name.lower() in bob.core.outgoing, "Bob made an outgoing queue"
         for node in (alice, bob):
             queue = outgoing(node, stream_name)
-            await eventually(lambda queue=queue: not len(queue.positions), 20)  # type: ignore[misc]
+            await eventually(lambda queue=queue: not len(queue.positions))  # type: ignore[misc]
         info = stream_from(stream, alice.core.record.identifier)
         assert info.sequence_number == 3, "the stream is Alice's, not Bob's"
 
@@ -362,7 +362,7 @@ async def test_a_routing_server_that_is_killed_again_and_again(tmp_path: Path) -
             alice.send_together(stream_name, b"%d" % number)
             alice.send(name, b"%d" % number, recoverable=True)
         for seen in (1, 45):
-            await eventually(lambda seen=seen: len(stream.positions) >= seen, 20)  # type: ignore[misc]
+            await eventually(lambda seen=seen: len(stream.positions) >= seen)  # type: ignore[misc]
             await bob.kill()
             await bob.start()
         await eventually(lambda: len(stream.positions) >= 90 and len(plain.positions) >= 90)

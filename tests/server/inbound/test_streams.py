@@ -37,7 +37,7 @@ async def test_a_queue_with_two_names_gets_both_sequences_whole(tmp_path: Path) 
             assert [body.split()[0] for body in bodies if body.endswith(ending)] == expected
         for name in (BY_ADDRESS, BY_NAME):
             queue = alice.core.outgoing[name.lower()]
-            await eventually(lambda queue=queue: not len(queue.positions), 20)  # type: ignore[misc]
+            await eventually(lambda queue=queue: not len(queue.positions))  # type: ignore[misc]
 
 
 async def test_letters_make_no_other_name(tmp_path: Path) -> None:

@@ -74,3 +74,9 @@ def test_a_circle_is_not_written() -> None:
         write(circle)
     with pytest.raises(TypeError, match="timedelta"):
         write(timedelta(1))
+
+
+def test_marks_in_text_and_attributes_are_read_as_they_were_written() -> None:
+    marks = 'say "hi", it\'s <b> & ]]>\r\n\tend'
+    value = {"$type": "Order", "@Note": marks, "#text": marks}
+    assert read(write(value)) == value

@@ -21,7 +21,6 @@ from typing import Any, Final
 from uuid import UUID
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
-from xml.sax.saxutils import escape, quoteattr
 
 from msmq.errors import DecodeError, EncodeError
 
@@ -36,6 +35,10 @@ _DECIMAL: Final = re.compile(r"[+-]?\d{0,40}(\.\d{0,40})?", re.ASCII)
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAME: Final = re.compile(r"[^\W\d][\w.-]*")
 _EMPTY_DECLARATION: Final = re.compile(r"^\s*<\?xml[^>]*\?>")
+# xml.sax.saxutils would do, and imports a web client with it: a tenth of the time that every command takes to start.
+_MARKUP: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_IN_TEXT: Final = str.maketrans(_MARKUP | {"\r": "&#xD;"})
+_IN_ATTRIBUTE: Final = str.maketrans(_MARKUP | {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
 
 
 def parse_document(body: bytes) -> Element:
@@ -237,7 +240,7 @@ def _items(values: Iterable[Any], depth: int) -> str:
 def _type_attribute(value: Any) -> str:
     kind = _kind(value)
     if isinstance(value, dict) or value is None or kind == "anyType":
-        return f" xsi:type={quoteattr(kind)}" if isinstance(value, dict) and "$type" in value else ""
+        return f" xsi:type={_quoted(kind)}" if isinstance(value, dict) and "$type" in value else ""
     return f' xsi:type="{"" if kind == "guid" else "xsd:"}{kind}"'
 
 
@@ -250,7 +253,7 @@ def _element(name: str, value: Any, attributes: str, depth: int) -> str:
         return f'<{name}{attributes or _NAMESPACES} xsi:nil="true" />'
     if isinstance(value, dict):
         attributes += "".join(
-            f" {each[1:]}={quoteattr(_text(content))}"
+            f" {each[1:]}={_quoted(_text(content))}"
             for each, content in value.items()
             if each.startswith("@") and _NAME.fullmatch(each[1:])
         )
@@ -298,4 +301,9 @@ def _checked(text: str) -> str:
 def escaped(text: str) -> str:
     """Text as the content of an element. Readers of XML take a bare carriage return for a line feed, so it is written
     as a reference, which all of them understand. EncodeError for what XML cannot hold."""
-    return escape(_checked(text), {"\r": "&#xD;"})
+    return _checked(text).translate(_IN_TEXT)
+
+
+def _quoted(text: str) -> str:
+    """The value of an attribute, in its quotation marks."""
+    return f'"{text.translate(_IN_ATTRIBUTE)}"'

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from msmq.admission.guesses import FORGET_S, FREE, FREE_OF_ADDRESS, LONGEST_S, Guesses, LockOut
+import pytest
+
+from msmq.admission.guesses import (
+    FORGET_S,
+    FREE,
+    FREE_OF_ADDRESS,
+    LONGEST_S,
+    Guesses,
+    LockOut,
+    place_of,
+)
 
 
 class Watch:
@@ -33,6 +43,35 @@ def test_the_wait_grows() -> None:
     watch.guesses.succeeded("alice", "10.0.0.7")
     watch.miss("alice", "10.0.0.7", FREE - 1)
     assert watch.guesses.wait_s("alice", "10.0.0.7") == 0, "the mistakes before are forgotten"
+
+
+def test_a_host_with_many_addresses_guesses_no_faster() -> None:
+    watch = Watch()
+    for number in range(FREE):
+        watch.miss("alice", f"2001:db8::{number + 1:x}")
+    assert watch.guesses.wait_s("alice", "2001:db8::ffff") == 1
+    assert watch.guesses.wait_s("bob", "2001:db8::ffff") == 0, "its neighbours"
+    assert watch.guesses.wait_s("alice", "2001:db8:0:1::1") == 0, "elsewhere"
+    watch.now_s += 1
+    watch.guesses.succeeded("alice", "2001:db8::2")
+    watch.miss("alice", "2001:db8::1", FREE - 1)
+    assert watch.guesses.wait_s("alice", "2001:db8::1") == 0, "the mistakes before are forgotten"
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("::1", "::1"),
+        ("fe80::7%eth0", "fe80::7%eth0"),
+        ("uid 1000", "uid 1000"),
+        ("", ""),
+    ],
+)
+def test_where_an_address_is(address: str, place: str) -> None:
+    assert place_of(address) == place
 
 
 def test_many_accounts_of_one_address() -> None:

@@ -32,6 +32,7 @@ LONG_S = 60
 MEMORY_LIMIT_KB = 300 << 10
 LOG_LIMIT_BYTES = 256 << 10
 LARGE = bytes(1 << 20)
+TURNED_AWAY = "connections turned away or closed"
 CONFIG = """
 log_level = "info"
 max_connections = 300
@@ -144,6 +145,13 @@ def peak_kb(pid: int) -> int:
     raise AssertionError("no such line")
 
 
+def told_of(path: Path) -> tuple[bool, bool]:
+    """Whether the log tells of crowds, and of somebody who guesses: who it was and whence."""
+    log = path.read_text()
+    audit = [line for line in log.splitlines() if "msmq.audit" in line]
+    return TURNED_AWAY in log, any("alice" in line and "127.0.9." in line for line in audit)
+
+
 def test_honest_readers_are_served_all_the_while(tmp_path: Path) -> None:
     print(f"seed {SEED}, {SECONDS:g} s")
 
@@ -168,7 +176,12 @@ def test_honest_readers_are_served_all_the_while(tmp_path: Path) -> None:
             stdout=pipe,
         )
         end_s = asyncio.get_running_loop().time() + SECONDS
-        while asyncio.get_running_loop().time() < end_s or len(siege.done) < len(attackers):
+        # On a busy machine each attack takes its time to get where the log speaks of it.
+        while (
+            asyncio.get_running_loop().time() < end_s
+            or len(siege.done) < len(attackers)
+            or not all(told_of(tmp_path / "ALICE.log"))
+        ):
             assert server.process.returncode is None
             await asyncio.sleep(0.1)
         siege.over = True
@@ -186,9 +199,9 @@ def test_honest_readers_are_served_all_the_while(tmp_path: Path) -> None:
         log = (tmp_path / "ALICE.log").read_text()
         assert len(log) < LOG_LIMIT_BYTES
         assert "Traceback" not in log
-        audit = [line for line in log.splitlines() if "msmq.audit" in line]
-        assert any("alice" in line and "127.0.9." in line for line in audit), log[:2000]
-        assert 1 <= log.count("connections turned away or closed") <= 2 + SECONDS // 60
+        assert all(told_of(tmp_path / "ALICE.log")), log[:2000]
+        took_s = asyncio.get_running_loop().time() + SECONDS - end_s
+        assert log.count(TURNED_AWAY) <= 2 + took_s // 60, "once a minute"
 
     async def limited() -> None:
         async with asyncio.timeout(SECONDS + 90):

@@ -34,6 +34,7 @@ SECONDS = float(os.environ.get("MSMQ_HOSTILE_SECONDS", "12"))
 SEED = int(os.environ.get("MSMQ_HOSTILE_SEED", "1801"))
 LONG_S = 60
 LOG_LIMIT_BYTES = 256 << 10
+TURNED_AWAY = "connections turned away or closed"
 MEMORY_LIMIT_KB = 96 << 10
 """How much the process may grow over the campaign; one session may hold 8 MB that are on their way to the disk."""
 CONFIG = """
@@ -328,9 +329,12 @@ def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
             )
             sent, asked, peak_kb = 1, 0, 0
             deadline = asyncio.get_running_loop().time() + SECONDS
-            done = campaign.done
-            while asyncio.get_running_loop().time() < deadline or not all(
-                done[attack.__name__] for attack in campaign.attacks
+            done, log = campaign.done, tmp_path / "BOB.log"
+            # On a busy machine it takes a while until so many attacks meet that there are too many connections.
+            while (
+                asyncio.get_running_loop().time() < deadline
+                or not all(done[attack.__name__] for attack in campaign.attacks)
+                or TURNED_AWAY not in log.read_text()
             ):
                 alice.send_together(name_of(BOB), *(b"%d" % number for number in range(sent, sent + 5)))
                 sent += 5
@@ -355,10 +359,10 @@ def test_a_healthy_peer_is_served_all_the_while(tmp_path: Path) -> None:
             assert peak_kb - begin_kb < MEMORY_LIMIT_KB
             await bob.stop()
             assert bob.bodies("orders") == [b"%d" % number for number in range(sent)]
-            log = (tmp_path / "BOB.log").read_text()
-            assert len(log) < LOG_LIMIT_BYTES
-            assert 1 <= log.count("connections turned away or closed") <= 2 + SECONDS // 60
-            assert "Traceback" not in log
+            said, took_s = log.read_text(), asyncio.get_running_loop().time() + SECONDS - deadline
+            assert len(said) < LOG_LIMIT_BYTES
+            assert 1 <= said.count(TURNED_AWAY) <= 2 + took_s // 60, "once a minute"
+            assert "Traceback" not in said
 
     async def limited() -> None:
         async with asyncio.timeout(SECONDS + 90):

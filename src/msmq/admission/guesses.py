@@ -1,14 +1,18 @@
 """Guessing: whoever is wrong again and again has to wait, longer each time, and the log says who, whence and why.
 
 What counts are wrong passwords and tokens: of one account from one address, of one address for any account, and, where
-the operator wants accounts locked, of one account from anywhere. While there is a wait nothing is looked at, the right
-secret neither, so that an attempt in between tells nothing; it does not make the wait longer either.
+the operator wants accounts locked, of one account from anywhere. An account counts by the /64 network of an IPv6
+address: a host may have any number of addresses there, and try one password from each. While there is a wait nothing is
+looked at, the right secret neither, so that an attempt in between tells nothing; it does not make the wait longer
+either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 FREE: Final = 3
@@ -19,6 +23,21 @@ FORGET_S: Final = 900.0
 _MOST: Final = 10_000
 _LINES: Final = 30
 _MINUTE_S: Final = 60.0
+
+
+@lru_cache(maxsize=1_024)
+def place_of(address: str) -> str:
+    """Where an address is that its host cannot leave at will: itself, or the /64 network of an IPv6 address that is
+    routed. On a link, and on a unix socket, addresses are the neighbours' own."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address) or found.is_link_local or found.is_loopback:
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return f"{IPv6Address(int(found) >> 64 << 64)}/64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +64,8 @@ class Guesses:
         self._tell = tell
         self.lock_out = lock_out or LockOut()
         self._misses: dict[tuple[str, str], _Misses] = {}
-        """By account and address, the longest ago first; an empty text stands for any."""
+        """By account and place, by address alone, and by account alone, the longest ago first; an empty text stands for
+        any."""
         self._minute_s = self._clock() - _MINUTE_S
         self._lines = self._unsaid = 0
 
@@ -53,7 +73,7 @@ class Guesses:
         """How long it is until an attempt counts again; 0 when it does now. No account stands for a token."""
         account = account.casefold()
         waits = [
-            self._left((account, address), FREE) if account else 0.0,
+            self._left((account, place_of(address)), FREE) if account else 0.0,
             self._left(("", address), FREE_OF_ADDRESS),
         ]
         locked = self._misses.get((account, ""))
@@ -71,17 +91,18 @@ class Guesses:
     def failed(self, account: str, address: str, reason: str) -> None:
         """Somebody was wrong."""
         keys = {("", address)}
+        place = place_of(address) if account else address
         if account:
-            keys |= {(account.casefold(), address), (account.casefold(), "")}
+            keys |= {(account.casefold(), place), (account.casefold(), "")}
         for key in sorted(keys):
             self._count(key)
-        count = self._misses[account.casefold(), address].count
+        count = self._misses[account.casefold(), place].count
         self._say(f"{account[:64]!r} at {address} is not let in, attempt {count}: {reason}")
 
     def succeeded(self, account: str, address: str) -> None:
         """Somebody was right: its mistakes before are forgotten. Those of the address are not, they may have been made
         for other accounts."""
-        found = self._misses.pop((account.casefold(), address), None)
+        found = self._misses.pop((account.casefold(), place_of(address)), None)
         self._misses.pop((account.casefold(), ""), None)
         if found is not None and found.count >= FREE:
             self._say(f"{account[:64]!r} at {address} is let in, after {found.count} wrong attempts")

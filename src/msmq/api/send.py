@@ -138,7 +138,8 @@ class Sender:
             alone = self._is_alone(kind.delivery, transaction)
             covered = alone or transaction is not None
             ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
-        now_s, add, ordinals = core.now_s, sheet.drafts.add, sheet.ordinals
+        now_s, ordinals, drafts = core.now_s, sheet.ordinals, sheet.drafts
+        add_packet, add_kind, add_asks = drafts.packets.append, drafts.kinds.append, drafts.asks.append
         numbers = core.next_message_ordinals(len(columns))
         for index, (number, ordinal, own) in enumerate(zip(columns.kind, numbers, columns.rows, strict=True)):
             template, covered, asks = ways[number]
@@ -155,7 +156,9 @@ class Sender:
             except MsmqError as error:
                 sheet.failed(error)
             else:
-                add(packet, template.kind, asks)
+                add_packet(packet)
+                add_kind(template.kind)
+                add_asks(asks)
                 ordinals.append(ordinal)
 
     def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:

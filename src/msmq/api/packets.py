@@ -6,11 +6,12 @@ clients that cannot read one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from msmq.api.fields import repeated, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.names import format_name
 from msmq.errors import InvalidParameterError
@@ -165,12 +166,15 @@ class Columns:
 # --- receiving ----------------------------------------------------------------------------------------------------
 
 
-def put_packets(packets: pb.Packets, queue: Queue, found: Found) -> None:
-    """Put messages where a reader gets them that asked for packets: into an answer, of which ``packets`` is a part. A
-    message that is made by itself would be copied into the answer, bodies and all."""
-    packets.lookup_ids.extend(found.ids)
-    packets.arrived_times.extend(found.arrival_times)
-    packets.packets.extend(found.packets)
+def write_packets(field: int, queue: Queue, found: Found) -> bytes:
+    """Messages as a reader gets them that asked for packets: a reply whose ``field`` has the `pb.Packets`, as it is
+    written."""
+    rest = pb.Packets(lookup_ids=found.ids, arrived_times=found.arrival_times, remarks=_remarks(queue, found))
+    packets = repeated(pb.Packets.PACKETS_FIELD_NUMBER, found.packets)
+    return within(field, (rest.SerializeToString(), *packets))
+
+
+def _remarks(queue: Queue, found: Found) -> Iterable[pb.Remark]:
     remarks = {index: pb.Remark(index=index) for index in found.local}
     for index, local in found.local.items():
         dead = local.dead_letter_class
@@ -182,14 +186,16 @@ def put_packets(packets: pb.Packets, queue: Queue, found: Found) -> None:
             if lookup_id in queue.aborts:
                 remark = remarks.setdefault(index, pb.Remark(index=index))
                 remark.returned_count = queue.aborts[lookup_id]
-    packets.remarks.extend(remarks.values())
+    return remarks.values()
 
 
-def put_deliveries(deliveries: pb.Deliveries, queue: Queue, found: Found) -> None:
-    """Put messages where a reader gets them that asked for properties, like :func:`put_packets`."""
-    deliveries.messages.extend(
-        to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
-        for message in found.messages
+def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
+    """Messages as a reader gets them that asked for properties."""
+    return pb.Deliveries(
+        messages=[
+            to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
+            for message in found.messages
+        ]
     )
 
 

@@ -11,7 +11,7 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packets import put_deliveries, put_packets
+from msmq.api.packets import to_deliveries, write_packets
 from msmq.api.retry import retry_of
 from msmq.api.status import to_message as error_message
 from msmq.errors import (
@@ -129,11 +129,11 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
-        reply = pb.ReceiveReply()
+        reply: pb.ReceiveReply | bytes
         if self._form == pb.PACKET:
-            put_packets(reply.packets, queue, found)
+            reply = write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
         else:
-            put_deliveries(reply.deliveries, queue, found)
+            reply = pb.ReceiveReply(deliveries=to_deliveries(queue, found))
         self._ship(reply, found)
         if self._credit and not self._planned:
             self._planned = True
@@ -153,7 +153,7 @@ class Receiver:
             )
         return self._reading.look_on(self.descriptor, cursor, most, _TURN_BYTES)
 
-    def _ship(self, reply: pb.ReceiveReply, found: Found) -> None:
+    def _ship(self, reply: pb.ReceiveReply | bytes, found: Found) -> None:
         """Answer with messages, in their order, when everything they rest on will survive. Those that are only held may
         leave at once if they are durable themselves, whatever else the disk is busy with."""
         addresses = found.positions.addresses

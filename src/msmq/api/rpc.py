@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -52,6 +53,11 @@ class Method:
         )
 
 
+def _written(serialize: Callable[[Any], bytes], message: Any) -> bytes:
+    """A message as it is written; it may be written already."""
+    return message if message.__class__ is bytes else serialize(message)
+
+
 def _method(descriptor: MethodDescriptor) -> Method:
     request, reply = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
     return Method(
@@ -60,9 +66,9 @@ def _method(descriptor: MethodDescriptor) -> Method:
         re.sub(r"(?<!^)([A-Z])", r"_\1", descriptor.name).lower(),
         descriptor.client_streaming,
         descriptor.server_streaming,
-        request.SerializeToString,
+        partial(_written, request.SerializeToString),
         request.FromString,
-        reply.SerializeToString,
+        partial(_written, reply.SerializeToString),
         reply.FromString,
     )
 

@@ -45,7 +45,6 @@ class Sender:
         self._computer = manager.core.record.computer_name
         name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
-        self._templates: dict[tuple[bytes, bool], Template | None] = {}
         self._stems: dict[tuple[object, ...], Template | None] = {}
         """Templates by what takes long to make of them: the names of queues, and who sends."""
 
@@ -138,7 +137,8 @@ class Sender:
             alone = self._is_alone(kind.delivery, transaction)
             covered = alone or transaction is not None
             ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
-        now_s, add, ordinals = core.now_s, sheet.drafts.add, sheet.ordinals
+        now_s, ordinals, drafts = core.now_s, sheet.ordinals, sheet.drafts
+        add_packet, add_kind, add_asks = drafts.packets.append, drafts.kinds.append, drafts.asks.append
         numbers = core.next_message_ordinals(len(columns))
         for index, (number, ordinal, own) in enumerate(zip(columns.kind, numbers, columns.rows, strict=True)):
             template, covered, asks = ways[number]
@@ -155,37 +155,19 @@ class Sender:
             except MsmqError as error:
                 sheet.failed(error)
             else:
-                add(packet, template.kind, asks)
+                add_packet(packet)
+                add_kind(template.kind)
+                add_asks(asks)
                 ordinals.append(ordinal)
 
     def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
         """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
-        messages is told."""
-        key = kind.SerializeToString(), covered
-        if key not in self._templates:
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            try:
-                self._templates[key] = self._variant(kind, covered, alone)
-            except MsmqError:
-                return None
-        return self._templates[key]
-
-    def _variant(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
-        """The template of a kind, made from that of another one that names the same queues and is as safe."""
+        messages is told. It is made from one that names the same queues and is as safe, which takes long to make."""
         posting = self._manager.posting
-        key = (
-            kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
-            kind.authenticate, kind.privacy_level, covered, alone,
-        )  # fmt: skip
-        if key not in self._stems:
-            if len(self._stems) >= _MOST_TEMPLATES:
-                self._stems.clear()
-            message = to_message(kind, self._computer)
-            self._stems[key] = posting.template(
-                self.descriptor, message, self._caller, covered=covered, alone=alone
-            )
-        stem = self._stems[key]
+        try:
+            stem, local = self._stem(kind, covered, alone), local_of(kind, self._computer)
+        except MsmqError:
+            return None
         if stem is None or kind.priority > HIGHEST_PRIORITY:
             return None
         options = options_of(kind)
@@ -196,8 +178,22 @@ class Sender:
             recoverable=covered or options.recoverable,
             negative_journaling=options.negative_journaling,
             positive_journaling=options.positive_journaling,
-            local=local_of(kind, self._computer),
+            local=local,
         )
+
+    def _stem(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        key = (
+            kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
+            kind.authenticate, kind.privacy_level, covered, alone,
+        )  # fmt: skip
+        if key not in self._stems:
+            if len(self._stems) >= _MOST_TEMPLATES:
+                self._stems.clear()
+            message = to_message(kind, self._computer)
+            self._stems[key] = self._manager.posting.template(
+                self.descriptor, message, self._caller, covered=covered, alone=alone
+            )
+        return self._stems[key]
 
 
 class _Sheet:

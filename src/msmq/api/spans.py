@@ -12,7 +12,7 @@ from typing import Final
 
 from msmq.api.desk import Desk
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.api.packets import put_deliveries, put_packets
+from msmq.api.packets import to_deliveries, write_packets
 from msmq.errors import InvalidParameterError, QueueNotAvailableError
 from msmq.manager.chores import SLICE
 from msmq.manager.ledger.recovered import NUMBER_MASK
@@ -100,7 +100,9 @@ class SpanCalls:
         highest = max((one & NUMBER_MASK for one in lookup_ids), default=0)
         return not wanted.incarnation or self._desk.lineage.holds(wanted.incarnation, highest)
 
-    async def read_span(self, request: pb.ReadSpanRequest, caller: Token) -> AsyncIterator[pb.Deliveries]:
+    async def read_span(
+        self, request: pb.ReadSpanRequest, caller: Token
+    ) -> AsyncIterator[pb.Deliveries | bytes]:
         descriptor = self._open(request.queue, caller)
         core, place = self._desk.manager.core, request.span.after
         try:
@@ -111,11 +113,11 @@ class SpanCalls:
                 if not len(found):
                     return
                 place, addresses = found.ids[-1], found.positions.addresses
-                reply = pb.Deliveries()
+                reply: pb.Deliveries | bytes
                 if request.form == pb.PACKET:
-                    put_packets(reply.packets, queue, found)
+                    reply = write_packets(pb.Deliveries.PACKETS_FIELD_NUMBER, queue, found)
                 else:
-                    put_deliveries(reply, queue, found)
+                    reply = to_deliveries(queue, found)
                 if not all(addresses) or not core.ledger.store.is_durable(min(addresses), max(addresses)):
                     await self._desk.durable()
                 yield reply

@@ -132,7 +132,7 @@ class LineStream:
         """Send a request, when the window has room; after the end nobody hears it."""
         if self.over or self.leaving:
             return
-        payload = request if isinstance(request, bytes) else self._method.serialize_request(request)
+        payload = self._method.serialize_request(request)
         if (
             len(payload) > rpc.MAX_MESSAGE_BYTES
         ):  # the queue manager would hang up, however often this is sent

@@ -1,8 +1,8 @@
 """Sending to one queue: many messages under way at once, each confirmed when it is durable.
 
-Whoever sends puts a parcel in; parcels that come together travel in one batch. A connection that breaks is opened
-again, and batches that were not confirmed go again under the numbers they had: the queue manager knows which it has
-taken. If it was restarted meanwhile it does not, and the sender is told so.
+Whoever sends puts a load of messages in; loads that come together travel in one batch. A connection that breaks is
+opened again, and batches that were not confirmed go again under the numbers they had: the queue manager knows which it
+has taken. If it was restarted meanwhile it does not, and the sender is told so.
 
 A queue that was deleted may have been made again under the same name. So batches that were refused for that reason go
 once more, after the queue was opened anew; if there is none, that is what the sender is told.
@@ -19,6 +19,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Final
 
 from msmq.api import status
+from msmq.api.fields import lead, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.rpc import MAX_MESSAGE_BYTES
 from msmq.client.message import Message, Receipt, kind_of
@@ -46,7 +47,6 @@ _MOST_BATCHES: Final = 48
 _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
 """What becomes of messages to a queue that was deleted after it was opened."""
 _MOST_KINDS: Final = 256
-_LENGTH_DELIMITED: Final = 2
 _LARGEST: Final = 0xFFFFFFFF
 _Row = tuple[bytes, int, str, bytes, int, bytes]
 
@@ -404,18 +404,8 @@ def _request(number: int, transaction: bytes, columns: bytes) -> bytes:
     """A SendStreamRequest with one batch. Its columns are written already, and they may be megabytes: they are copied
     to where they belong, and are not read and written again for it."""
     head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
-    head += _lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, len(columns))
-    return b"".join((_lead(pb.SendStreamRequest.BATCH_FIELD_NUMBER, len(head) + len(columns)), head, columns))
-
-
-def _lead(field: int, size: int) -> bytes:
-    """What protocol buffers have in front of a message within a message: the number of its field and its size."""
-    lead = bytearray((field << 3 | _LENGTH_DELIMITED,))
-    while size > 0x7F:
-        lead.append(size & 0x7F | 0x80)
-        size >>= 7
-    lead.append(size)
-    return bytes(lead)
+    led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, len(columns))
+    return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, columns))
 
 
 def _columns(loads: list[Load]) -> bytes:

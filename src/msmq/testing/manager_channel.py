@@ -40,8 +40,8 @@ class KeptAnswers:
         self.replies: list[Any] = []
         self.error: MQError | None = None
 
-    def put(self, reply: Any) -> None:
-        self.replies.append(reply)
+    def put(self, reply: pb.ReceiveReply | bytes) -> None:
+        self.replies.append(pb.ReceiveReply.FromString(reply) if isinstance(reply, bytes) else reply)
 
     def fail(self, error: MQError) -> None:
         self.error = error
@@ -185,7 +185,9 @@ class Channel:
 
         async def read() -> None:
             async for reply in SpanCalls(self.desk).read_span(request, CALLER):
-                found.extend(zip(reply.packets.lookup_ids, reply.packets.packets, strict=True))
+                assert isinstance(reply, bytes), "packets come written"
+                packets = pb.Deliveries.FromString(reply).packets
+                found.extend(zip(packets.lookup_ids, packets.packets, strict=True))
 
         with self._loop.running():
             task = self._loop.create_task(read())

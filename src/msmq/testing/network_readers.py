@@ -133,11 +133,13 @@ async def read_span(host: NetworkHost, name: str) -> None:
     place = 0
     try:
         async for reply in SpanCalls(host.desk).read_span(request, CALLER):
-            for lookup_id in reply.packets.lookup_ids:
+            assert isinstance(reply, bytes), "packets come written"
+            packets = pb.Deliveries.FromString(reply).packets
+            for lookup_id in packets.lookup_ids:
                 if lookup_id <= place:
                     raise Broken(f"a span of {name} of {host} goes back to {lookup_id}")
                 place = lookup_id
-            _check(host, name, reply.packets)
+            _check(host, name, packets)
     except MQError:
         pass  # the queue was deleted meanwhile, or the disk is gone
 

@@ -24,7 +24,7 @@ from msmq.manager.mailbox.stored import (
     NO_ATTRIBUTES,
     LocalAttributes,
     StoredMessage,
-    arrival_time_of,
+    arrival_times_of,
     marked,
     unpacked,
 )
@@ -163,7 +163,7 @@ class Contents:
         marks = positions.marks
         local: dict[int, LocalAttributes] = {}
         if len(payloads) == len(positions.ids):
-            times = list(map(arrival_time_of, payloads))
+            times = arrival_times_of(payloads)
             fronts = marks.translate(FRONTS)
             packets = [payload[front:] for payload, front in zip(payloads, fronts, strict=True)]
             sources = [payload[ENVELOPE_SIZE:front] for payload, front in zip(payloads, fronts, strict=True)]

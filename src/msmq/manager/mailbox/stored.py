@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from operator import attrgetter
@@ -151,9 +152,9 @@ def _read(text: bytes) -> tuple[Any, ...]:
     return tuple(_values(LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})))
 
 
-def arrival_time_of(payload: bytes) -> int:
-    """What the payload of a record says of a message's arrival, without reading the message."""
-    return int.from_bytes(payload[4:8], "little")
+def arrival_times_of(payloads: Iterable[bytes]) -> list[int]:
+    """What the payloads of records say of the arrival of their messages, without reading the messages."""
+    return [arrived for _, arrived in map(_PREFIX.unpack_from, payloads)]
 
 
 def unpacked(payload: bytes, marks: int) -> tuple[int, bytes, bytes, LocalAttributes]:

@@ -41,7 +41,7 @@ REFUSAL: Final = {
 }
 
 
-_REACHED: Final = MessageClass.ACK_REACH_QUEUE
+REACHED: Final = MessageClass.ACK_REACH_QUEUE
 
 
 @dataclass(slots=True)
@@ -118,11 +118,17 @@ class Sending:
         lookup_ids = [0] * len(batch)
         if chosen:
             statuses, taken = self.enqueue(queue, batch.only(chosen), transaction)
-            for index, status, lookup_id in zip(chosen, statuses, taken, strict=True):
+            for index, lookup_id in zip(chosen, taken, strict=True):
                 lookup_ids[index] = lookup_id
-                if status is not EnqueueStatus.OK:
-                    fates[index] = REFUSAL[status]
-        delivery = Delivery([fates.get(index, _REACHED) for index in range(len(batch))], lookup_ids)
+            if any(statuses):
+                fates.update(
+                    (index, REFUSAL[status])
+                    for index, status in zip(chosen, statuses, strict=True)
+                    if status is not EnqueueStatus.OK
+                )
+        delivery = Delivery([REACHED] * len(batch), lookup_ids)
+        for index, fate in fates.items():
+            delivery.fates[index] = fate
         self._tell_arrived(queue, batch, delivery, committed=transaction is None)
         return delivery
 
@@ -205,7 +211,7 @@ class Sending:
         for index, (flags, asks, fate) in enumerate(
             zip(batch.user_flags, batch.asks, delivery.fates, strict=True)
         ):
-            reached = fate is _REACHED
+            reached = fate is REACHED
             asked = flags & ADMIN_QUEUE and (asks & ASKS_ARRIVAL if reached else asks)
             if (asked or self.core.tells_each) and (committed or not reached):
                 concerned.append(index)

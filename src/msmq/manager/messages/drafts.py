@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Final
 
 from msmq.errors import (
@@ -33,7 +34,7 @@ from msmq.manager.mailbox.batch import (
 )
 from msmq.manager.mailbox.mailbox import full, is_destination
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
-from msmq.manager.messages.delivery import Sending, messages_of
+from msmq.manager.messages.delivery import REACHED, Sending, messages_of
 from msmq.manager.messages.message import (
     DeliveryGuarantee,
     DestinationQueueType,
@@ -43,7 +44,7 @@ from msmq.manager.messages.message import (
 from msmq.manager.messages.serialize import serialize
 from msmq.manager.messages.template import Kind, Template, kind_of, suits
 from msmq.manager.messages.transactions import Transaction
-from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, EnqueueStatus, QueueAccessType
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
 from msmq.manager.queues.outgoing_queues import queue_manager_of
 from msmq.manager.queues.queue import OpenQueueDescriptor, Queue
 from msmq.security.access import QueueOperation, Token
@@ -280,8 +281,7 @@ class Posting:
                     full(self.core, queue, batch.sizes[index])
                     or f"{name} takes no more messages: {status.name}."
                 )
-                for index, status in enumerate(statuses)
-                if status is not EnqueueStatus.OK
+                for index, status in compress(enumerate(statuses), statuses)
             }
             return Posted(lookup_ids, errors)
         refused = self._examine(drafts, batch)
@@ -290,7 +290,7 @@ class Posting:
         errors = {
             index: self._refusal(queue, name, fate, batch.sizes[index], caller)
             for index, fate in enumerate(delivery.fates)
-            if fate is not MessageClass.ACK_REACH_QUEUE
+            if fate is not REACHED
         }
         return Posted(delivery.lookup_ids, errors)
 
@@ -326,7 +326,7 @@ class Posting:
         for index, flags in enumerate(batch.user_flags):
             if not flags & _JOURNALED:
                 continue
-            if fates[index] is MessageClass.ACK_REACH_QUEUE:
+            if fates[index] is REACHED:
                 if flags & POSITIVE_JOURNALING and transaction is None:
                     copied.append(index)
             elif flags & NEGATIVE_JOURNALING:

@@ -230,13 +230,14 @@ _READERS: Final[dict[int, Callable[[bytes], Any]]] = {
 
 
 _BUFFERS: Final = (bytes, bytearray, memoryview)
+_EMPTY: Final = BodyType.EMPTY
 
 
 def write(value: Any, body_type: int | None = None, *, as_net: bool = False) -> tuple[bytes, int]:
     """The bytes of a value and its VARTYPE. ``body_type`` asks for another one than the usual; ``as_net`` writes truth
     values and dates as System.Messaging reads them."""
     if isinstance(value, _BUFFERS):
-        return bytes(value), (VT_BYTES if as_net else BodyType.EMPTY) if body_type is None else body_type
+        return bytes(value), (VT_BYTES if as_net else _EMPTY) if body_type is None else body_type
     if value is None:
         return b"", (BodyType.NULL if as_net else BodyType.EMPTY) if body_type is None else body_type
     if isinstance(value, str):

@@ -20,10 +20,6 @@ Body: TypeAlias = (
 """What a formatter makes a body of; not each has a form for all of them."""
 
 
-_DOCUMENTS: Final = (dict, list)
-"""What the native formatter writes as JSON."""
-
-
 class Formatter(StrEnum):
     """How a value becomes a body."""
 
@@ -32,6 +28,12 @@ class Formatter(StrEnum):
     XML = "xml"
     BINARY = "binary"
     JSON = "json"
+
+
+_NATIVE, _ACTIVEX, _XML, _BINARY, _JSON = Formatter
+"""For `write_body`, which every message goes through: to look one up at the class takes longer than to compare it."""
+_DOCUMENTS: Final = (dict, list)
+"""What the native formatter writes as JSON."""
 
 
 def read_value(body_type: int, body: bytes) -> Any:
@@ -92,14 +94,14 @@ def write_body(
     TypeError for what the formatter has no form for, EncodeError for what does not fit into the form.
     """
     how = formatter if formatter.__class__ is Formatter else Formatter(formatter)
-    if how is Formatter.XML:
+    if how is _XML:
         return xml.write(value), body_type or activex.BodyType.EMPTY
-    if how is Formatter.BINARY:
+    if how is _BINARY:
         return binary.write(value), body_type or binary.VT_BINARY_OBJECT
-    if how is Formatter.JSON or (how is Formatter.NATIVE and isinstance(value, _DOCUMENTS)):
+    if how is _JSON or (how is _NATIVE and isinstance(value, _DOCUMENTS)):
         content = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
         return content.encode(), body_type or activex.BodyType.EMPTY
-    return activex.write(value, body_type, as_net=how is Formatter.ACTIVEX)
+    return activex.write(value, body_type, as_net=how is _ACTIVEX)
 
 
 def to_json(value: Any) -> Any:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import msmq
 from msmq.errors import MsmqError
 from tests.ha.patroni import Cluster, new_patroni
+from tests.ha.postgres import end_in_order
 from tests.ha.processes import DEFAULTS, Process
 
 QUEUE, PROBE = ".\\private$\\many", ".\\private$\\probe"
@@ -116,6 +117,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=2)
     options = parser.parse_args()
+    end_in_order()
     with tempfile.TemporaryDirectory() as directory, new_patroni() as cluster:
         asyncio.run(measure(cluster, Path(directory), options))
 

@@ -36,7 +36,7 @@ import asyncpg
 from peers import BROKERS, fetch_brokers, rabbit, rabbit_cluster
 
 import msmq
-from tests.ha.postgres import new_cluster, new_server
+from tests.ha.postgres import end_in_order, new_cluster, new_server
 
 PLAIN, ORDERS = ".\\private$\\plain", ".\\private$\\orders"
 BODY = bytes(range(256)) * 4
@@ -221,6 +221,7 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="without RabbitMQ")
     parser.add_argument("--before", help="the interpreter of an environment with another version")
     options = parser.parse_args()
+    end_in_order()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         if not options.alone:

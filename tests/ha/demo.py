@@ -17,6 +17,7 @@ from pathlib import Path
 import msmq
 from msmq.errors import MsmqError
 from tests.ha.patroni import Cluster, new_patroni
+from tests.ha.postgres import end_in_order
 from tests.ha.processes import DEFAULTS, Process
 
 ORDERS = ".\\private$\\orders"
@@ -97,6 +98,7 @@ async def show(cluster: Cluster, directory: Path) -> bool:
 
 
 def main() -> int:
+    end_in_order()
     print("starting three PostgreSQL servers, Patroni and etcd", flush=True)
     with tempfile.TemporaryDirectory() as directory, new_patroni() as cluster:
         return 0 if asyncio.run(show(cluster, Path(directory))) else 1

@@ -34,7 +34,7 @@ from msmq.errors import IoTimeoutError, MsmqError
 from tests.ha.clocks import Clock
 from tests.ha.cuts import Line, Wiring
 from tests.ha.patroni import Cluster, Member, new_patroni
-from tests.ha.postgres import DATABASE, programs, run
+from tests.ha.postgres import DATABASE, end_in_order, programs, run
 from tests.ha.processes import DEFAULTS, Process
 from tests.server.support import ALICE, BOB, CAROL, DORA, free_port
 from tests.server.test_daemon_processes import Process as Host
@@ -481,6 +481,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    end_in_order()
     with tempfile.TemporaryDirectory() as directory, new_patroni() as cluster:
         outcome = asyncio.run(play(cluster, Path(directory), options.minutes * 60, options.seed))
         print(outcome)

@@ -289,7 +289,8 @@ async def _oldest(mq: Connection, queue: str) -> str | None:
 async def events(call: Call) -> Any:
     mq = await call.mq()
     request = pb.WatchStatisticsRequest(interval_ms=call.given.get("interval_ms", 1_000))
-    most, first = call.given.get("queues"), {}
+    most = call.given.get("queues")
+    first: dict[str, int] = {}
 
     async def told() -> AsyncIterator[bytes]:
         end_s = asyncio.get_running_loop().time() + _EVENTS_S

@@ -15,6 +15,7 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.errors import MQError
 from msmq.server.config import ApiConfig, Config
 from msmq.server.daemon import Daemon
+from tests.server.support import nobody_at_the_door
 
 QUEUE = ".\\private$\\q"
 METHODS = {method.name: method for method in rpc.methods()}
@@ -40,6 +41,7 @@ async def daemon(directory: Path, **api: Any) -> AsyncIterator[Daemon]:
     try:
         yield running
     finally:
+        await nobody_at_the_door()
         await running.stop()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import msmq
 from msmq.server.daemon import Daemon
 from tests.api.support import QUEUE, address, config, daemon
+from tests.server.support import nobody_at_the_door
 
 __all__ = ["QUEUE", "Restartable", "connected"]
 
@@ -34,6 +35,7 @@ class Restartable:
 
     async def stop(self) -> None:
         if self.daemon is not None:
+            await nobody_at_the_door()
             await self.daemon.stop()
             self.daemon = None
 

@@ -306,7 +306,11 @@ class Peer:
         self.session.connected(now_ms(), remote)
         self._flush()
         self._task = asyncio.create_task(self._read())
-        await eventually(lambda: self.session.state is State.OPEN or self.closed.is_set())
+        try:
+            await eventually(lambda: self.session.state is State.OPEN or self.closed.is_set())
+        except BaseException:  # nobody closes what was never opened
+            self.drop()
+            raise
 
     async def close(self) -> None:
         self.drop()

@@ -19,6 +19,7 @@ OPERATIONS = {
     "queue acl show": "queue_security", "queue acl set": "set_queue_security", "outgoing list": "list_outgoing",
     "outgoing properties": "outgoing_properties", "outgoing pause": "pause_outgoing",
     "outgoing resume": "resume_outgoing", "outgoing purge": "purge_outgoing", "manager show": "get_manager",
+    "status": "get_manager",
     "manager properties": "manager_properties", "manager set": "set_manager", "manager online": "set_manager",
     "manager offline": "set_manager", "manager acl show": "manager_security", "manager acl set": "set_manager_security",
     "certificate list": "list_certificates", "certificate new": "renew_certificate",

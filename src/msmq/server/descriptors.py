@@ -7,6 +7,7 @@ the store, for the links to other hosts and for connections that are accepted on
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Final
@@ -51,7 +52,12 @@ def for_connections() -> int:
 def scarce() -> bool:
     """Whether half of the reserve is used up as well: then links to other hosts, which strangers can cause by naming
     them, have to wait."""
-    probe = os.open(os.devnull, os.O_RDONLY)
+    try:
+        probe = os.open(os.devnull, os.O_RDONLY)
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            return True
+        raise
     os.close(probe)
     return probe >= limit() - reserve() // 2
 
@@ -66,6 +72,7 @@ def in_use() -> int:
     for table in ("/proc/self/fd", "/dev/fd"):
         try:
             return len(os.listdir(table)) - 1  # one is that of the question
-        except OSError:
-            continue
+        except OSError as error:
+            if error.errno == errno.EMFILE:  # there is none left even for the question
+                return limit()
     return 0

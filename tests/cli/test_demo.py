@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from msmq.cli import app, demonstration
+from msmq.server.web_settings import DEFAULT_ADDRESS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,6 +22,7 @@ def test_the_story() -> None:
     for part in (
         "two queue managers run", "CUT", "RESTORED", "has 30 orders: 1, 2, 3 ... 30", "received 30 replies",
         "in its dead-letter queue: the destination queue does not exist", "Summary", "make serve",
+        f"the console, http://{DEFAULT_ADDRESS}/",
     ):  # fmt: skip
         assert part in done.stdout
     assert "NO " not in done.stdout.partition("Summary")[2]

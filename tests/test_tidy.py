@@ -33,10 +33,10 @@ FOREIGN = [
     "--find-" + "links",
     "--trusted-" + "host ",
 ]
-PLAIN_INSTALL = {"typer", "rich", "cryptography", "pyspnego", "protobuf", "uvloop"}
+PLAIN_INSTALL = {"typer", "rich", "cryptography", "pyspnego", "protobuf", "uvloop", "zlib-ng"}
 PLAIN_INSTALL |= {"grpcio", "grpcio-health-checking", "grpcio-reflection"}
 # Distributions whose modules have another name.
-PLAIN_MODULES = {"grpc", "grpc_health", "grpc_reflection", "google", "spnego"}
+PLAIN_MODULES = {"grpc", "grpc_health", "grpc_reflection", "google", "spnego", "zlib_ng"}
 # These rooms take time, randomness, files and sockets as arguments (see ARCHITECTURE.md).
 PURE_ROOMS = ["errors", "wire", "security", "admission", "manager", "transfer", "routing"]
 # A module without a test module of its own, and why.

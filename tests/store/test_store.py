@@ -78,6 +78,8 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
         heads = [head(1000 * number + each) for each in range(number)]
         sizes = [in_front + (37 * (each if number % 3 else number) % 200) for each in range(number)]
         payloads = [payload(each, size) for each, size in enumerate(sizes)]
+        for store in (one_by_one, together):
+            store.reserve(sum(sizes), number)
         expected = [one_by_one.append(1, *record) for record in zip(heads, payloads, strict=True)]
         fronts = b"".join(one + other[:in_front] for one, other in zip(heads, payloads, strict=True))
         assert together.append_all(1, fronts, [each[in_front:] for each in payloads]) == expected
@@ -103,6 +105,19 @@ def test_a_run_of_records_goes_as_they_go_one_by_one(in_front: int) -> None:
         assert first.pread(1 << 20, 0) == second.pread(1 << 20, 0), name
     with pytest.raises(EncodeError, match="40 bytes"):
         together.append_all(1, head(1)[:10], [b""])
+
+
+def test_a_run_of_records_that_finds_no_room_leaves_nothing_behind() -> None:
+    """Some of them would have fitted into what is left of the segment."""
+    store = new_store(options=StoreOptions(4096, 4096, limit_bytes=2 * 4096))
+    put(store, 1)
+    run = b"".join(map(head, range(2, 90)))
+    with pytest.raises(StoreFullError):
+        store.append_all(1, run, [payload(number, 100) for number in range(2, 90)])
+    assert (store.appended, store.pending) == (1, 1)
+    addresses = store.append_all(1, run[: 20 * 40], [payload(number, 100) for number in range(2, 22)])
+    store.commit()
+    assert [store.read(each) for each in addresses] == [payload(number, 100) for number in range(2, 22)]
 
 
 def test_durable_follows_appended() -> None:

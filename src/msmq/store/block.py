@@ -14,8 +14,8 @@ from itertools import chain
 from operator import xor
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.layout import HEAD_SIZE, LEAD, RECORD_SIZE, ROW
 
 _WORD: Final = 4

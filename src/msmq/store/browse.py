@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from io import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.disk import RealDisk
 from msmq.store.inspection import inspect
 from msmq.store.layout import (

@@ -27,8 +27,8 @@ from functools import cache, lru_cache
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.errors import NewerFormatError, NotAStoreError
 
 FORMAT_VERSION: Final = 1

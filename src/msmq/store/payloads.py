@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Final
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.errors import DamagedRecordError
 from msmq.store.layout import LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
 from msmq.store.segment import Chunk, Segment

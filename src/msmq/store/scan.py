@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.disk import DiskFile
 from msmq.store.layout import (
     BATCH_HEADER_SIZE,

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
-from zlib import crc32
 
+from msmq.store.checksum import crc32
 from msmq.store.disk import DiskFile
 from msmq.store.layout import (
     BATCH_HEADER_SIZE,

@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import Final
-from zlib import crc32
 
 from msmq.errors import EncodeError
 from msmq.store.block import block_rows, build_block, pieces
+from msmq.store.checksum import crc32
 from msmq.store.clean import Cleaner, Owner
 from msmq.store.disk import Disk
 from msmq.store.errors import (
@@ -231,21 +231,18 @@ class Store:
 
     def append_all(self, kind: int, fronts: bytes, tails: Sequence[bytes]) -> Sequence[int]:
         """Put many records into the open batch, as :meth:`append` does one; gives their addresses. ``fronts`` has, for
-        each of them, the head and the beginning of the payload, equally long for all; ``tails`` have the rest."""
+        each of them, the head and the beginning of the payload, equally long for all; ``tails`` have the rest. There is
+        room for all of them, or StoreFullError is raised and none of them is in the batch."""
         count = len(tails)
         width = len(fronts) // count
         sizes = list(map((width - HEAD_SIZE).__add__, map(len, tails)))
         if count == 1:
             return [self.append(kind, fronts[:HEAD_SIZE], fronts[HEAD_SIZE:] + tails[0])]
         offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
-        if offsets[-1] <= self._limit:  # as nearly always
-            return self._append_block(kind, fronts, tails, sizes, offsets)
-        addresses: list[int] = []
-        for index, front in enumerate(
-            pieces(fronts, width)
-        ):  # which go on in the next segment, if there is one
-            addresses.append(self.append(kind, front[:HEAD_SIZE], front[HEAD_SIZE:] + tails[index]))
-        return addresses
+        if offsets[-1] > self._limit:
+            self._make_room(fronts[:HEAD_SIZE], *sizes)
+            offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
+        return self._append_block(kind, fronts, tails, sizes, offsets)
 
     def _append_block(
         self, kind: int, fronts: bytes, tails: Sequence[bytes], sizes: list[int], offsets: list[int]
@@ -256,14 +253,16 @@ class Store:
         self._chunk.add_block(block, block_rows(kind, fronts, sizes, addresses), addresses[0])
         return addresses
 
-    def _make_room(self, head: bytes, size: int) -> None:
+    def _make_room(self, head: bytes, *sizes: int) -> None:
+        """Go on in the next segment if records with payloads of these sizes do not fit behind the last one."""
         if len(head) != HEAD_SIZE:
             raise EncodeError(f"the head of a record has {HEAD_SIZE} bytes, not {len(head)}")
-        if size > LARGEST_PAYLOAD:
-            raise EncodeError(f"a record holds at most {LARGEST_PAYLOAD} bytes, not {size}")
+        if max(sizes) > LARGEST_PAYLOAD:
+            raise EncodeError(f"a record holds at most {LARGEST_PAYLOAD} bytes, not {max(sizes)}")
         self._require_usable()
-        if self._tail + footprint(size) > self._limit:
-            self._next_segment(footprint(size), keep_spare=False, continued=bool(self._addresses))
+        needed = sum(map(footprint, sizes))
+        if self._tail + needed > self._limit:
+            self._next_segment(needed, keep_spare=False, continued=bool(self._addresses))
 
     def release(self, address: int, payload_size: int | None = None) -> None:
         """The record no longer matters. Append the record that says so first: the space is given back only

@@ -191,15 +191,15 @@ class Mailbox(Contents):
         if all(on_disk):
             return put(queue.number, ids, now_s, batch, marks, transaction)
         addresses = [0] * len(batch)
-        for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
-            local = batch.local.get(index, NO_ATTRIBUTES)
-            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
         chosen = list(compress(range(len(batch)), on_disk))
-        if chosen:
+        if chosen:  # first, since a full disk refuses all of them
             part_ids, part_marks = [ids[index] for index in chosen], [marks[index] for index in chosen]
             written = put(queue.number, part_ids, now_s, batch.only(chosen), part_marks, transaction)
             for index, address in zip(chosen, written, strict=True):
                 addresses[index] = address
+        for index in compress(range(len(batch)), map(False.__eq__, on_disk)):
+            local = batch.local.get(index, NO_ATTRIBUTES)
+            queue.volatile[ids[index]] = (now_s, batch.packets[index], batch.sources[index], local)
         return addresses
 
     def release(self, queue: Queue, ids: Sequence[int]) -> None:

@@ -27,7 +27,7 @@ from itertools import accumulate
 from typing import Final
 
 from msmq.errors import EncodeError
-from msmq.store.block import block_rows, build_block, pieces
+from msmq.store.block import block_rows, build_block
 from msmq.store.checksum import crc32
 from msmq.store.clean import Cleaner, Owner
 from msmq.store.disk import Disk

@@ -34,7 +34,7 @@ async def test_turns_with_the_same_store(server: Server, tmp_path: Path) -> None
             assert [store.read(address) for _, _, _, address, _ in store.recover()] == confirmed
             assert instance.state["role"] == "leader"
             store.append(1, HEAD, b"turn %d" % turn)
-            await asyncio.to_thread(store.commit)
+            store.commit()
             confirmed.append(b"turn %d" % turn)
             if turn == 1:
                 lost: list[Exception] = []

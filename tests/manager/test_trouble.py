@@ -568,3 +568,19 @@ def test_a_full_disk_lets_many_messages_be_received_or_none() -> None:
     found = host.manager.reading.take(descriptor, 3, 1 << 20)
     assert [message.packet.body for message in found.messages] == [b"0", b"1", b"2"], "that frees room"
     assert len(queue.positions) == 0
+
+
+def test_a_purge_that_a_full_disk_refuses_leaves_what_is_held() -> None:
+    host = Host(options=SMALL)
+    queue = host.queue()
+    host.fill(queue, b"held", b"free", recoverable=True)
+    reader = host.reader(queue)
+    held = reader.begin()
+    assert held is not None
+    assert held.position is not None
+    fill_disk(host)
+    with pytest.raises(StoreFullError):
+        host.manager.queues.purge(queue)
+    host.disk.capacity = None
+    reader.end(held.position, keep=False)
+    assert host.contents(queue) == [b"held", b"free"]

@@ -395,16 +395,16 @@ class Queues:
 
     def _purging(self, queue: Queue) -> Iterator[int]:
         last, behind, positions = self.core.last_sequential_id, START, queue.positions
-        while True:
-            positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING, last)
-            found = positions.available(behind, SLICE).ids
-            if not found or queue.number not in self.core.queues:
-                return
+        while queue.number in self.core.queues and (found := positions.available(behind, SLICE).ids):
             behind = found[-1]
             if behind & NUMBER_MASK > last:
                 behind |= NUMBER_MASK  # whatever else this priority has came later too
             ids = [lookup_id for lookup_id in found if lookup_id & NUMBER_MASK <= last]
-            yield self.mailbox.remove(queue, ids, purge_reason(queue))
+            removed = self.mailbox.remove(queue, ids, purge_reason(queue))
+            # Not before: a full disk may have refused the purge, and then what is held stays, too.
+            positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING, last)
+            yield removed
+        positions.change_states(PositionState.LOCKED, PositionState.PURGE_PENDING, last)
 
     def purge_opened(self, descriptor: OpenQueueDescriptor) -> Chore:
         """Purge the queue behind an open descriptor, if it was opened for taking messages out."""

@@ -73,7 +73,7 @@ def fill(template: Template, message: Message) -> bytes:
         message.identifier.ordinal,
         message.transaction_identifier or 0,
         user_flags,
-        template.base_flags | message.priority,
+        template.base_flags | (0 if template.covered else message.priority),
         message.time_to_reach_queue_s,
         message.time_to_be_received_s,
         message.acknowledgements_requested,

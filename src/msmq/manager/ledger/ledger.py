@@ -172,6 +172,10 @@ class Head(NamedTuple):
         return cls._make(_HEAD.unpack(head))
 
 
+place_of: Final[Callable[[bytes], tuple[Any, ...]]] = struct.Struct("<IQ").unpack_from
+"""The queue and the lookup identifier in the head of a MESSAGE, alone."""
+
+
 class OutcomeHead(NamedTuple):
     """The fixed part of OUTCOME records. ``last`` and ``first`` are lookup identifiers of what a committed transaction
     sent, zero if it sent nothing: its messages were written before anybody knew."""

@@ -69,8 +69,8 @@ class Acknowledging(Subscriber):
             told = [each for each in told if each.packet.source in own or not each.packet.transactional]
         elif not is_destination(queue) or reason == MessageClass.NORMAL:
             return
-        for cause, of_one in groupby(told, _sender):
-            with self.queues.outgoing.on_behalf_of(cause):
+        for sender, of_one in groupby(told, _sender):
+            with self.queues.outgoing.on_behalf_of(_name_of(*sender)):
                 self.acknowledge((message.packet for message in of_one), MessageClass(reason))
 
     def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
@@ -155,8 +155,10 @@ class Acknowledging(Subscriber):
         return template
 
 
-def _sender(message: StoredMessage) -> str:
-    """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
-    if message.source:
-        return str(host_in(message.source))
-    return guid_text(message.packet.source)
+def _sender(message: StoredMessage) -> tuple[bytes, bytes]:
+    """Who sent a message: the address it came from, where that is kept, and the queue manager it names."""
+    return message.source, message.packet.source
+
+
+def _name_of(address: bytes, queue_manager: bytes) -> str:
+    return str(host_in(address)) if address else guid_text(queue_manager)

@@ -14,7 +14,8 @@ from msmq.manager.ledger.ledger import (
     Kind,
     LostRecord,
     TransactionOutcome,
-    place_of,
+    pack_head,
+    unpack_head,
 )
 from msmq.manager.ledger.recovered import MARKS_MASK, MARKS_SHIFT
 from msmq.manager.mailbox.mailbox import Mailbox
@@ -38,7 +39,7 @@ class Cleaning:
         if kind == Kind.VALUE:
             return self.core.ledger.value_is_live(head, address)
         if kind == Kind.MESSAGE:
-            number, lookup_id = place_of(head)
+            number, lookup_id, *_ = unpack_head(head)
             queue = self._standing_in(lookup_id, number)
             if queue is None:
                 return self.core.orphans.get(lookup_id, (0, 0))[1] == address
@@ -52,17 +53,16 @@ class Cleaning:
     def current_head(self, kind: int, head: bytes, address: int) -> bytes:
         if kind != Kind.MESSAGE:
             return head
-        fields = Head.decode(head)
-        queue = self._standing_in(fields.lookup_id, fields.queue)
-        still_open = fields.transaction in self.transactions.collection
-        transaction = fields.transaction if still_open else NO_TRANSACTION
+        number, lookup_id, arrival_time, expiry, flags, transaction = unpack_head(head)
+        queue = self._standing_in(lookup_id, number)
+        if transaction != NO_TRANSACTION and transaction not in self.transactions.collection:
+            transaction = NO_TRANSACTION
         if queue is None:
-            number, _ = self.core.orphans[fields.lookup_id]
-            return fields._replace(queue=number, transaction=transaction).encode()
-        entry = queue.positions.get(fields.lookup_id)
-        assert entry is not None
-        flags = fields.flags & ~(MARKS_MASK << MARKS_SHIFT) | entry.marks << MARKS_SHIFT
-        return fields._replace(queue=queue.number, flags=flags, transaction=transaction).encode()
+            number, _ = self.core.orphans[lookup_id]
+        else:
+            marks = queue.positions.marks_of(lookup_id)
+            number, flags = queue.number, flags & ~(MARKS_MASK << MARKS_SHIFT) | marks << MARKS_SHIFT
+        return pack_head(number, lookup_id, arrival_time, expiry, flags, transaction)
 
     def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
         if kind == Kind.VALUE:

@@ -98,8 +98,13 @@ class Expiries:
 
     def _sweep(self, queue: Queue, watch: _Watch) -> None:
         """Forget the messages that left."""
-        kept = ((second, queue.positions.find(ids).ids) for second, ids in watch.buckets.items())
-        watch.buckets = {second: ids for second, ids in kept if ids}
+        address_of = queue.positions.address_of
+        for second, ids in list(watch.buckets.items()):
+            kept = array("Q", (lookup_id for lookup_id in ids if address_of(lookup_id) is not None))
+            if kept:
+                watch.buckets[second] = kept
+            else:
+                del watch.buckets[second]
         watch.seconds = sorted(watch.buckets)
         watch.count = sum(map(len, watch.buckets.values()))
 

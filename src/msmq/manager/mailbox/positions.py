@@ -366,6 +366,12 @@ class PositionList:
         found = lane.find(lookup_id) if lane is not None else None
         return None if found is None else found[0].addresses[found[1]]
 
+    def marks_of(self, lookup_id: int) -> int:
+        """The marks of a message that is here."""
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        return found[1].marks[found[2]]
+
     def set_state(self, lookup_id: int, state: PositionState) -> None:
         found = self._find(lookup_id)
         assert found is not None, f"{lookup_id:#x} is not in the list"

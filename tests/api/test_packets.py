@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from msmq.errors import (
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
 from msmq.manager.messages.message import AuthenticationLevel, Message
 from msmq.manager.messages.serialize import serialize
-from msmq.manager.messages.template import Template, kind_of
+from msmq.manager.messages.template import Template, kind_of, options, refuse, write_packets
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
 
@@ -57,13 +59,29 @@ def complete(given_message: Message) -> Message:
 def template(message: pb.Message) -> Template:
     made = complete(to_message(message, "HOST"))
     made.label, made.body, made.extension = "", b"", b""
-    return Template.of(made, LocalAttributes())
+    return Template.of(made)
 
 
 def fill(made: Template, message: pb.Message, ordinal: int, sent_time: int) -> StoredMessage:
     """A message as a template makes it of columns that leave all its own to its kind."""
-    (own,) = Columns(pb.Columns(kinds=[message], bodies=[message.body])).rows
-    packet = made.packet(ordinal, sent_time, *own, message.acknowledgements)
+    columns = Columns(pb.Columns(kinds=[message], bodies=[message.body]))
+    flags = options(
+        recoverable=columns.deliveries[0] != pb.EXPRESS,
+        negative_journaling=columns.dead_letters[0],
+        positive_journaling=columns.journals[0],
+    )
+    row: Any = (
+        made.form,
+        ordinal,
+        0,
+        made.user_flags | flags,
+        made.base_flags | columns.priorities[0],
+        columns.times_to_reach_queue_s[0],
+        columns.times_to_be_received_s[0],
+        columns.acknowledgements[0],
+        *(column[0] for column in columns.properties),
+    )
+    (packet,) = write_packets([row], sent_time, refuse)
     return StoredMessage(UserMessage.route(packet), LocalAttributes())
 
 
@@ -123,8 +141,8 @@ def test_one_template_serves_many_messages() -> None:
     packet = fill(shared, second, 3, 4).packet
     assert (packet.body, packet.label, packet.extension) == (b"bbbb", "", b"x")
     assert (packet.user.message_id, packet.user.sent_time) == (3, 4)
-    urgent = to_message(pb.Message(priority=7), "HOST")
-    assert kind_of(urgent) != kind_of(to_message(pb.Message(), "HOST"))
+    answered = to_message(pb.Message(response_queue=".\\private$\\answers"), "HOST")
+    assert kind_of(answered) != kind_of(to_message(pb.Message(), "HOST"))
 
 
 @given(st.lists(messages, min_size=1, max_size=4))
@@ -140,6 +158,10 @@ def test_columns_give_back_each_message(sent: list[pb.Message]) -> None:
             extensions=[each.extension for each in sent],
             application_tags=[each.application_tag for each in sent],
             correlation_ids=[each.correlation_id for each in sent],
+            deliveries=[each.delivery for each in sent],
+            acknowledgements=[each.acknowledgements for each in sent],
+            journals=[each.journal for each in sent],
+            dead_letters=[each.dead_letter for each in sent],
         )
     )
     assert [columns.message(index) for index in range(len(columns))] == sent
@@ -151,9 +173,18 @@ def test_columns_give_back_each_message(sent: list[pb.Message]) -> None:
         pb.Columns(bodies=[b"a"]),
         pb.Columns(kinds=[pb.Message()], bodies=[b"a"], kind=[1]),
         pb.Columns(kinds=[pb.Message()], bodies=[b"a"], kind=[0, 0]),
-        pb.Columns(kinds=[pb.Message()], bodies=[b"a", b"b"], labels=["x"]),
+        pb.Columns(kinds=[pb.Message()], bodies=[b"a", b"b", b"c"], labels=["x", "y"]),
+        pb.Columns(kinds=[pb.Message()], bodies=[b"a", b"b", b"c"], priorities=[1, 2]),
+        pb.Columns(kinds=[pb.Message()], priorities=[1, 2]),
     ],
-    ids=["no kind", "unknown kind", "more kinds than bodies", "fewer labels than bodies"],
+    ids=[
+        "no kind",
+        "unknown kind",
+        "more kinds than bodies",
+        "fewer labels",
+        "fewer priorities",
+        "no bodies",
+    ],
 )
 def test_columns_that_do_not_belong_together(columns: pb.Columns) -> None:
     with pytest.raises(InvalidParameterError):

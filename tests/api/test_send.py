@@ -99,11 +99,49 @@ async def test_columns_leave_to_their_kind_what_they_do_not_say(tmp_path: Path, 
         assert {(each.body_type, each.application_tag) for each in found} == {(8, 5)}
 
 
+async def test_columns_say_what_is_different_about_delivery(tmp_path: Path) -> None:
+    """Each message has what its column says, or the one entry that holds for all; what no column can be is told."""
+    async with daemon(tmp_path) as running, calling(address(running)) as call:
+        await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
+        columns = pb.Columns(
+            kinds=[pb.Message(priority=6, journal=True), pb.Message(dead_letter_queue=".\\private$\\dead")],
+            kind=[0, 1, 0, 0, 0],
+            bodies=[b"a", b"b", b"c", b"d", b"e"],
+            priorities=[1, 7, 8, 7, 3],
+            deliveries=[pb.EXPRESS, pb.RECOVERABLE, pb.EXPRESS, pb.DELIVERY_DEFAULT, pb.TRANSACTIONAL],
+            times_to_reach_queue_s=[60],
+            times_to_be_received_s=[(1 << 32) - 1, 600, 600, 700, 700],
+            acknowledgements=[0, 1, 2, 0xF, 0],
+            dead_letters=[True, False, True, False, True],
+        )
+        reply = await call("Send", pb.SendRequest(queue=QUEUE, columns=columns))
+        assert [(each.index, each.error.name) for each in reply.failures] == [
+            (2, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
+            (4, "MQ_ERROR_TRANSACTION_USAGE"),
+        ]
+        assert [bool(each) for each in reply.ordinals] == [True, True, False, True, False]
+        span = pb.Span(upto=(1 << 64) - 1)
+        replies = call.stream("ReadSpan", pb.ReadSpanRequest(queue=QUEUE, span=span))
+        found = [each.message async for reply in replies for each in reply.messages]
+        assert [each.body for each in found] == [b"b", b"d", b"a"]
+        assert [each.priority for each in found] == [7, 7, 1]
+        assert [each.delivery for each in found] == [pb.RECOVERABLE, pb.RECOVERABLE, pb.EXPRESS]
+        assert [each.time_to_reach_queue_s for each in found] == [60, 60, 60]
+        assert [each.time_to_be_received_s for each in found] == [600, 700, (1 << 32) - 1]
+        assert [each.acknowledgements for each in found] == [1, 0xF, 0]
+        assert [(each.dead_letter, each.journal) for each in found] == [
+            (False, False),
+            (False, True),
+            (True, True),
+        ]
+        assert [each.dead_letter_queue for each in found] == ["HOST\\private$\\dead", "", ""]
+
+
 async def test_columns_that_are_wrong(tmp_path: Path) -> None:
     async with daemon(tmp_path) as running, calling(address(running)) as call:
         await call("CreateQueue", pb.CreateQueueRequest(path=QUEUE))
         kinds = [pb.Message()]
-        uneven = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], labels=["only one"])
+        uneven = pb.Columns(kinds=kinds, bodies=[b"a", b"b", b"c"], labels=["only", "two"])
         unkind = pb.Columns(kinds=kinds, bodies=[b"a", b"b"], kind=[0, 1])
         for wrong in (uneven, unkind):
             with pytest.raises(InvalidParameterError):

@@ -6,10 +6,9 @@ clients that cannot read one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeVar
 
 from msmq.api.fields import repeated, within
 from msmq.api.generated import msmq_pb2 as pb
@@ -31,39 +30,33 @@ from msmq.security.sid import Sid
 from msmq.wire.classes import reason
 from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 
-HIGHEST_PRIORITY: Final = 7
+_T = TypeVar("_T")
+_ASKS: Final = 0xF
 _NO_CORRELATION: Final = bytes(20)
-_OWN: Final = ("body", "body_type", "label", "extension", "application_tag", "correlation_id")
-"""What a message has of its own, in the order of the columns."""
-_CORRELATION: Final = _OWN.index("correlation_id")
-"""Which column has the correlation identifiers."""
+_OWN: Final = {
+    "body": "bodies", "body_type": "body_types", "label": "labels", "extension": "extensions",
+    "application_tag": "application_tags", "correlation_id": "correlation_ids", "priority": "priorities",
+    "delivery": "deliveries", "time_to_reach_queue_s": "times_to_reach_queue_s",
+    "time_to_be_received_s": "times_to_be_received_s", "acknowledgements": "acknowledgements", "journal": "journals",
+    "dead_letter": "dead_letters",
+}  # fmt: skip
+"""What a message says that has a column, and that."""
 
 
 # --- sending ------------------------------------------------------------------------------------------------------
 
 
-class Options(NamedTuple):
-    """What a message of the channel says of its delivery."""
-
-    priority: int
-    recoverable: bool
-    time_to_reach_queue_s: int
-    time_to_be_received_s: int
-    positive_journaling: bool
-    negative_journaling: bool
+_UNSAID: Final = {
+    "priority": DEFAULT_PRIORITY,
+    "time_to_reach_queue_s": DEFAULT_TIME_TO_REACH_QUEUE_S,
+    "time_to_be_received_s": INFINITE,
+}
+"""What a message says that does not say it."""
 
 
-def options_of(given: pb.Message) -> Options:
-    return Options(
-        given.priority if given.HasField("priority") else DEFAULT_PRIORITY,
-        given.delivery != pb.EXPRESS,
-        given.time_to_reach_queue_s
-        if given.HasField("time_to_reach_queue_s")
-        else DEFAULT_TIME_TO_REACH_QUEUE_S,
-        given.time_to_be_received_s if given.HasField("time_to_be_received_s") else INFINITE,
-        given.journal,
-        given.dead_letter,
-    )
+def said(given: pb.Message, name: str) -> Any:
+    """What a message of the channel says of something."""
+    return _UNSAID[name] if name in _UNSAID and not given.HasField(name) else getattr(given, name)
 
 
 def local_of(given: pb.Message, computer: str) -> LocalAttributes:
@@ -78,7 +71,7 @@ def local_of(given: pb.Message, computer: str) -> LocalAttributes:
 
 def to_message(given: pb.Message, computer: str) -> Message:
     """A message of the channel as the queue manager has it; names become format names."""
-    options, local = options_of(given), local_of(given, computer)
+    local = local_of(given, computer)
     return Message(
         body=given.body,
         body_type=given.body_type,
@@ -87,7 +80,7 @@ def to_message(given: pb.Message, computer: str) -> Message:
         application_tag=given.application_tag,
         correlation_identifier=given.correlation_id or _NO_CORRELATION,
         message_class=given.message_class,
-        acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & 0xF),
+        acknowledgements_requested=AcknowledgementsRequested(given.acknowledgements & _ASKS),
         tracing_requested=given.trace,
         administration_queue_format_name=_name(given.admin_queue, computer),
         response_queue_format_name=_name(given.response_queue, computer),
@@ -95,12 +88,12 @@ def to_message(given: pb.Message, computer: str) -> Message:
         privacy_level=given.privacy_level,
         sender_certificate=given.sender_certificate,
         connector_type_identifier=given.connector_type or NULL_GUID,
-        priority=options.priority,
-        delivery_guarantee=DeliveryGuarantee(options.recoverable),
-        time_to_reach_queue_s=options.time_to_reach_queue_s,
-        time_to_be_received_s=options.time_to_be_received_s,
-        positive_journaling_requested=options.positive_journaling,
-        negative_journaling_requested=options.negative_journaling,
+        priority=said(given, "priority"),
+        delivery_guarantee=DeliveryGuarantee(given.delivery != pb.EXPRESS),
+        time_to_reach_queue_s=said(given, "time_to_reach_queue_s"),
+        time_to_be_received_s=said(given, "time_to_be_received_s"),
+        positive_journaling_requested=given.journal,
+        negative_journaling_requested=given.dead_letter,
         application_deadletter_queue=local.application_deadletter_queue,
         allow_peek_when_locked=local.allow_peek_when_locked,
     )
@@ -116,50 +109,64 @@ def _own_path(text: str, computer: str) -> str:
 
 
 class Columns:
-    """Messages of the channel in columns."""
+    """Messages of the channel in columns: what each says, whether a column has it or its kind."""
 
     def __init__(self, given: pb.Columns) -> None:
         """Raises InvalidParameterError when the columns do not belong together."""
-        self._given = given
         self.kinds = given.kinds
-        count = len(given.bodies)
-        columns: tuple[Sequence[Any], ...] = (
-            given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
-            given.correlation_ids,
-        )  # fmt: skip
-        if any(column and len(column) != count for column in (*columns, given.kind)):
-            raise InvalidParameterError("A column has an entry for each message, or none.")
+        self._count = count = len(given.bodies)
+        columns = {name: getattr(given, column) for name, column in _OWN.items()}
+        if any(len(column) not in (0, 1, count) for column in columns.values()) or (
+            given.kind and len(given.kind) != count
+        ):
+            raise InvalidParameterError("A column has an entry for each message, one for all, or none.")
         self.kind: Sequence[int] = given.kind or [0] * count
         """The index of each message's kind."""
         if count and max(self.kind) >= len(self.kinds):
             raise InvalidParameterError("A message is of a kind that is not there.")
-        self._columns: list[Sequence[Any]] = [
-            column or self._usual(name) for name, column in zip(_OWN, columns, strict=True)
-        ]
-        self._columns[_CORRELATION] = [each or _NO_CORRELATION for each in self._columns[_CORRELATION]]
-        self._columns.append(self._usual("message_class"))
+        self._given = [name for name, column in columns.items() if column]
+        self._columns = {name: self._whole(name, column) for name, column in columns.items()}
+        self.deliveries = self._columns["delivery"]
+        self.priorities = self._columns["priority"]
+        self.times_to_reach_queue_s = self._columns["time_to_reach_queue_s"]
+        self.times_to_be_received_s = self._columns["time_to_be_received_s"]
+        self.acknowledgements = [asked & _ASKS for asked in self._columns["acknowledgements"]]
+        self.journals = self._columns["journal"]
+        self.dead_letters = self._columns["dead_letter"]
 
-    def _usual(self, name: str) -> Sequence[Any]:
-        """A column that was left out: what the kinds say."""
-        said = list(map(attrgetter(name), self.kinds))
-        return [said[kind] for kind in self.kind]
+    def _whole(self, name: str, column: Sequence[Any]) -> Sequence[Any]:
+        """A column with an entry for each message."""
+        if len(column) == self._count:
+            return column
+        if column:
+            return list(column) * self._count
+        return self.of_kinds([said(kind, name) for kind in self.kinds])
+
+    def of_kinds(self, values: Sequence[_T]) -> Sequence[_T]:
+        """A column of what the kinds have."""
+        return [values[0]] * self._count if len(values) == 1 else [values[kind] for kind in self.kind]
 
     def __len__(self) -> int:
-        return len(self.kind)
+        return self._count
 
     @property
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """What each message has of its own, as :meth:`msmq.manager.messages.template.Template.packet` wants it."""
-        return zip(*self._columns, strict=True)
+    def properties(self) -> tuple[Sequence[Any], ...]:
+        """What stands in MessagePropertiesHeader and behind it, but for the acknowledgments, in the order in which
+        :func:`msmq.manager.messages.template.write_packets` wants it."""
+        own = self._columns
+        correlations = [each or _NO_CORRELATION for each in own["correlation_id"]]
+        classes = self.of_kinds([kind.message_class for kind in self.kinds])
+        return (
+            own["body"], own["body_type"], own["label"], own["extension"], own["application_tag"], correlations,
+            classes,
+        )  # fmt: skip
 
     def message(self, index: int) -> pb.Message:
         """One of them by itself."""
         message = pb.Message()
         message.CopyFrom(self.kinds[self.kind[index]])
-        body, body_type, label, extension, tag, correlation, _ = (column[index] for column in self._columns)
-        message.body, message.body_type, message.label = body, body_type, label
-        message.extension, message.application_tag = extension, tag
-        message.correlation_id = b"" if correlation == _NO_CORRELATION else correlation
+        for name in self._given:
+            setattr(message, name, self._columns[name][index])
         return message
 
 

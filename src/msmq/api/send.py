@@ -11,14 +11,15 @@ import grpc
 from msmq.api.desk import Desk, Outbox
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.line import Conversation
-from msmq.api.packets import HIGHEST_PRIORITY, Columns, local_of, options_of, to_message
+from msmq.api.packets import Columns, local_of, to_message
 from msmq.api.status import to_message as error_message
 from msmq.api.status import to_mq_error
 from msmq.errors import InvalidParameterError, MQError, MsmqError, QueueNotAvailableError
+from msmq.manager.mailbox.batch import RECOVERABLE, each_once
 from msmq.manager.mailbox.mailbox import is_destination
-from msmq.manager.mailbox.stored import LARGEST_ENVELOPE
+from msmq.manager.mailbox.stored import LARGEST_ENVELOPE, LocalAttributes
 from msmq.manager.messages.drafts import Drafts, Posted
-from msmq.manager.messages.template import Template
+from msmq.manager.messages.template import HIGHEST_PRIORITY, Form, Template, options, write_packets
 from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.queue import Queue
@@ -31,6 +32,15 @@ _MOST_TOKENS: Final = 1_000
 MOST_BATCHES: Final = 64
 """How many batches of a token are remembered: the most that may be under way."""
 _LONGEST_TOKEN: Final = 64
+_JOURNALING: Final = {
+    (dead_letter, journal): options(
+        recoverable=False, negative_journaling=dead_letter, positive_journaling=journal
+    )
+    for dead_letter in (False, True)
+    for journal in (False, True)
+}
+_BLANK: Final = Template(Form(lambda *fields: b"", 0, 0, b"", b"", b"", None, b"", (0, 0, 0)), 0, 0)
+"""Stands in for a template where there is none."""
 _RECORD_BYTES: Final = 1024
 """What a message may take beside its body, label and extension, generously."""
 
@@ -45,8 +55,8 @@ class Sender:
         self._computer = manager.core.record.computer_name
         name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
-        self._stems: dict[tuple[object, ...], Template | None] = {}
-        """Templates by what takes long to make of them: the names of queues, and who sends."""
+        self._known: dict[tuple[object, ...], Template | None] = {}
+        """Templates by what they depend on: the names of queues, and who sends."""
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -68,14 +78,13 @@ class Sender:
         else:
             for message in request.messages:
                 self._draft(sheet, message, transaction)
-        if sheet.drafts.packets:
-            size = sum(map(len, sheet.drafts.packets)) + _RECORD_BYTES * len(sheet.drafts.packets)
-            if any(not kind.time_to_be_received_s for kind in sheet.drafts.kinds):
-                size = 2 * size + LARGEST_ENVELOPE * len(
-                    sheet.drafts.packets
-                )  # they are dead letters at once
-            with self._manager.core.event(size, 4 * len(sheet.drafts.packets)):
-                posted = self._manager.posting.post(self.descriptor, sheet.drafts, transaction, self._caller)
+        drafts = sheet.drafts
+        if drafts.packets:
+            size = sum(map(len, drafts.packets)) + _RECORD_BYTES * len(drafts.packets)
+            if 0 in drafts.to_be_received_s:  # they are dead letters at once
+                size = 2 * size + LARGEST_ENVELOPE * len(drafts.packets)
+            with self._manager.core.event(size, 4 * len(drafts.packets)):
+                posted = self._manager.posting.post(self.descriptor, drafts, transaction, self._caller)
             sheet.posted(posted)
         return sheet.reply(self._manager.core.record.identifier)
 
@@ -112,95 +121,119 @@ class Sender:
                 sheet.sent(first.packet.user.message_id, first.lookup_id)
 
     def _draft(self, sheet: _Sheet, given: pb.Message, transaction: Transaction | None) -> None:
-        """Add a message that is written by itself."""
-        alone = self._is_alone(given.delivery, transaction)
+        """Add a message that comes by itself."""
         try:
-            ordinal = self._manager.posting.draft(
-                sheet.drafts,
-                self.descriptor,
-                to_message(given, self._computer),
-                transaction,
-                self._caller,
-                self._signer,
-                alone=alone,
-            )
+            ordinal = self._draft_one(sheet.drafts, given, transaction)
         except MsmqError as error:
             sheet.failed(error)
         else:
             sheet.ordinals.append(ordinal)
 
-    def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
-        """Add messages in columns: each kind is looked at once."""
-        core, number_of = self._manager.core, self._manager.transactions.number_of
-        ways = []
-        for kind in columns.kinds:
-            alone = self._is_alone(kind.delivery, transaction)
-            covered = alone or transaction is not None
-            ways.append((self._template(kind, covered, alone), covered, kind.acknowledgements & 0xF))
-        now_s, ordinals, drafts = core.now_s, sheet.ordinals, sheet.drafts
-        add_packet, add_kind, add_asks = drafts.packets.append, drafts.kinds.append, drafts.asks.append
-        numbers = core.next_message_ordinals(len(columns))
-        for index, (number, ordinal, own) in enumerate(zip(columns.kind, numbers, columns.rows, strict=True)):
-            template, covered, asks = ways[number]
-            if template is None:
-                self._draft(sheet, columns.message(index), transaction)
-                continue
-            covering = number_of(transaction) if covered else 0
-            try:
-                body, body_type, label, extension, tag, correlation, message_class = own
-                packet = template.packet(
-                    ordinal, now_s, body, body_type, label, extension, tag, correlation, message_class, asks,
-                    covering,
-                )  # fmt: skip
-            except MsmqError as error:
-                sheet.failed(error)
-            else:
-                add_packet(packet)
-                add_kind(template.kind)
-                add_asks(asks)
-                ordinals.append(ordinal)
-
-    def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
-        """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
-        messages is told. It is made from one that names the same queues and is as safe, which takes long to make."""
-        posting = self._manager.posting
-        try:
-            stem, local = self._stem(kind, covered, alone), local_of(kind, self._computer)
-        except MsmqError:
-            return None
-        if stem is None or kind.priority > HIGHEST_PRIORITY:
-            return None
-        options = options_of(kind)
-        return stem.variant(
-            priority=0 if covered else options.priority,
-            time_to_reach_queue_s=posting.time_to_reach_queue_s(options.time_to_reach_queue_s),
-            time_to_be_received_s=options.time_to_be_received_s,
-            recoverable=covered or options.recoverable,
-            negative_journaling=options.negative_journaling,
-            positive_journaling=options.positive_journaling,
-            local=local,
+    def _draft_one(self, drafts: Drafts, given: pb.Message, transaction: Transaction | None) -> int:
+        return self._manager.posting.draft(
+            drafts,
+            self.descriptor,
+            to_message(given, self._computer),
+            transaction,
+            self._caller,
+            self._signer,
+            alone=self._is_alone(given.delivery, transaction),
         )
 
-    def _stem(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+    def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
+        """Add messages that come in columns. Those without a template, and those of which a packet cannot say
+        something, are drafted by themselves afterwards, or told what is wrong with them."""
+        core, posting = self._manager.core, self._manager.posting
+        templates, local = self._templates(columns, transaction)
+        journaled = zip(columns.dead_letters, columns.journals, strict=True)
+        recoverable = map((pb.EXPRESS).__ne__, columns.deliveries)
+        drafts = Drafts(
+            user_flags=[
+                each.user_flags | _JOURNALING[both] | RECOVERABLE * (kept or each.covered)
+                for each, both, kept in zip(templates, journaled, recoverable, strict=True)
+            ],
+            base_flags=[
+                each.base_flags | (0 if each.covered else priority)
+                for each, priority in zip(templates, columns.priorities, strict=True)
+            ],
+            to_reach_s=each_once(posting.time_to_reach_queue_s, columns.times_to_reach_queue_s),
+            to_be_received_s=list(columns.times_to_be_received_s),
+            asks=columns.acknowledgements,
+            local=local,
+        )
+        ordinals = core.next_message_ordinals(len(columns))
+        number_of = self._manager.transactions.number_of
+        rows = zip(
+            [each.form for each in templates],
+            ordinals,
+            [number_of(transaction) if each.covered else 0 for each in templates],
+            drafts.user_flags,
+            drafts.base_flags,
+            drafts.to_reach_s,
+            drafts.to_be_received_s,
+            drafts.asks,
+            *columns.properties,
+            strict=True,
+        )
+        failures: dict[int, MsmqError] = {}
+        drafts.packets = write_packets(rows, core.now_s, failures.__setitem__)
+        for index, (template, priority) in enumerate(zip(templates, columns.priorities, strict=True)):
+            if template is not _BLANK and priority <= HIGHEST_PRIORITY:
+                continue
+            alone = Drafts()
+            try:
+                ordinals[index] = self._draft_one(alone, columns.message(index), transaction)
+                drafts.replace(index, alone)
+                failures.pop(index, None)
+            except MsmqError as error:
+                failures[index] = error
+        sheet.drafted(drafts, ordinals, failures)
+
+    def _templates(
+        self, columns: Columns, transaction: Transaction | None
+    ) -> tuple[list[Template], dict[int, LocalAttributes]]:
+        """The template of each message, a blank one where there is none; and, by index, what no packet says."""
+        made: dict[tuple[int, int], Template] = {}
+        local: dict[int, LocalAttributes] = {}
+        for number, delivery in set(zip(columns.kind, columns.deliveries, strict=True)):
+            kind, alone = columns.kinds[number], self._is_alone(delivery, transaction)
+            try:
+                attributes = local_of(kind, self._computer)
+                template = self._template(kind, alone or transaction is not None, alone)
+            except MsmqError:
+                template = None
+            else:
+                if attributes.has_any:
+                    local[number] = attributes
+            made[number, delivery] = template or _BLANK
+        templates = [made[pair] for pair in zip(columns.kind, columns.deliveries, strict=True)]
+        if not local:
+            return templates, {}
+        return templates, {
+            index: local[number] for index, number in enumerate(columns.kind) if number in local
+        }
+
+    def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
+        """The template of a kind; None for one that has none."""
         key = (
             kind.admin_queue, kind.response_queue, kind.connector_type, kind.sender_certificate, kind.trace,
             kind.authenticate, kind.privacy_level, covered, alone,
         )  # fmt: skip
-        if key not in self._stems:
-            if len(self._stems) >= _MOST_TEMPLATES:
-                self._stems.clear()
+        if key not in self._known:
+            if len(self._known) >= _MOST_TEMPLATES:
+                self._known.clear()
             message = to_message(kind, self._computer)
-            self._stems[key] = self._manager.posting.template(
+            self._known[key] = self._manager.posting.template(
                 self.descriptor, message, self._caller, covered=covered, alone=alone
             )
-        return self._stems[key]
+        return self._known[key]
 
 
 class _Sheet:
     """A batch on its way: the drafts of its messages, and what became of each."""
 
     def __init__(self) -> None:
-        self.drafts = Drafts([], [], [], {})
+        self.drafts = Drafts()
         self.ordinals: list[int] = []
         """The numbers of the messages, 0 for those that have failed."""
         self._lookup_ids: list[int] = []
@@ -214,8 +247,20 @@ class _Sheet:
         self._failures[len(self.ordinals)] = error
         self.sent(0, 0)
 
+    def drafted(self, drafts: Drafts, ordinals: list[int], failures: dict[int, MsmqError]) -> None:
+        """All of the batch, and which of it has failed."""
+        self.drafts, self.ordinals, self._failures = drafts, ordinals, failures
+        if failures:
+            self.drafts = drafts.without(failures)
+            for index in failures:
+                ordinals[index] = 0
+        self._lookup_ids = [0] * len(ordinals)
+
     def posted(self, posted: Posted) -> None:
         """What became of the drafts, which are the messages that have not failed before."""
+        if not self._failures and not posted.errors:
+            self._lookup_ids = posted.lookup_ids
+            return
         drafted = [index for index in range(len(self.ordinals)) if index not in self._failures]
         self._lookup_ids = [0] * len(self.ordinals)
         for index, lookup_id in zip(drafted, posted.lookup_ids, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from asyncio import Future
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, IntFlag
 from math import ceil
@@ -15,10 +15,12 @@ from msmq.api.generated import msmq_pb2 as pb
 from msmq.manager.messages.message import Message as Properties
 from msmq.manager.messages.message import SenderIdentifierType
 from msmq.manager.messages.serialize import deserialize
+from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S
 from msmq.security.sid import Sid
 from msmq.wire.bodies import Body, Formatter, read_as, read_headers, read_value, text_of, write_body
 from msmq.wire.classes import MessageClass
 from msmq.wire.guid import guid_from_text, guid_text
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE
 from msmq.wire.layout import body_of
 from msmq.wire.message import UserMessage
 
@@ -178,23 +180,26 @@ class Message:
 
     def to_proto(self) -> pb.Message:
         """As it goes over the channel by itself."""
-        body, body_type = write_body(self.body, self.formatter, self.body_type)
         made = self.to_kind()
-        made.body, made.body_type, made.label = body, body_type, self.label
-        made.extension, made.application_tag = self.extension, self.application_tag
-        made.correlation_id = self.correlation_id
+        (
+            made.body, made.body_type, made.label, made.extension, made.application_tag, made.correlation_id,
+            made.priority, made.delivery, made.time_to_reach_queue_s, made.time_to_be_received_s,
+            made.acknowledgements, made.journal, made.dead_letter,
+        ) = self.own()  # type: ignore[assignment]  # fmt: skip  # the numbers of Delivery are the same
+        for name, said in (
+            ("priority", self.priority),
+            ("time_to_reach_queue_s", self.time_to_reach_queue),
+            ("time_to_be_received_s", self.time_to_be_received),
+        ):
+            if said is None:
+                made.ClearField(name)
         return made
 
     def to_kind(self) -> pb.Message:
         """What it may say in the same way as others: everything but the columns of :meth:`own`."""
-        made = pb.Message(
-            delivery=int(self.delivery),  # type: ignore[arg-type]  # the numbers are the same
-            priority=self.priority,
+        return pb.Message(
             response_queue=self.response_queue,
             admin_queue=self.admin_queue,
-            acknowledgements=int(self.acknowledgements),
-            journal=self.journal,
-            dead_letter=self.dead_letter,
             dead_letter_queue=self.dead_letter_queue,
             message_class=self.message_class,
             trace=self.trace,
@@ -204,28 +209,37 @@ class Message:
             sender_certificate=self.sender_certificate,
             connector_type=self.connector_type,
         )
-        if self.time_to_reach_queue is not None:
-            made.time_to_reach_queue_s = _seconds(self.time_to_reach_queue)
-        if self.time_to_be_received is not None:
-            made.time_to_be_received_s = _seconds(self.time_to_be_received)
-        return made
 
-    def own(self) -> tuple[bytes, int, str, bytes, int, bytes]:
-        """Body and its type, label, extension, application tag and correlation identifier: columns of their own when
-        many messages travel together."""
+    def own(self) -> Own:
+        """Body and its type, label, extension, application tag, correlation identifier, priority, delivery, time to
+        reach the queue and time to be received, acknowledgments, journaling and dead-lettering: columns of their own
+        when many messages travel together."""
         body, body_type = write_body(self.body, self.formatter, self.body_type)
-        return body, body_type, self.label, self.extension, self.application_tag, self.correlation_id
+        reach, received = self.time_to_reach_queue, self.time_to_be_received
+        return (
+            body,
+            body_type,
+            self.label,
+            self.extension,
+            self.application_tag,
+            self.correlation_id,
+            DEFAULT_PRIORITY if self.priority is None else self.priority,
+            self.delivery,
+            DEFAULT_TIME_TO_REACH_QUEUE_S if reach is None else _seconds(reach),
+            INFINITE if received is None else _seconds(received),
+            self.acknowledgements,
+            self.journal,
+            self.dead_letter,
+        )
 
 
+Own = tuple[bytes, int, str, bytes, int, bytes, int, int, int, int, int, bool, bool]
+"""What a message has in columns of its own; see :meth:`Message.own`."""
 kind_of: Final = attrgetter(
-    *(
-        each.name
-        for each in fields(Message)
-        if each.name
-        not in ("body", "body_type", "formatter", "label", "extension", "application_tag", "correlation_id")
-    )
-)
-"""What messages of one kind say in the same way."""
+    "response_queue", "admin_queue", "dead_letter_queue", "message_class", "trace", "authenticate", "privacy",
+    "peekable_when_locked", "sender_certificate", "connector_type",
+)  # fmt: skip
+"""What messages of one kind say in the same way; see :meth:`Message.to_kind`."""
 
 
 def _seconds(time: timedelta | float) -> int:

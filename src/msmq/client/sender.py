@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain, count, repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msmq.api import status
 from msmq.api.fields import lead, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.rpc import MAX_MESSAGE_BYTES
-from msmq.client.message import Message, Receipt, kind_of
+from msmq.client.message import Delivery, Message, Own, Receipt, kind_of
 from msmq.client.problems import ClientError, ConnectionLostError, OutcomeUnknownError
 from msmq.client.stream import Stream
 from msmq.errors import (
@@ -48,7 +48,8 @@ _DELETED: Final = (QueueDeletedError, QueueNotAvailableError)
 """What becomes of messages to a queue that was deleted after it was opened."""
 _MOST_KINDS: Final = 256
 _LARGEST: Final = 0xFFFFFFFF
-_Row = tuple[bytes, int, str, bytes, int, bytes]
+_MOST_SAFE: Final = int(Delivery.TRANSACTIONAL)
+_TRUTH: Final = (True, False)
 
 
 class Kinds:
@@ -90,7 +91,7 @@ class Load:
     def __init__(self, known: Kinds) -> None:
         self._known = known
         self.messages: list[Message] = []
-        self.rows: list[_Row] = []
+        self.rows: list[Own] = []
         """What each of them has of its own."""
         self.kinds: list[pb.Message] = []
         """What each of them has in common with others."""
@@ -107,12 +108,25 @@ class Load:
     def add(self, message: Message) -> bool:
         """Add a message; tells whether there is enough for a batch now. Raises for one that cannot be written."""
         row = message.own()
-        body, body_type, label, extension, tag, _ = row
+        (
+            body, body_type, label, extension, tag, _, priority, delivery, reach_s, received_s, asked, journal, dead
+        ) = row  # fmt: skip
         size = len(body) + len(extension) + len(label)
         if size > _LARGEST_BYTES:
             raise _too_large(size)
-        if not (label.isascii() and 0 <= tag <= _LARGEST and 0 <= body_type <= _LARGEST):
-            message.to_proto()
+        if not (
+            label.isascii()
+            and 0 <= tag <= _LARGEST
+            and 0 <= body_type <= _LARGEST
+            and 0 <= priority <= _LARGEST
+            and 0 <= delivery <= _MOST_SAFE
+            and 0 <= reach_s <= _LARGEST
+            and 0 <= received_s <= _LARGEST
+            and 0 <= asked <= _LARGEST
+            and journal in _TRUTH
+            and dead in _TRUTH
+        ):
+            message.to_proto()  # one that no column can hold is refused here, and costs no others
         self.kinds.append(self._known.of(message))
         self.messages.append(message)
         self.rows.append(row)
@@ -415,14 +429,27 @@ def _columns(loads: list[Load]) -> bytes:
     kinds = dict(zip(numbers, every, strict=True))
     places = dict(zip(kinds, count(), strict=False))
     rows = chain.from_iterable(load.rows for load in loads)
-    bodies, body_types, labels, extensions, tags, correlations = zip(*rows, strict=True)
+    bodies, body_types, labels, extensions, tags, correlations, *others = zip(*rows, strict=True)
+    priorities, deliveries, reach_s, received_s, asked, journals, dead = map(_said, others)
     return pb.Columns(
         kinds=kinds.values(),
         bodies=bodies,
-        body_types=body_types if any(body_types) else (),
+        body_types=_said(body_types),
         labels=labels if any(labels) else (),
         extensions=extensions if any(extensions) else (),
-        application_tags=tags if any(tags) else (),
+        application_tags=_said(tags),
         correlation_ids=correlations if any(correlations) else (),
         kind=map(places.__getitem__, numbers) if len(kinds) > 1 else (),
+        priorities=priorities,
+        deliveries=deliveries,
+        times_to_reach_queue_s=reach_s,
+        times_to_be_received_s=received_s,
+        acknowledgements=asked,
+        journals=journals,
+        dead_letters=dead,
     ).SerializeToString()
+
+
+def _said(column: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A column as it is written: one value for all when they are the same."""
+    return column[:1] if column.count(column[0]) == len(column) else column

@@ -7,6 +7,7 @@ Those that only a queue manager can say (lookup_id, message_id, arrived_time and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -66,13 +67,13 @@ class Parcel(NamedTuple):
     @property
     def own(self) -> Sequence[tuple[Any, ...]]:
         """What each says for itself."""
-        given, usual = self.columns, self.columns.kinds[0]
-        columns: list[tuple[Sequence[Any], Any]] = [
-            (given.bodies, usual.body), (given.body_types, usual.body_type), (given.labels, usual.label),
-            (given.extensions, usual.extension), (given.application_tags, usual.application_tag),
-            (given.correlation_ids, usual.correlation_id),
-        ]  # fmt: skip
-        return list(zip(*(column or [value] * len(self) for column, value in columns), strict=True))
+        given, usual = self.columns, Message.from_proto(self.columns.kinds[0]).own()
+        columns: tuple[Sequence[Any], ...] = (
+            given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
+            given.correlation_ids,
+        )  # fmt: skip
+        said = zip_longest(columns, usual, fillvalue=())
+        return list(zip(*(column or [value] * len(self) for column, value in said), strict=True))
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,7 @@ log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from struct import Struct
@@ -31,6 +31,11 @@ _ROW: Final = Struct(f"<BBH{HEAD_SIZE}sQI")
 _LOOK_COST_BYTES: Final = 64
 _FREED_PER_STEP: Final = 2
 _MANY_SEGMENTS: Final = 16
+_RUN_RECORDS: Final = 256
+_RUN_BYTES: Final = 1 << 17
+"""What is copied together: no more than so many records, and one more than has so many bytes."""
+_Row = tuple[int, int, int, bytes, int, int]
+"""Kind, flags, attributes, head, address and size of the payload."""
 
 
 class Owner(Protocol):
@@ -61,7 +66,9 @@ class Cleaner:
         self._space = space
         self._store_id = store_id
         self._victim: Segment | None = None
-        self._rows: Iterator[tuple[int, int, int, bytes, int, int]] = iter(())
+        self._rows: Iterator[_Row] = iter(())
+        self._again: Sequence[_Row] = ()
+        """Rows that there was no room for, to be looked at first."""
         self._clean_up_to = 0
         self._seen_appended = -1
 
@@ -91,7 +98,7 @@ class Cleaner:
             if not self._wanted(oldest):
                 return freed or self._shrink_when_idle()
             self._victim = oldest
-            self._rows = _ROW.iter_unpack(self._index(oldest))
+            self._rows, self._again = _ROW.iter_unpack(self._index(oldest)), ()
         return self._copy(self._victim, owner, budget_bytes)
 
     def _wanted(self, oldest: Segment) -> bool:
@@ -118,25 +125,57 @@ class Cleaner:
         return rows
 
     def _copy(self, victim: Segment, owner: Owner, budget_bytes: int) -> bool:
-        store = self._store
-        for row in self._rows:
-            kind, flags, attributes, head, address, size = row
-            if not attributes & PASSING and owner.is_live(kind, head, address):
-                try:
-                    store.reserve(size, freeing=True)
-                except StoreFullError:
-                    self._rows = chain((row,), self._rows)
-                    raise
-                self._copy_record(owner, kind, flags, head, address, size)
-                budget_bytes -= footprint(size)
-            budget_bytes -= _LOOK_COST_BYTES
-            if budget_bytes <= 0:
-                return True
+        again, size = iter(self._again), 0
+        run: list[_Row] = []
+        others = run
+        try:
+            for row in chain(again, self._rows):
+                kind, flags, attributes, head, address, payload_size = row
+                if not attributes & PASSING and owner.is_live(kind, head, address):
+                    if run and (len(run) >= _RUN_RECORDS or size > _RUN_BYTES or (kind, flags) != run[0][:2]):
+                        others, run, size = run, [row], payload_size
+                        self._copy_run(owner, others)
+                    else:
+                        run.append(row)
+                        size += payload_size
+                    budget_bytes -= footprint(payload_size)
+                budget_bytes -= _LOOK_COST_BYTES
+                if budget_bytes <= 0:
+                    break
+            others, run = run, []
+            self._copy_run(owner, others)
+        except StoreFullError:
+            self._again = [*others, *run, *again]
+            raise
+        self._again = list(again)
+        if budget_bytes <= 0:
+            return True
         # Nothing live is left, even if someone forgot to release a record.
         victim.released_records = victim.standing_records
         victim.released_bytes = victim.standing_bytes
         self._victim = None
         return True
+
+    def _copy_run(self, owner: Owner, run: Sequence[_Row]) -> None:
+        """Copy live records of one kind together, if there is room for all of them."""
+        if not run:
+            return
+        store, (kind, flags, *_) = self._store, run[0]
+        places = [(address, size) for *_, address, size in run]
+        store.reserve(sum(size for _, size in places), len(run), freeing=True)
+        try:
+            payloads = [] if flags else store.read_many(places)
+        except DamagedRecordError:
+            payloads = []
+        if not payloads:  # some have more to say than their kind, or one is damaged
+            for _, _, _, head, address, size in run:
+                self._copy_record(owner, kind, flags, head, address, size)
+            return
+        heads = b"".join(owner.current_head(kind, head, address) for *_, head, address, _ in run)
+        copies = store.append_all(kind, heads, payloads)
+        store.release_all(*zip(*places, strict=True))
+        for (*_, head, address, _), copy in zip(run, copies, strict=True):
+            owner.relocated(kind, head, address, copy)
 
     def _copy_record(self, owner: Owner, kind: int, flags: int, head: bytes, address: int, size: int) -> None:
         store = self._store

@@ -13,7 +13,7 @@ from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
-_NEAR: Final = 256
+_NEAR: Final = 8192
 _WIDEST_GLIMPSE: Final = 1 << 22
 _read_lead: Final = LEAD.unpack_from
 _LEAD_SIZE: Final = LEAD.size

@@ -20,7 +20,7 @@ from msmq.wire.headers import (
     QueueReference,
     UserHeader,
 )
-from msmq.wire.layout import USER, user_end, user_flags
+from msmq.wire.layout import USER, asks_of, user_end, user_flags
 from msmq.wire.message import UserMessage
 from msmq.wire.multi_queue import DistributionListName, MQFElement
 
@@ -50,7 +50,9 @@ may have thousands of them, and a negative acknowledgment brings the body back t
 stranger is gigabytes here."""
 
 _PA, _PR, _NA, _NR = 0x01, 0x02, 0x04, 0x08
+_NEGATIVE: Final = _NA | _NR
 _ADMIN: Final = UserHeader.mask("admin_reference")
+_FLAGS: Final = USER["flags"]
 _HOSTS: Final = slice(BaseHeader.SIZE, USER["time_to_be_received_s"])
 """SourceQueueManager and QueueManagerAddress."""
 _MESSAGE_ID: Final = slice(USER["message_id"], USER["message_id"] + 4)
@@ -74,19 +76,19 @@ class Acknowledgment(NamedTuple):
     """Administration queues of a list that is too long, which are not told."""
 
 
+@lru_cache(maxsize=256)
+def _bit_for(fate: int) -> int:
+    """The bit of MessagePropertiesHeader.Flags that asks to be told of a fate; 0 for what is none of a message."""
+    if fate == MessageClass.ACK_REACH_QUEUE:
+        return _PA
+    if fate == MessageClass.ACK_RECEIVE:
+        return _PR
+    return {0x8000: _NA, 0xC000: _NR}.get(fate & 0xC000, 0)
+
+
 def wants(message: UserMessage, fate: int) -> bool:
     """Whether the sender asked to be told of this fate (MessagePropertiesHeader.Flags)."""
-    if fate == MessageClass.ACK_REACH_QUEUE:
-        bit = _PA
-    elif fate == MessageClass.ACK_RECEIVE:
-        bit = _PR
-    elif fate & 0xC000 == 0x8000:
-        bit = _NA
-    elif fate & 0xC000 == 0xC000:
-        bit = _NR
-    else:
-        return False  # not the fate of a message
-    return bool(message.asks & bit)
+    return bool(message.asks & _bit_for(fate))
 
 
 def acknowledgment(
@@ -100,13 +102,16 @@ def acknowledgment(
     """
     data = message.data
     (flags,) = user_flags(data)
-    if not flags & _ADMIN or not wants(message, fate):
+    if not flags & _ADMIN:
         return None
-    names = _names(data[_HOSTS], data[USER["flags"] : user_end(data)])
+    end, bit = user_end(data), _bit_for(fate)
+    if not asks_of(data, end) & bit:
+        return None
+    names = _names(data[_HOSTS], data[_FLAGS:end])
     if names.internal or (fate in INSECURE_NACKS and not send_insecure_nacks):
         return None
     admin, body = names.admin, b""
-    if fate not in (MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE):
+    if bit & _NEGATIVE:
         secret = message.properties.privacy_level or (
             message.security is not None and message.security.body_encrypted
         )
@@ -114,7 +119,7 @@ def acknowledgment(
     untold = 0
     if flags & USER_MQ and (lists := message.multi_queue) is not None and lists.administration.elements:
         listed = tuple(dict.fromkeys(map(element_name, lists.administration.elements)))
-        admin = listed[: min(MOST_TOLD, _MOST_TOLD_BYTES // (user_end(data) + len(body)))]
+        admin = listed[: min(MOST_TOLD, _MOST_TOLD_BYTES // (end + len(body)))]
         untold = len(listed) - len(admin)
     return Acknowledgment(
         fate,

@@ -93,10 +93,11 @@ _HAS_CONNECTOR: Final = TransactionHeader.mask("has_connector_qm_guid")
 _security_sizes: Final = reader((SecurityHeader, {spec.name for spec in SecurityHeader.FIELDS} - {"flags"}))
 
 
-def properties_start(packet: bytes) -> int:
-    """Where the MessagePropertiesHeader of a packet begins that was checked before."""
+def properties_start(packet: bytes, end: int = 0) -> int:
+    """Where the MessagePropertiesHeader of a packet begins that was checked before. Who knows the ``end`` of its
+    UserHeader saves looking for it."""
     (flags,) = user_flags(packet)
-    cursor = user_end(packet)
+    cursor = end or user_end(packet)
     if flags & USER_TH:
         connector = packet[cursor] & _HAS_CONNECTOR
         cursor += TransactionHeader.SIZE + _CONNECTOR_SIZE * connector
@@ -111,6 +112,9 @@ def properties_start(packet: bytes) -> int:
 _tail_sizes: Final = reader((MessagePropertiesHeader, {"label_length", "message_size", "extension_size"}))
 
 
+_ASKS: Final = PROPERTIES["flags"]
+
+
 def body_of(packet: bytes) -> bytes:
     """The body of a packet that was checked before."""
     start = properties_start(packet)
@@ -119,9 +123,10 @@ def body_of(packet: bytes) -> bytes:
     return packet[start : start + size]
 
 
-def asks_of(packet: bytes) -> int:
-    """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for."""
-    return packet[properties_start(packet) + PROPERTIES["flags"]]
+def asks_of(packet: bytes, end: int = 0) -> int:
+    """MessagePropertiesHeader.Flags of a packet that was checked before: the acknowledgments that are asked for. The
+    ``end`` is that of :func:`properties_start`."""
+    return packet[properties_start(packet, end) + _ASKS]
 
 
 _class_at: Final = reader((MessagePropertiesHeader, {"message_class"}))

@@ -15,18 +15,43 @@ def test_messages_that_leave_do_not_pile_up() -> None:
         host.send(queue, b"x", time_to_be_received_s=86_400)
         reader.receive()
     assert len(host.manager.mailbox.expiries) <= 1025
-    assert len(timers) < 2100, "timers of empty seconds are swept"
+    assert len(timers) < 50, "a queue has one timer, whatever the times of its messages"
 
 
-def test_messages_of_one_second_share_a_timer() -> None:
+def test_messages_of_a_queue_share_a_timer() -> None:
     host = Host()
     queue = host.queue()
     before = len(host.manager.core.timers)
-    host.fill(queue, *[b"x"] * 3000, time_to_be_received_s=60)
+    host.fill(queue, *[b"x"] * 2000, time_to_be_received_s=60)
+    host.fill(queue, *[b"x"] * 1000, time_to_be_received_s=70)
     assert len(host.manager.core.timers) == before + 1
     assert len(host.manager.mailbox.expiries) == 3000
     host.advance(60)
+    assert len(queue.positions) == len(host.manager.mailbox.expiries) == 1000
+    host.advance(10)
     assert len(queue.positions) == len(host.manager.mailbox.expiries) == 0
+
+
+def test_who_expires_sooner_than_all_others_is_not_late() -> None:
+    host = Host()
+    queue = host.queue()
+    for seconds in (300, 200, 100, 400):
+        host.send(queue, b"%d" % seconds, time_to_be_received_s=seconds)
+    for left in (3, 2, 1, 0):
+        host.advance(99)
+        assert len(queue.positions) == left + 1
+        host.advance(1)
+        assert len(queue.positions) == left
+
+
+def test_seconds_that_have_gone_by_together_expire_together() -> None:
+    host = Host()
+    queue = host.queue()
+    for seconds in range(1, 20):
+        host.send(queue, b"x", time_to_be_received_s=seconds)
+    host.now += 15
+    host.manager.run_timers()
+    assert len(queue.positions) == len(host.manager.mailbox.expiries) == 4
 
 
 def test_sweeping_forgets_nothing_that_is_there() -> None:

@@ -9,17 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msmq.errors import IllegalPropertySizeError, IllegalPropertyValueError, LabelTooLongError, MQError
-from msmq.manager.mailbox.stored import LocalAttributes
+from msmq.errors import (
+    IllegalPropertySizeError,
+    IllegalPropertyValueError,
+    LabelTooLongError,
+    MQError,
+    TransactionUsageError,
+)
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes
+from msmq.manager.messages.drafts import Posting
 from msmq.manager.messages.message import DeliveryGuarantee, Message
 from msmq.manager.messages.serialize import serialize
-from msmq.manager.messages.template import Template, kind_of, suits
+from msmq.manager.messages.template import Template, kind_of, options, refuse, suits, write_packets
 from msmq.wire.headers import NULL_GUID
 from msmq.wire.identifiers import MessageIdentifier
 from tests.manager.message_strategies import common, messages
 from tests.manager.support import SEND, Host
 
-PER_MESSAGE = (
+RECOVERABLE = DeliveryGuarantee.RECOVERABLE
+PROPERTIES = (
     "body",
     "body_type",
     "label",
@@ -27,7 +35,16 @@ PER_MESSAGE = (
     "application_tag",
     "correlation_identifier",
     "message_class",
+)
+PER_MESSAGE = (
+    *PROPERTIES,
     "acknowledgements_requested",
+    "priority",
+    "delivery_guarantee",
+    "time_to_reach_queue_s",
+    "time_to_be_received_s",
+    "positive_journaling_requested",
+    "negative_journaling_requested",
 )
 
 UNSUITED: dict[str, Any] = {
@@ -46,12 +63,24 @@ UNSUITED: dict[str, Any] = {
 
 
 def fill(template: Template, message: Message) -> bytes:
-    return template.packet(
-        message.identifier.ordinal,
-        message.sent_time,
-        *(getattr(message, name) for name in PER_MESSAGE),
-        message.transaction_identifier or 0,
+    user_flags = template.user_flags | options(
+        recoverable=bool(message.delivery_guarantee),
+        negative_journaling=message.negative_journaling_requested,
+        positive_journaling=message.positive_journaling_requested,
     )
+    row: Any = (
+        template.form,
+        message.identifier.ordinal,
+        message.transaction_identifier or 0,
+        user_flags,
+        template.base_flags | (0 if template.covered else message.priority),
+        message.time_to_reach_queue_s,
+        message.time_to_be_received_s,
+        message.acknowledgements_requested,
+        *(getattr(message, name) for name in PROPERTIES),
+    )
+    (packet,) = write_packets([row], message.sent_time, refuse)
+    return packet
 
 
 @given(messages(), common, st.integers(0, 0xFFFFF))
@@ -66,8 +95,9 @@ def test_a_template_gives_the_packet_that_serializing_gives(
     second.identifier = MessageIdentifier(first.identifier.queue_manager_guid, others["identifier"].ordinal)
     if first.transaction_identifier is not None:
         second.transaction_identifier = transaction
+        second.delivery_guarantee = first.delivery_guarantee
     assert kind_of(first) == kind_of(second)
-    template = Template.of(first, LocalAttributes())
+    template = Template.of(first)
     for message in (first, second):
         assert fill(template, message) == serialize(message).data
 
@@ -139,7 +169,30 @@ def test_messages_of_one_kind_differ_in_what_is_their_own() -> None:
     assert len({packet.user.message_id for packet in found + sent}) == 9
 
 
+@pytest.mark.parametrize("changed", [{"priority": 8}, {"priority": -1}, {"time_to_be_received_s": 1 << 32}])
+def test_what_does_not_fit_its_field_is_refused_beside_a_template(changed: dict[str, Any]) -> None:
+    host = Host()
+    queue = host.queue("orders")
+    descriptor = host.manager.queues.open("DIRECT=OS:HOST\\private$\\orders", SEND)
+    host.manager.posting.send(descriptor, Message(body=b"body"))
+    with pytest.raises(IllegalPropertyValueError):
+        host.manager.posting.send(descriptor, Message(body=b"body", **changed))
+    assert len(queue.positions) == 1
+
+
+def test_a_message_that_is_not_transactional_never_shares_a_template_with_one_that_is() -> None:
+    host = Host()
+    queue = host.queue("orders")
+    descriptor = host.manager.queues.open("DIRECT=OS:HOST\\private$\\orders", SEND)
+    with pytest.raises(TransactionUsageError):
+        host.manager.posting.send(
+            descriptor, Message(transaction_identifier=7, delivery_guarantee=RECOVERABLE)
+        )
+    host.manager.posting.send(descriptor, Message())
+    (entry,) = queue.positions
+    assert host.manager.mailbox.load(queue, entry.lookup_id).packet.transaction is None
+
+
 def test_messages_without_local_attributes_have_none() -> None:
-    assert Template.of(Message(), LocalAttributes()).kind.local is None
-    kept = LocalAttributes(allow_peek_when_locked=True)
-    assert Template.of(Message(), kept).kind.local is kept
+    assert Posting.local(Message()) is NO_ATTRIBUTES
+    assert Posting.local(Message(allow_peek_when_locked=True)) == LocalAttributes(allow_peek_when_locked=True)

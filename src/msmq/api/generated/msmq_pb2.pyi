@@ -196,7 +196,7 @@ class SendRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., transaction: _Optional[bytes] = ..., columns: _Optional[_Union[Columns, _Mapping]] = ...) -> None: ...
 
 class Columns(_message.Message):
-    __slots__ = ("kinds", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids", "kind")
+    __slots__ = ("kinds", "bodies", "body_types", "labels", "extensions", "application_tags", "correlation_ids", "kind", "priorities", "deliveries", "times_to_reach_queue_s", "times_to_be_received_s", "acknowledgements", "journals", "dead_letters")
     KINDS_FIELD_NUMBER: _ClassVar[int]
     BODIES_FIELD_NUMBER: _ClassVar[int]
     BODY_TYPES_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +205,13 @@ class Columns(_message.Message):
     APPLICATION_TAGS_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_IDS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    TIMES_TO_REACH_QUEUE_S_FIELD_NUMBER: _ClassVar[int]
+    TIMES_TO_BE_RECEIVED_S_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    JOURNALS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     kinds: _containers.RepeatedCompositeFieldContainer[Message]
     bodies: _containers.RepeatedScalarFieldContainer[bytes]
     body_types: _containers.RepeatedScalarFieldContainer[int]
@@ -213,7 +220,14 @@ class Columns(_message.Message):
     application_tags: _containers.RepeatedScalarFieldContainer[int]
     correlation_ids: _containers.RepeatedScalarFieldContainer[bytes]
     kind: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, kinds: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ..., kind: _Optional[_Iterable[int]] = ...) -> None: ...
+    priorities: _containers.RepeatedScalarFieldContainer[int]
+    deliveries: _containers.RepeatedScalarFieldContainer[Delivery]
+    times_to_reach_queue_s: _containers.RepeatedScalarFieldContainer[int]
+    times_to_be_received_s: _containers.RepeatedScalarFieldContainer[int]
+    acknowledgements: _containers.RepeatedScalarFieldContainer[int]
+    journals: _containers.RepeatedScalarFieldContainer[bool]
+    dead_letters: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, kinds: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., bodies: _Optional[_Iterable[bytes]] = ..., body_types: _Optional[_Iterable[int]] = ..., labels: _Optional[_Iterable[str]] = ..., extensions: _Optional[_Iterable[bytes]] = ..., application_tags: _Optional[_Iterable[int]] = ..., correlation_ids: _Optional[_Iterable[bytes]] = ..., kind: _Optional[_Iterable[int]] = ..., priorities: _Optional[_Iterable[int]] = ..., deliveries: _Optional[_Iterable[_Union[Delivery, str]]] = ..., times_to_reach_queue_s: _Optional[_Iterable[int]] = ..., times_to_be_received_s: _Optional[_Iterable[int]] = ..., acknowledgements: _Optional[_Iterable[int]] = ..., journals: _Optional[_Iterable[bool]] = ..., dead_letters: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class SendReply(_message.Message):
     __slots__ = ("queue_manager", "ordinals", "lookup_ids", "failures")

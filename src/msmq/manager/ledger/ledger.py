@@ -145,7 +145,9 @@ _OUTCOME_HEAD: Final = struct.Struct("<4xQQI16s")
 assert _HEAD.size == _OUTCOME_HEAD.size == HEAD_SIZE
 _ROW: Final = struct.Struct(f"<B3x{HEAD_SIZE}sQI")
 assert _ROW.size == ROW_SIZE
-_pack_head: Final = _HEAD.pack
+pack_head: Final = _HEAD.pack
+unpack_head: Final = _HEAD.unpack
+"""The fields of a :class:`Head`, for who has many of them."""
 _MESSAGE, _DELETE = int(Kind.MESSAGE), int(Kind.DELETE)  # members of an enumeration are slow
 _DELETE_ALL: Final = int(Kind.DELETE_ALL)
 _DELETED_AT_ONCE: Final = 4_096
@@ -330,7 +332,7 @@ class Ledger:
         return self.store.append_all(_MESSAGE, b"".join(fronts), packets)
 
     def delete_message(self, lookup_id: int, reason: int, transaction: bytes = NO_TRANSACTION) -> int:
-        head = _pack_head(0, lookup_id, 0, 0, reason, transaction)
+        head = pack_head(0, lookup_id, 0, 0, reason, transaction)
         return self.store.append(_DELETE, head, live=transaction != NO_TRANSACTION)
 
     def delete_messages(self, lookup_ids: Sequence[int], reason: int) -> None:
@@ -339,7 +341,7 @@ class Ledger:
             for lookup_id in lookup_ids:
                 self.delete_message(lookup_id, reason)
             return
-        head = _pack_head(0, 0, 0, 0, reason, NO_TRANSACTION)
+        head = pack_head(0, 0, 0, 0, reason, NO_TRANSACTION)
         for start in range(0, len(lookup_ids), _DELETED_AT_ONCE):
             payload = to_bytes(array("Q", lookup_ids[start : start + _DELETED_AT_ONCE]))
             self.store.append(_DELETE_ALL, head, payload, live=False)

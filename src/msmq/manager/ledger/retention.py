@@ -8,7 +8,15 @@ it is.
 from __future__ import annotations
 
 from msmq.manager.core import Core
-from msmq.manager.ledger.ledger import NO_TRANSACTION, Head, Kind, LostRecord, TransactionOutcome
+from msmq.manager.ledger.ledger import (
+    NO_TRANSACTION,
+    Head,
+    Kind,
+    LostRecord,
+    TransactionOutcome,
+    pack_head,
+    unpack_head,
+)
 from msmq.manager.ledger.recovered import MARKS_MASK, MARKS_SHIFT
 from msmq.manager.mailbox.mailbox import Mailbox
 from msmq.manager.messages.transactions import TransactionalOperation, Transactions
@@ -30,13 +38,13 @@ class Cleaning:
     def is_live(self, kind: int, head: bytes, address: int) -> bool:
         if kind == Kind.VALUE:
             return self.core.ledger.value_is_live(head, address)
-        fields = Head.decode(head)
         if kind == Kind.MESSAGE:
-            queue = self._standing_in(fields)
+            number, lookup_id, *_ = unpack_head(head)
+            queue = self._standing_in(lookup_id, number)
             if queue is None:
-                return self.core.orphans.get(fields.lookup_id, (0, 0))[1] == address
-            entry = queue.positions.get(fields.lookup_id)
-            return entry is not None and entry.address == address
+                return self.core.orphans.get(lookup_id, (0, 0))[1] == address
+            return queue.positions.address_of(lookup_id) == address
+        fields = Head.decode(head)
         if kind == Kind.OUTCOME:
             transaction = self.transactions.collection.get(fields.transaction)
             return transaction is not None and transaction.prepared_at == address
@@ -45,17 +53,16 @@ class Cleaning:
     def current_head(self, kind: int, head: bytes, address: int) -> bytes:
         if kind != Kind.MESSAGE:
             return head
-        fields = Head.decode(head)
-        queue = self._standing_in(fields)
-        still_open = fields.transaction in self.transactions.collection
-        transaction = fields.transaction if still_open else NO_TRANSACTION
+        number, lookup_id, arrival_time, expiry, flags, transaction = unpack_head(head)
+        queue = self._standing_in(lookup_id, number)
+        if transaction != NO_TRANSACTION and transaction not in self.transactions.collection:
+            transaction = NO_TRANSACTION
         if queue is None:
-            number, _ = self.core.orphans[fields.lookup_id]
-            return fields._replace(queue=number, transaction=transaction).encode()
-        entry = queue.positions.get(fields.lookup_id)
-        assert entry is not None
-        flags = fields.flags & ~(MARKS_MASK << MARKS_SHIFT) | entry.marks << MARKS_SHIFT
-        return fields._replace(queue=queue.number, flags=flags, transaction=transaction).encode()
+            number, _ = self.core.orphans[lookup_id]
+        else:
+            marks = queue.positions.marks_of(lookup_id)
+            number, flags = queue.number, flags & ~(MARKS_MASK << MARKS_SHIFT) | marks << MARKS_SHIFT
+        return pack_head(number, lookup_id, arrival_time, expiry, flags, transaction)
 
     def relocated(self, kind: int, head: bytes, old: int, new: int) -> None:
         if kind == Kind.VALUE:
@@ -66,7 +73,7 @@ class Cleaning:
         if operation is not None:
             operation.addresses[operation.addresses.index(old)] = new
         if kind == Kind.MESSAGE:
-            queue = self._standing_in(fields)
+            queue = self._standing_in(fields.lookup_id, fields.queue)
             if queue is None:
                 number, _ = self.core.orphans[fields.lookup_id]
                 self.core.orphans[fields.lookup_id] = (number, new)
@@ -83,16 +90,15 @@ class Cleaning:
             self.lost_records.append(LostRecord(Kind(kind), 0, "", str(error)))
             return
         fields = Head.decode(head)
-        queue = self._standing_in(fields) if kind == Kind.MESSAGE else None
+        queue = self._standing_in(fields.lookup_id, fields.queue) if kind == Kind.MESSAGE else None
         if queue is not None:
             self.transactions.forget_message(queue, fields.lookup_id)
             self.mailbox.forget_damaged(queue, fields.lookup_id)
         where = queue.pathname if queue else ""
         self.lost_records.append(LostRecord(Kind(kind), fields.lookup_id, where, str(error)))
 
-    def _standing_in(self, head: Head) -> Queue | None:
-        number = self.core.moved.get(head.lookup_id, head.queue)
-        return self.core.queues.get(number)
+    def _standing_in(self, lookup_id: int, written_for: int) -> Queue | None:
+        return self.core.queues.get(self.core.moved.get(lookup_id, written_for))
 
     def _operation(self, head: Head, address: int) -> TransactionalOperation | None:
         if head.transaction == NO_TRANSACTION:

@@ -7,9 +7,9 @@ that is nearly always empty. Packets are the bytes that travel and that the stor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Final
+from typing import Final, TypeVar
 
 from msmq.manager.mailbox.positions import PositionMark
 from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
@@ -25,6 +25,8 @@ from msmq.wire.headers import (
 )
 from msmq.wire.optional_headers import TransactionHeader
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 NEVER: Final = 0xFFFFFFFF
 """The second at which the time of messages ends that have all the time in the world."""
 RECOVERABLE: Final = USER_RECOVERABLE
@@ -80,9 +82,15 @@ def second_after(sent_time: int, limit_s: int) -> int:
     return NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER)
 
 
-def seconds_after(sent_time: int, limits_s: Iterable[int]) -> list[int]:
+def each_once(function: Callable[[_K], _V], values: Sequence[_K]) -> list[_V]:
+    """What a function gives for each of some values, called once for those that are the same."""
+    results = {value: function(value) for value in set(values)}
+    return list(map(results.__getitem__, values))
+
+
+def seconds_after(sent_time: int, limits_s: Sequence[int]) -> list[int]:
     """Like :func:`second_after`, for many limits of messages that are sent at the same time."""
-    return [NEVER if limit_s == INFINITE else min(sent_time + limit_s, NEVER) for limit_s in limits_s]
+    return each_once(partial(second_after, sent_time), limits_s)
 
 
 class Batch:

@@ -7,9 +7,9 @@ empty its place meets it. Everything else that changes a queue is in :mod:`msmq.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, repeat
 from operator import add
 from typing import Final
 
@@ -160,29 +160,27 @@ class Contents:
 
     @staticmethod
     def _found(queue: Queue, positions: Positions, payloads: list[bytes]) -> Found:
-        marks = positions.marks
+        marks, count = positions.marks, len(positions.ids)
+        places: Sequence[int] = range(count)
+        if len(payloads) != count:
+            places = list(compress(places, positions.addresses))
+        on_disk = marks if len(places) == count else bytes(map(marks.__getitem__, places))
+        times = arrival_times_of(payloads)
+        fronts = on_disk.translate(FRONTS)
+        packets = [payload[front:] for payload, front in zip(payloads, fronts, strict=True)]
+        sources = [payload[ENVELOPE_SIZE:front] for payload, front in zip(payloads, fronts, strict=True)]
         local: dict[int, LocalAttributes] = {}
-        if len(payloads) == len(positions.ids):
-            times = arrival_times_of(payloads)
-            fronts = marks.translate(FRONTS)
-            packets = [payload[front:] for payload, front in zip(payloads, fronts, strict=True)]
-            sources = [payload[ENVELOPE_SIZE:front] for payload, front in zip(payloads, fronts, strict=True)]
-            for index in compress(range(len(marks)), marks.translate(_IS_LOCAL)):
-                times[index], packets[index], sources[index], local[index] = unpacked(
-                    payloads[index], marks[index]
-                )
-        else:
-            times, packets, sources = [], [], []
-            on_disk = iter(payloads)
-            for index, (lookup_id, address, mark) in enumerate(
-                zip(positions.ids, positions.addresses, marks, strict=True)
-            ):
-                kept = unpacked(next(on_disk), mark) if address else queue.volatile[lookup_id]
-                times.append(kept[0])
-                packets.append(kept[1])
-                sources.append(kept[2])
-                if kept[3] is not NO_ATTRIBUTES:
-                    local[index] = kept[3]
+        for at in compress(range(len(payloads)), on_disk.translate(_IS_LOCAL)):
+            times[at], packets[at], sources[at], local[places[at]] = unpacked(payloads[at], on_disk[at])
+        if len(payloads) != count:
+            rows = iter(zip(times, packets, sources, repeat(NO_ATTRIBUTES)))
+            kept = [
+                next(rows) if address else queue.volatile[lookup_id]
+                for lookup_id, address in zip(positions.ids, positions.addresses, strict=True)
+            ]
+            times, packets, sources, _ = map(list, zip(*kept, strict=True))
+            local |= {index: row[3] for index, row in enumerate(kept) if row[3] is not NO_ATTRIBUTES}
+            local = dict(sorted(local.items()))
         for index in compress(range(len(marks)), marks.translate(_IS_EDGE)):
             first, last = bool(marks[index] & _FIRST), bool(marks[index] & _LAST)
             packets[index] = with_edges(packets[index], first=first, last=last)
@@ -222,14 +220,18 @@ class Contents:
                 del queue.volatile[lookup_id]
                 core.express_bytes -= size
         if forget and any(positions.addresses):
-            store, marks = core.ledger.store, positions.marks
-            fronts = marks.translate(FRONTS)
-            if 0 not in fronts and 0 not in positions.addresses:
-                store.release_all(positions.addresses, list(map(add, positions.sizes, fronts)))
-            else:
-                for address, size, front in zip(positions.addresses, positions.sizes, fronts, strict=True):
+            store, fronts = core.ledger.store, positions.marks.translate(FRONTS)
+            addresses, payload_sizes = positions.addresses, list(map(add, positions.sizes, fronts))
+            if (
+                0 in fronts or 0 in addresses
+            ):  # some are in memory, of some only the record knows how long it is
+                for address in compress(addresses, map((0).__eq__, fronts)):
                     if address:
-                        store.release(address, front + size if front else None)
+                        store.release(address, None)
+                sized = [bool(address and front) for address, front in zip(addresses, fronts, strict=True)]
+                addresses = array("Q", compress(addresses, sized))
+                payload_sizes = list(compress(payload_sizes, sized))
+            store.release_all(addresses, payload_sizes)
         for table in (core.moved, queue.aborts, queue.failures, queue.moves):
             if table:
                 for lookup_id in ids:

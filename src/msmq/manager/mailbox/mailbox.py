@@ -81,7 +81,7 @@ class Mailbox(Contents):
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
-        self.expiries = Expiries(core.timers, self.expire)
+        self.expiries = Expiries(core.timers, core.environment.now, self.expire)
         self.retries = Retries(self, purge_reason)
         self.grave_for: Callable[[Queue, StoredMessage, bool], Queue | None] = lambda *_: None
         """The dead-letter queue of a message that leaves its destination unread, None for nowhere; given by
@@ -320,12 +320,13 @@ class Mailbox(Contents):
     ) -> dict[int, StoredMessage]:
         """The messages that something follows from, read before anything is taken out. Damaged ones are left out: they
         go with the others, and operators are told."""
-        wanted = [one for one in compress(positions.ids, chosen) if one not in known]
-        messages = {one: known[one] for one in compress(positions.ids, chosen) if one in known}
+        ids = positions.ids
+        messages = {one: known[one] for one in compress(ids, chosen) if one in known}
+        wanted = [index for index in compress(range(len(ids)), chosen) if ids[index] not in messages]
         if wanted:
-            found = self.read(queue, queue.positions.find(wanted), ours=False)
+            found = self.read(queue, positions.only(wanted), ours=False)
             messages.update((message.lookup_id, message) for message in found.messages)
-            for lookup_id in wanted:
+            for lookup_id in map(ids.__getitem__, wanted):
                 if lookup_id not in messages:
                     lost = LostRecord(
                         Kind.MESSAGE, lookup_id, queue.pathname, "damaged when it left its queue"

@@ -330,15 +330,16 @@ class PositionList:
         state: PositionState = PositionState.AVAILABLE,
     ) -> None:
         """Enter places. Those of one priority are given in ascending order; as a rule they stand behind all others."""
-        tops = {lookup_id >> 56 for lookup_id in ids}
-        for top in tops:
-            lane = self._lanes.get(top) or self._lane(top)
-            if len(tops) == 1:
-                _add(lane, ids, addresses, sizes, marks, state)
-            else:
-                own = [index for index, lookup_id in enumerate(ids) if lookup_id >> 56 == top]
+        if len({lookup_id >> 56 for lookup_id in ids}) == 1:
+            top = ids[0] >> 56
+            _add(self._lanes.get(top) or self._lane(top), ids, addresses, sizes, marks, state)
+        else:
+            indices: dict[int, list[int]] = {}
+            for index, lookup_id in enumerate(ids):
+                indices.setdefault(lookup_id >> 56, []).append(index)
+            for top, own in indices.items():
                 _add(
-                    lane,
+                    self._lanes.get(top) or self._lane(top),
                     [ids[index] for index in own],
                     [addresses[index] for index in own],
                     [sizes[index] for index in own],
@@ -358,6 +359,18 @@ class PositionList:
         lane = self._lanes.get(lookup_id >> 56)
         found = lane.find(lookup_id) if lane is not None else None
         return None if found is None else _entry(*found)
+
+    def address_of(self, lookup_id: int) -> int | None:
+        """Where the store keeps a message; None if it is not here."""
+        lane = self._lanes.get(lookup_id >> 56)
+        found = lane.find(lookup_id) if lane is not None else None
+        return None if found is None else found[0].addresses[found[1]]
+
+    def marks_of(self, lookup_id: int) -> int:
+        """The marks of a message that is here."""
+        found = self._find(lookup_id)
+        assert found is not None, f"{lookup_id:#x} is not in the list"
+        return found[1].marks[found[2]]
 
     def set_state(self, lookup_id: int, state: PositionState) -> None:
         found = self._find(lookup_id)

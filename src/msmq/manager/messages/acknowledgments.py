@@ -16,13 +16,13 @@ from typing import Final
 
 from msmq.errors import MsmqError
 from msmq.manager.core import Core, Subscriber
-from msmq.manager.mailbox.batch import Batch
+from msmq.manager.mailbox.batch import RECOVERABLE, Batch
 from msmq.manager.mailbox.mailbox import is_destination
-from msmq.manager.mailbox.stored import NO_ATTRIBUTES, StoredMessage
+from msmq.manager.mailbox.stored import StoredMessage
 from msmq.manager.messages.delivery import Sending
-from msmq.manager.messages.drafts import batch_of
-from msmq.manager.messages.message import DeliveryGuarantee, Message, SenderMessageClass
-from msmq.manager.messages.template import Template
+from msmq.manager.messages.drafts import Drafts
+from msmq.manager.messages.message import Message, SenderMessageClass
+from msmq.manager.messages.template import Template, refuse, write_packets
 from msmq.manager.model import QueueAccessType
 from msmq.manager.queues.outgoing_queues import Purpose, queue_manager_of
 from msmq.manager.queues.queue import Queue
@@ -30,7 +30,7 @@ from msmq.manager.queues.queues import Queues
 from msmq.wire.classes import MessageClass
 from msmq.wire.delivery import Acknowledgment, acknowledgment
 from msmq.wire.guid import guid_text
-from msmq.wire.headers import INFINITE
+from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE
 from msmq.wire.identifiers import MessageIdentifier
 from msmq.wire.message import UserMessage
 from msmq.wire.trailers import host_in
@@ -69,8 +69,8 @@ class Acknowledging(Subscriber):
             told = [each for each in told if each.packet.source in own or not each.packet.transactional]
         elif not is_destination(queue) or reason == MessageClass.NORMAL:
             return
-        for cause, of_one in groupby(told, _sender):
-            with self.queues.outgoing.on_behalf_of(cause):
+        for sender, of_one in groupby(told, _sender):
+            with self.queues.outgoing.on_behalf_of(_name_of(*sender)):
                 self.acknowledge((message.packet for message in of_one), MessageClass(reason))
 
     def acknowledge(self, packets: Iterable[UserMessage], fate: MessageClass | SenderMessageClass) -> None:
@@ -113,39 +113,52 @@ class Acknowledging(Subscriber):
             self.queues.close(descriptor)
 
     def _batch(self, due: list[Acknowledgment], destination: str, address: bytes) -> Batch:
-        core, now_s = self.core, self.core.now_s
-        templates = [self._template(each, destination, address) for each in due]
-        ordinals = core.next_message_ordinals(len(due))
-        packets = [
-            template.packet(
-                ordinal, now_s, each.body, 0, "", b"", 0, each.correlation_id, each.message_class, 0
+        core, now_s, count = self.core, self.core.now_s, len(due)
+        templates = [self._template(each.response, destination, address) for each in due]
+        drafts = Drafts(
+            user_flags=[
+                template.user_flags | RECOVERABLE * each.recoverable
+                for template, each in zip(templates, due, strict=True)
+            ],
+            base_flags=[template.base_flags | DEFAULT_PRIORITY for template in templates],
+            to_reach_s=[INFINITE] * count,
+            to_be_received_s=[INFINITE] * count,
+            asks=[0] * count,
+        )
+        rows = (
+            (
+                template.form, ordinal, 0, user_flags, base_flags, INFINITE, INFINITE, 0, each.body, 0, "", b"", 0,
+                each.correlation_id, each.message_class,
             )
-            for ordinal, template, each in zip(ordinals, templates, due, strict=True)
-        ]
-        return batch_of(packets, [template.kind for template in templates], [0] * len(packets), now_s)
+            for template, each, ordinal, user_flags, base_flags in zip(
+                templates, due, core.next_message_ordinals(count), drafts.user_flags, drafts.base_flags, strict=True
+            )
+        )  # fmt: skip
+        drafts.packets = write_packets(rows, now_s, refuse)
+        return drafts.batch(now_s)
 
-    def _template(self, due: Acknowledgment, destination: str, address: bytes) -> Template:
+    def _template(self, response: str | None, destination: str, address: bytes) -> Template:
         core = self.core
-        key = (destination, address, due.response, due.recoverable, core.record.identifier)
+        key = (destination, address, response, core.record.identifier)
         template = self._templates.get(key)
         if template is None:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
             message = Message(
-                delivery_guarantee=DeliveryGuarantee(due.recoverable),
-                time_to_reach_queue_s=INFINITE,
                 destination_queue_format_name=destination,
-                response_queue_format_name=due.response or "",
+                response_queue_format_name=response or "",
                 destination_queue_manager_identifier=address,
                 identifier=MessageIdentifier(core.record.identifier, 0),
                 sent_time=core.now_s,
             )
-            template = self._templates[key] = Template.of(message, NO_ATTRIBUTES)
+            template = self._templates[key] = Template.of(message)
         return template
 
 
-def _sender(message: StoredMessage) -> str:
-    """Who sent a message: the address it came from where that is kept, else the queue manager it names."""
-    if message.source:
-        return str(host_in(message.source))
-    return guid_text(message.packet.source)
+def _sender(message: StoredMessage) -> tuple[bytes, bytes]:
+    """Who sent a message: the address it came from, where that is kept, and the queue manager it names."""
+    return message.source, message.packet.source
+
+
+def _name_of(address: bytes, queue_manager: bytes) -> str:
+    return str(host_in(address)) if address else guid_text(queue_manager)

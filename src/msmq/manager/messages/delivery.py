@@ -291,13 +291,19 @@ class Sending:
         for. ``freeing`` says that their room is reserved."""
         core, journal = self.core, self.core.journal_queue
         assert journal is not None
-        chosen, used = [], 0
-        for index, size in enumerate(batch.sizes):
-            if self.mailbox.fits_system_queue(journal, used + size) and within_quota(
-                core.record.queue_manager_quota_kb, core.total_bytes, used + size
-            ):
-                chosen.append(index)
-                used += size
+        quota_kb, total = core.record.queue_manager_quota_kb, core.total_bytes
+
+        def fits(size: int) -> bool:
+            return self.mailbox.fits_system_queue(journal, size) and within_quota(quota_kb, total, size)
+
+        chosen: Sequence[int] = range(len(batch))
+        if not fits(sum(batch.sizes)):
+            few, used = [], 0
+            for index, size in enumerate(batch.sizes):
+                if fits(used + size):
+                    few.append(index)
+                    used += size
+            chosen = few
         if chosen:
             # The messages themselves are delivered, whatever becomes of their copies.
             with suppress(MessageStorageFailedError, InsufficientResourcesError):

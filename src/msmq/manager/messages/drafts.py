@@ -7,10 +7,10 @@ arrives at once; one for another host waits in its outgoing queue.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
-from typing import Final
+from typing import Any, Final
 
 from msmq.errors import (
     AccessDeniedError,
@@ -33,7 +33,7 @@ from msmq.manager.mailbox.batch import (
     seconds_after,
 )
 from msmq.manager.mailbox.mailbox import full, is_destination
-from msmq.manager.mailbox.stored import LocalAttributes, StoredMessage
+from msmq.manager.mailbox.stored import NO_ATTRIBUTES, LocalAttributes, StoredMessage
 from msmq.manager.messages.delivery import REACHED, Sending, messages_of
 from msmq.manager.messages.message import (
     DeliveryGuarantee,
@@ -42,7 +42,15 @@ from msmq.manager.messages.message import (
     SenderIdentifierType,
 )
 from msmq.manager.messages.serialize import serialize
-from msmq.manager.messages.template import Kind, Template, kind_of, suits
+from msmq.manager.messages.template import (
+    HIGHEST_PRIORITY,
+    Template,
+    kind_of,
+    options,
+    refuse,
+    suits,
+    write_packets,
+)
 from msmq.manager.messages.transactions import Transaction
 from msmq.manager.model import DEFAULT_TIME_TO_REACH_QUEUE_S, QueueAccessType
 from msmq.manager.queues.outgoing_queues import queue_manager_of
@@ -74,17 +82,77 @@ _REFUSED: dict[MessageClass, type[MQError]] = {
 class Drafts:
     """Messages of an application as they are to be sent to one queue, in columns."""
 
-    packets: list[bytes]
-    kinds: list[Kind]
-    asks: list[int]
+    packets: list[bytes] = field(default_factory=list)
+    user_flags: list[int] = field(default_factory=list)
+    base_flags: list[int] = field(default_factory=list)
+    to_reach_s: list[int] = field(default_factory=list)
+    """The seconds each may take to its queue, and below, in which it may be received."""
+    to_be_received_s: list[int] = field(default_factory=list)
+    asks: list[int] = field(default_factory=list)
     """The acknowledgments that each asks for."""
-    signed: dict[int, StoredMessage]
+    local: dict[int, LocalAttributes] = field(default_factory=dict)
+    """By index, the attributes of those that have any."""
+    signed: dict[int, StoredMessage] = field(default_factory=dict)
     """By index, messages that have to be examined as those of strangers are."""
 
-    def add(self, packet: bytes, kind: Kind, asks: int) -> None:
+    def add(
+        self,
+        packet: bytes,
+        user_flags: int,
+        base_flags: int,
+        to_reach_s: int,
+        to_be_received_s: int,
+        asks: int,
+        local: LocalAttributes,
+    ) -> None:
+        if local.has_any:
+            self.local[len(self.packets)] = local
         self.packets.append(packet)
-        self.kinds.append(kind)
+        self.user_flags.append(user_flags)
+        self.base_flags.append(base_flags)
+        self.to_reach_s.append(to_reach_s)
+        self.to_be_received_s.append(to_be_received_s)
         self.asks.append(asks)
+
+    def replace(self, index: int, other: Drafts) -> None:
+        """Put the one message of other drafts in the place of one of these."""
+        for own, others in zip(self._columns, other._columns, strict=True):
+            own[index] = others[0]
+        self.local.pop(index, None)
+        if other.local:
+            self.local[index] = other.local[0]
+        if other.signed:
+            self.signed[index] = other.signed[0]
+
+    def without(self, indices: Collection[int]) -> Drafts:
+        """The messages that are left without those with these indices."""
+        left = [index for index in range(len(self.packets)) if index not in indices]
+        places = {old: new for new, old in enumerate(left)}
+        drafts = Drafts()
+        for own, others in zip(drafts._columns, self._columns, strict=True):
+            own += [others[index] for index in left]
+        drafts.local = {places[index]: kept for index, kept in self.local.items() if index in places}
+        drafts.signed = {places[index]: kept for index, kept in self.signed.items() if index in places}
+        return drafts
+
+    @property
+    def _columns(self) -> tuple[list[Any], ...]:
+        return (
+            self.packets, self.user_flags, self.base_flags, self.to_reach_s, self.to_be_received_s, self.asks
+        )  # fmt: skip
+
+    def batch(self, now_s: int) -> Batch:
+        """As packets of this host that are sent now."""
+        return Batch(
+            self.packets,
+            self.user_flags,
+            self.base_flags,
+            seconds_after(now_s, self.to_be_received_s),
+            seconds_after(now_s, self.to_reach_s),
+            self.asks,
+            bytes(map(our_marks_of, self.user_flags, self.asks)),
+            self.local,
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -93,21 +161,6 @@ class Posted:
 
     lookup_ids: list[int]
     errors: dict[int, MQError]
-
-
-def batch_of(packets: Sequence[bytes], kinds: Sequence[Kind], asks: Sequence[int], now_s: int) -> Batch:
-    """Packets of this host as a batch."""
-    user_flags, base_flags, to_be_received_s, to_reach_queue_s, local = zip(*kinds, strict=True)
-    return Batch(
-        packets,
-        user_flags,
-        base_flags,
-        seconds_after(now_s, to_be_received_s),
-        seconds_after(now_s, to_reach_queue_s),
-        asks,
-        bytes(map(our_marks_of, user_flags, asks)),
-        {index: kept for index, kept in enumerate(local) if kept is not None},
-    )
 
 
 class Posting:
@@ -147,15 +200,13 @@ class Posting:
             message = replace(message, destination_multi_queue_format_name=names)
         copies = []
         for child in children:
-            drafts = Drafts([], [], [], {})
+            drafts = Drafts()
             self.draft(drafts, child, message, transaction, caller, signer, alone=alone)
             posted = self.post(child, drafts, transaction, caller)
             if posted.errors:
                 raise posted.errors[0]
-            packet, local = UserMessage.route(drafts.packets[0]), drafts.kinds[0].local
-            copies.append(
-                StoredMessage(packet, local or LocalAttributes(), posted.lookup_ids[0], self.core.now_s)
-            )
+            packet, local = UserMessage.route(drafts.packets[0]), drafts.local.get(0, LocalAttributes())
+            copies.append(StoredMessage(packet, local, posted.lookup_ids[0], self.core.now_s))
         return copies
 
     # --- packets --------------------------------------------------------------------------------------------
@@ -180,35 +231,36 @@ class Posting:
             name,
             address,
             core.record.identifier,
-            self._time_to_reach_queue_s(message),
             covered,
             alone,
             None if caller is None else caller.user,
+            message.transaction_identifier is None,
             kind_of(message),
         )
         template = self._templates.get(key)
         number = self.sending.transactions.number_of(transaction) if covered else 0
-        if template is None or (not covered and message.transaction_identifier is not None):
+        if template is None or not 0 <= message.priority <= HIGHEST_PRIORITY:
             message.check()
             complete = self.complete(message, name, address, number, caller, alone=alone)
             if not suits(complete):
                 return self._draft_special(drafts, queue, complete, caller, signer)
             template = self._remember(key, complete)
         ordinal = core.next_message_ordinal()
-        packet = template.packet(
-            ordinal,
-            core.now_s,
-            message.body,
-            message.body_type,
-            message.label,
-            message.extension,
-            message.application_tag,
-            message.correlation_identifier,
-            message.message_class,
-            message.acknowledgements_requested,
-            number,
+        user_flags = template.user_flags | options(
+            recoverable=covered or bool(message.delivery_guarantee),
+            negative_journaling=message.negative_journaling_requested,
+            positive_journaling=message.positive_journaling_requested,
         )
-        drafts.add(packet, template.kind, message.acknowledgements_requested)
+        base_flags = template.base_flags | (0 if covered else message.priority)
+        reach_s = self.time_to_reach_queue_s(message.time_to_reach_queue_s)
+        receive_s, asks = message.time_to_be_received_s, message.acknowledgements_requested
+        row = (
+            template.form, ordinal, number, user_flags, base_flags, reach_s, receive_s, asks, message.body,
+            message.body_type, message.label, message.extension, message.application_tag,
+            message.correlation_identifier, message.message_class,
+        )  # fmt: skip
+        (packet,) = write_packets((row,), core.now_s, refuse)
+        drafts.add(packet, user_flags, base_flags, reach_s, receive_s, asks, self.local(message))
         return ordinal
 
     def _draft_special(
@@ -227,8 +279,15 @@ class Posting:
                 drafts.signed[len(drafts.packets)] = stored
         elif stored.local.private:
             self._check_privacy(complete)
+        base, user = stored.packet.base, stored.packet.user
         drafts.add(
-            stored.packet.data, Kind.of(stored.packet, stored.local), complete.acknowledgements_requested
+            stored.packet.data,
+            user.flags,
+            base.flags,
+            base.time_to_reach_queue_s,
+            user.time_to_be_received_s,
+            complete.acknowledgements_requested,
+            stored.local,
         )
         return complete.identifier.ordinal
 
@@ -248,7 +307,7 @@ class Posting:
         message.check()
         number = 1 if covered else 0
         complete = self.complete(message, descriptor.format_name, address, number, caller, alone=alone)
-        return Template.of(complete, self.local(complete)) if suits(complete) else None
+        return Template.of(complete) if suits(complete) else None
 
     @staticmethod
     def _queue(descriptor: OpenQueueDescriptor) -> Queue:
@@ -259,7 +318,7 @@ class Posting:
     def _remember(self, key: tuple[object, ...], complete: Message) -> Template:
         if len(self._templates) >= _MOST_TEMPLATES:
             self._templates.clear()
-        template = self._templates[key] = Template.of(complete, self.local(complete))
+        template = self._templates[key] = Template.of(complete)
         return template
 
     # --- sending --------------------------------------------------------------------------------------------
@@ -272,8 +331,8 @@ class Posting:
         caller: Token | None = None,
     ) -> Posted:
         """Put messages into the queue that a descriptor stands for, or tell why they are refused."""
-        queue, name, now_s = self._queue(descriptor), descriptor.format_name, self.core.now_s
-        batch = batch_of(drafts.packets, drafts.kinds, drafts.asks, now_s)
+        queue, name = self._queue(descriptor), descriptor.format_name
+        batch = drafts.batch(self.core.now_s)
         if not is_destination(queue):
             statuses, lookup_ids = self.sending.enqueue(queue, batch, transaction)
             errors: dict[int, MQError] = {
@@ -362,7 +421,7 @@ class Posting:
             destination_queue_manager_identifier=address,
             identifier=MessageIdentifier(core.record.identifier, core.next_message_ordinal()),
             sent_time=core.now_s,
-            time_to_reach_queue_s=self._time_to_reach_queue_s(message),
+            time_to_reach_queue_s=self.time_to_reach_queue_s(message.time_to_reach_queue_s),
         )
         if caller is not None and not complete.sender_identifier:
             complete.sender_identifier = caller.user.encode()
@@ -375,9 +434,6 @@ class Posting:
             complete.first_in_transaction = complete.last_in_transaction = True
         return complete
 
-    def _time_to_reach_queue_s(self, message: Message) -> int:
-        return self.time_to_reach_queue_s(message.time_to_reach_queue_s)
-
     def time_to_reach_queue_s(self, asked_s: int) -> int:
         """A message that was left at the general default takes the enterprise's."""
         return self.core.time_to_reach_queue_s(None if asked_s == DEFAULT_TIME_TO_REACH_QUEUE_S else asked_s)
@@ -385,6 +441,10 @@ class Posting:
     @staticmethod
     def local(message: Message) -> LocalAttributes:
         """What no header carries."""
+        if not (
+            message.allow_peek_when_locked or message.privacy_level or message.application_deadletter_queue
+        ):
+            return NO_ATTRIBUTES
         return LocalAttributes(
             allow_peek_when_locked=message.allow_peek_when_locked,
             private=message.privacy_level != PrivacyLevel.NONE,

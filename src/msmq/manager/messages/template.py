@@ -1,14 +1,14 @@
-"""Packets of messages that say the same: written once, filled in for each of them.
+"""Packets of the messages that applications send: what few of them say differently is written once, and filled in.
 
-Whoever sends many messages to a queue says the same about nearly all of them. Everything in front of
-MessagePropertiesHeader follows from what is the same. A :class:`Template` keeps it, and each message brings its own
-number, time, transaction and properties. :func:`kind_of` says which messages share a template.
+Whoever sends many messages to a queue names the same other queues in nearly all of them. A :class:`Template` keeps what
+follows from the names and from who sends; each message brings its flags, its numbers, its times and its properties.
+:func:`kind_of` says which messages share a template.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -17,20 +17,20 @@ from msmq.errors import (
     IllegalPropertyValueError,
     InsufficientResourcesError,
     LabelTooLongError,
+    MsmqError,
 )
 from msmq.manager.mailbox.batch import NEGATIVE_JOURNALING, POSITIVE_JOURNALING, RECOVERABLE
-from msmq.manager.mailbox.stored import LocalAttributes
 from msmq.manager.messages.message import MAX_LABEL_CHARACTERS, AuthenticationLevel, Message
 from msmq.manager.messages.serialize import serialize
 from msmq.wire.classes import is_application_class
 from msmq.wire.declare import bytes_of
 from msmq.wire.headers import MAX_PACKET_SIZE, SIGNATURE, MessagePropertiesHeader
 from msmq.wire.layout import FIXED_SIZE, packet_struct
-from msmq.wire.message import UserMessage
 
 _FLAGS_SIZE: Final = 4
-_PRIORITY: Final = 7
-_OPTIONS: Final = RECOVERABLE | NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+HIGHEST_PRIORITY: Final = 7
+OPTIONS: Final = RECOVERABLE | NEGATIVE_JOURNALING | POSITIVE_JOURNALING
+"""Bits of UserHeader.Flags that are each message's own."""
 _CORRELATION_SIZE: Final = 20
 _MOST_ACKNOWLEDGEMENTS: Final = 0xF
 _LARGEST_U32: Final = 0xFFFFFFFF
@@ -48,6 +48,14 @@ _PER_MESSAGE: Final = frozenset(
         "correlation_identifier",
         "message_class",
         "acknowledgements_requested",
+        "priority",
+        "delivery_guarantee",
+        "time_to_reach_queue_s",
+        "time_to_be_received_s",
+        "positive_journaling_requested",
+        "negative_journaling_requested",
+        "application_deadletter_queue",
+        "allow_peek_when_locked",
         "transaction_identifier",
         "identifier",
         "sent_time",
@@ -61,29 +69,7 @@ kind_of: Final = attrgetter(*(name for name in Message.__dataclass_fields__ if n
 """What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
 
 
-class Kind(NamedTuple):
-    """What the queue manager has to know of a message without looking into its packet again."""
-
-    user_flags: int
-    base_flags: int
-    time_to_be_received_s: int
-    time_to_reach_queue_s: int
-    local: LocalAttributes | None
-    """None for the many that have none."""
-
-    @classmethod
-    def of(cls, packet: UserMessage, local: LocalAttributes) -> Kind:
-        base, user = packet.base, packet.user
-        return cls(
-            user.flags,
-            base.flags,
-            user.time_to_be_received_s,
-            base.time_to_reach_queue_s,
-            local if local.has_any else None,
-        )
-
-
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """What a template has to write packets with."""
 
     pack: Callable[..., bytes]
@@ -93,7 +79,6 @@ class _Form(NamedTuple):
     version: int
     source: bytes
     address: bytes
-    """The first fields of BaseHeader and UserHeader that are not part of the kind."""
     before: bytes
     """What stands in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
     flags: int | None
@@ -104,20 +89,26 @@ class _Form(NamedTuple):
 
 
 class Template:
-    """The beginning of packets that differ in number, time, transaction and properties only.
+    """The beginning of packets that name the same queues and are as safe.
 
     What stands between the fixed part of UserHeader and MessagePropertiesHeader is the same for all of them but for
-    Flags of TransactionHeader, if they have one.
+    Flags of TransactionHeader, if they have one. How urgent a message is, how long it may take, whether it is kept on
+    disk and whether it is journaled is each message's own.
     """
 
-    __slots__ = ("_form", "kind")
+    __slots__ = ("base_flags", "covered", "form", "user_flags")
 
-    def __init__(self, form: _Form, kind: Kind) -> None:
-        self._form = form
-        self.kind = kind
+    def __init__(self, form: Form, user_flags: int, base_flags: int) -> None:
+        self.form = form
+        self.covered = form.flags is not None
+        """Whether its messages belong to transactions."""
+        self.user_flags = user_flags
+        """UserHeader.Flags without `OPTIONS`."""
+        self.base_flags = base_flags
+        """BaseHeader.Flags without a priority."""
 
     @classmethod
-    def of(cls, complete: Message, local: LocalAttributes) -> Template:
+    def of(cls, complete: Message) -> Template:
         """``complete`` is a message to the last attribute, one that :func:`suits`."""
         packet = serialize(complete)
         end, flags = packet.properties_offset, None
@@ -129,7 +120,7 @@ class Template:
                 packet.transaction.flags & ~_TRANSACTION_BITS,
             )
         before, behind = packet.data[FIXED_SIZE:changing], packet.data[changing + size : end]
-        form = _Form(
+        form = Form(
             packet_struct(len(before), size, len(behind)).pack,
             end + MessagePropertiesHeader.SIZE,
             packet.base.version_number,
@@ -140,77 +131,83 @@ class Template:
             behind,
             (complete.privacy_level, complete.hash_algorithm, complete.encryption_algorithm),
         )
-        return cls(form, Kind.of(packet, local))
+        return cls(form, packet.user.flags & ~OPTIONS, packet.base.flags & ~HIGHEST_PRIORITY)
 
-    def variant(
-        self,
-        *,
-        priority: int,
-        time_to_reach_queue_s: int,
-        time_to_be_received_s: int,
-        recoverable: bool,
-        negative_journaling: bool,
-        positive_journaling: bool,
-        local: LocalAttributes,
-    ) -> Template:
-        """The template of messages that say the same but for what a few fields of the first two headers have."""
-        kind = Kind(
-            self.kind.user_flags & ~_OPTIONS
-            | RECOVERABLE * recoverable
-            | NEGATIVE_JOURNALING * negative_journaling
-            | POSITIVE_JOURNALING * positive_journaling,
-            self.kind.base_flags & ~_PRIORITY | priority,
-            time_to_be_received_s,
-            time_to_reach_queue_s,
-            local if local.has_any else None,
-        )
-        return Template(self._form, kind)
 
-    def packet(
-        self,
-        ordinal: int,
-        sent_time: int,
-        body: bytes,
-        body_type: int,
-        label: str,
-        extension: bytes,
-        application_tag: int,
-        correlation: bytes,
-        message_class: int,
-        acknowledgements: int,
-        transaction: int = 0,
-    ) -> bytes:
-        """The packet of a message; refuses what :meth:`Message.check` refuses of the properties given here."""
-        text = _label(label) if label else b""
-        if acknowledgements > _MOST_ACKNOWLEDGEMENTS:
-            raise IllegalPropertyValueError(f"acknowledgements_requested cannot be {acknowledgements:#x}.")
-        if message_class and not is_application_class(message_class):
-            raise IllegalPropertyValueError(f"The class {message_class:#06x} uses bits outside 0xe1ff.")
-        if len(correlation) != _CORRELATION_SIZE:
-            raise IllegalPropertySizeError("correlation_identifier is 20 bytes long.")
-        pack, fixed_size, version, source, address, before, flags, behind, algorithms = self._form
-        label_size, extension_size, body_size = len(text), len(extension), len(body)
-        size = fixed_size + label_size + extension_size + body_size
-        padding = -size & 3
-        if size + padding > MAX_PACKET_SIZE:
-            raise InsufficientResourcesError(
-                f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
-            )
-        user_flags, base_flags, time_to_be_received_s, time_to_reach_queue_s, _ = self.kind
+def options(*, recoverable: bool, negative_journaling: bool, positive_journaling: bool) -> int:
+    """The bits of UserHeader.Flags that are each message's own."""
+    return (
+        RECOVERABLE * recoverable
+        | NEGATIVE_JOURNALING * negative_journaling
+        | POSITIVE_JOURNALING * positive_journaling
+    )
+
+
+Row = tuple[Form, int, int, int, int, int, int, int, bytes, int, str, bytes, int, bytes, int]
+"""A message as :func:`write_packets` takes it: a template's form; the numbers of message and transaction;
+UserHeader.Flags and BaseHeader.Flags; the seconds to reach the queue and to be received; the acknowledgments that are
+asked for; body and its type, label, extension, application tag, correlation identifier and class."""
+
+
+def write_packets(
+    rows: Iterable[Row], sent_time: int, failed: Callable[[int, MsmqError], None]
+) -> list[bytes]:
+    """The packets of messages. What :meth:`Message.check` refuses of the properties given here is told by index, and
+    its packet is empty."""
+    packets: list[bytes] = []
+    for (
+        form, ordinal, transaction, user_flags, base_flags, to_reach_s, to_be_received_s, asks,
+        body, body_type, label, extension, tag, correlation, message_class,
+    ) in rows:  # fmt: skip
+        pack, fixed_size, version, source, address, before, flags, behind, algorithms = form
         covered = b""
         if flags is not None:
             covered = (flags | transaction << _TRANSACTION_SHIFT).to_bytes(_FLAGS_SIZE, "little")
         try:
+            text = _label(label) if label else b""
+            label_size, extension_size, body_size = len(text), len(extension), len(body)
+            size = fixed_size + label_size + extension_size + body_size
+            padding = -size & 3
+            if (
+                len(correlation) != _CORRELATION_SIZE
+                or asks > _MOST_ACKNOWLEDGEMENTS
+                or (message_class and not is_application_class(message_class))
+                or size + padding > MAX_PACKET_SIZE
+            ):
+                raise _refusal(asks, message_class, correlation, size)
             headers = pack(
-                version, 0, base_flags, SIGNATURE, size + padding, time_to_reach_queue_s,
-                source, address, time_to_be_received_s, sent_time, ordinal, user_flags,
+                version, 0, base_flags, SIGNATURE, size + padding, to_reach_s,
+                source, address, to_be_received_s, sent_time, ordinal, user_flags,
                 before, covered, behind,
-                acknowledgements, label_size // 2, message_class, correlation, body_type, application_tag,
+                asks, label_size // 2, message_class, correlation, body_type, tag,
                 body_size, body_size, *algorithms, extension_size,
             )  # fmt: skip
         except struct.error:
-            raise _out_of_range(body_type, application_tag) from None
-        return b"".join((headers, text, extension, body, _PADDING[padding]))
+            failed(len(packets), _out_of_range(body_type, tag))
+            packets.append(b"")
+        except MsmqError as error:
+            failed(len(packets), error)
+            packets.append(b"")
+        else:
+            packets.append(b"".join((headers, text, extension, body, _PADDING[padding])))
+    return packets
+
+
+def refuse(_: int, error: MsmqError) -> None:
+    """For who writes packets one by one, or knows that nothing can be wrong with them."""
+    raise error
+
+
+def _refusal(asks: int, message_class: int, correlation: bytes, size: int) -> MsmqError:
+    if asks > _MOST_ACKNOWLEDGEMENTS:
+        return IllegalPropertyValueError(f"acknowledgements_requested cannot be {asks:#x}.")
+    if message_class and not is_application_class(message_class):
+        return IllegalPropertyValueError(f"The class {message_class:#06x} uses bits outside 0xe1ff.")
+    if len(correlation) != _CORRELATION_SIZE:
+        return IllegalPropertySizeError("correlation_identifier is 20 bytes long.")
+    return InsufficientResourcesError(
+        f"The message would take {size} bytes; a packet has {MAX_PACKET_SIZE} at most."
+    )
 
 
 def _label(label: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from msmq.errors import EncodeError, IllegalFormatnameError, IllegalPropertyValueError
@@ -152,6 +153,7 @@ def _suffix_text(suffix: SuffixType) -> str:
     return "" if suffix is SuffixType.NONE else f";{suffix.name}"
 
 
+@lru_cache(maxsize=256)  # the same few names come again and again
 def _parse_single(text: str, version: MsmqVersion) -> SingleName:
     check_ascii(text)
     prefix, equals, rest = text.partition("=")

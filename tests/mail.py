@@ -91,7 +91,7 @@ def check_properties(draft: Draft, message: ReceivedMessage) -> None:
     assert message.priority == (0 if draft.transactional else draft.priority)
     assert message.admin_queue == draft.admin_queue
     assert message.response_queue == draft.response_queue
-    assert message.destination == draft.destination
+    assert message.destination.casefold() == draft.destination.casefold()
     assert message.acknowledgements == draft.acknowledgements
     assert (message.journal, message.dead_letter) == (draft.journal, draft.dead_letter)
     assert message.delivery.name == draft.delivery.name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import conformance
+from scripts import conformance, mutants
 from scripts.mutations import mutations
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -74,6 +74,34 @@ def test_what_is_broken_by_hand_is_there() -> None:
         lines = (ROOT / "src" / entry["file"]).read_text(encoding="utf-8").splitlines()
         assert entry["old"] in map(str.strip, lines), entry
         assert entry["why"]
+
+
+class Busy(mutants.Bench):
+    """A bench whose runs end as they are told; None for those that take too long."""
+
+    def __init__(self, *statuses: int | None) -> None:
+        self.statuses = list(statuses)
+
+    def attempt(self, mutant: mutants.Mutant, tests: mutants.Tests) -> int | None:
+        self.limit_by_s = tests.seconds
+        return self.statuses.pop(0)
+
+    def weigh(self, tests: mutants.Tests, limit_s: float) -> bool:
+        tests.seconds = 7.0
+        return True
+
+
+@pytest.mark.parametrize(
+    ("statuses", "survives"),
+    [([0], True), ([1], False), ([None, 0], True), ([None, 1], False), ([None, None], False)],
+)
+def test_what_takes_too_long_is_tried_again_by_the_pace_of_now(
+    statuses: list[int | None], survives: bool
+) -> None:
+    bench, tests = Busy(*statuses), mutants.Tests(seconds=2.0)
+    assert bench.survives(mutants.Mutant("AA-1-a", "", "", "", 1, ""), tests) is survives
+    assert not bench.statuses
+    assert bench.limit_by_s == (2.0 if len(statuses) == 1 else 7.0)
 
 
 RULES = """

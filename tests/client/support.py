@@ -9,10 +9,26 @@ from typing import Any
 
 import msmq
 from msmq.server.daemon import Daemon
+from msmq.testing.traffic import Door, Draft, client_message
 from tests.api.support import QUEUE, address, config, daemon
+from tests.mail import Mail
 from tests.server.support import nobody_at_the_door
 
-__all__ = ["QUEUE", "Restartable", "connected"]
+__all__ = ["ADMIN", "QUEUE", "Restartable", "connected", "mail_to", "messages_of"]
+
+ADMIN = ".\\private$\\admin"
+
+
+def mail_to(queue: str = QUEUE, **options: Any) -> Mail:
+    """Messages of every kind for a queue, some of whose acknowledgments go to the queue ``ADMIN``."""
+    here = "DIRECT=OS:HOST\\PRIVATE$\\"
+    listeners = (here + ADMIN.rpartition("\\")[2],)
+    options = {"largest_body": 500} | options
+    return Mail(Door.CLIENT, here + queue.rpartition("\\")[2], listeners=listeners, **options)
+
+
+def messages_of(drafts: list[Draft]) -> list[msmq.Message]:
+    return [client_message(draft) for draft in drafts]
 
 
 @asynccontextmanager

@@ -17,6 +17,9 @@ import pytest
 
 import msmq
 from msmq.errors import MQError
+from msmq.testing.traffic import client_message
+from tests.client.support import mail_to, messages_of
+from tests.mail import Mail
 from tests.remote_read.nursery import Nursery, kill
 
 NAMES = ("in", "left", "right")
@@ -68,15 +71,16 @@ def queues(mq: msmq.Connection) -> list[msmq.Queue]:
     return [mq.queue(f".\\private$\\{name}") for name in NAMES]
 
 
-async def state(mq: msmq.Connection) -> list[list[str]]:
-    return [[message.text async for message in queue.browse()] for queue in queues(mq)]
+async def state(mq: msmq.Connection) -> list[list[bytes]]:
+    return [[message.body async for message in queue.browse()] for queue in queues(mq)]
 
 
 class Victim:
     """One transaction that somebody kills the daemon under."""
 
-    def __init__(self, process: Process, step: str, delay_s: float) -> None:
+    def __init__(self, process: Process, mail: Mail, step: str, delay_s: float) -> None:
         self._process = process
+        self._mail = mail
         self._step = step
         self._delay_s = delay_s
         self.committed = False
@@ -89,9 +93,9 @@ class Victim:
             await self._reached("begun")
             message = await transaction.receive(source, timeout=PATIENCE_S)
             await self._reached("received")
-            await transaction.send(left, message.text)
+            await transaction.send(left, self._copy(message))
             await self._reached("sent left")
-            await transaction.send(right, message.text)
+            await transaction.send(right, self._copy(message))
             await self._reached("sent right")
             if self._step == "committing":
                 killing = asyncio.ensure_future(self._kill_soon())
@@ -105,6 +109,10 @@ class Victim:
             self.committed = True
             await self._reached("committed")
 
+    def _copy(self, message: msmq.ReceivedMessage) -> msmq.Message:
+        """The body goes on, in a message of any kind."""
+        return client_message(self._mail.draft(message.body, True))
+
     async def _reached(self, step: str) -> None:
         if step == self._step:
             await self._process.restart()
@@ -116,15 +124,16 @@ class Victim:
 
 async def test_all_or_nothing_however_the_daemon_dies(tmp_path: Path) -> None:
     random = Random(5)
+    mail = mail_to("in")
     async with serving(tmp_path) as process:
         async with msmq.connect(process.address) as mq:
             for name in NAMES:
                 await mq.create_queue(f".\\private$\\{name}", transactional=True)
-            await queues(mq)[0].send_many(f"{number:03}" for number in range(100))
+            await queues(mq)[0].send_many(messages_of([mail.numbered(True) for _ in range(100)]))
         for step in [step for _ in range(ROUNDS) for step in STEPS]:
             async with msmq.connect(process.address, timeout=PATIENCE_S) as mq:
                 before = await state(mq)
-            victim = Victim(process, step, random.uniform(0, 0.004))
+            victim = Victim(process, mail, step, random.uniform(0, 0.004))
             try:
                 await victim.run()
             except (msmq.ClientError, MQError):

@@ -3,48 +3,64 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msmq
+from msmq.testing.traffic import Delivery, Draft
 from msmq.wire.classes import MessageClass
-from tests.client.support import QUEUE, Restartable
+from tests.client.support import ADMIN, QUEUE, Restartable, mail_to, messages_of
+from tests.mail import in_order
 from tests.server.support import PATIENCE_S
 
-ADMIN = ".\\private$\\admin"
-ASKED = msmq.Acknowledge.FULL_RECEIVE | msmq.Acknowledge.ARRIVAL
 GROUP = 50
 
 
-def mixed(count: int) -> list[msmq.Message]:
-    """Every fifth message asks to be told of its arrival and of its receipt."""
-    return [
-        msmq.Message(b"%d" % number, admin_queue=ADMIN, acknowledgements=ASKED)
-        if number % 5 == 0
-        else msmq.Message(b"%d" % number)
-        for number in range(count)
-    ]
+def asking(drafts: Iterable[Draft], flag: msmq.Acknowledge) -> int:
+    """How many of them ask for an acknowledgment in our administration queue."""
+    return sum(
+        draft.admin_queue.endswith("admin") and bool(draft.acknowledgements & flag) for draft in drafts
+    )
+
+
+def due(sent: list[Draft], read: list[Draft]) -> dict[int, int]:
+    return {
+        MessageClass.ACK_REACH_QUEUE: asking(sent, msmq.Acknowledge.ARRIVAL),
+        MessageClass.ACK_RECEIVE: asking(read, msmq.Acknowledge.RECEIVE),
+    }
+
+
+async def told(mq: msmq.Connection) -> Counter[int]:
+    return Counter([message.message_class async for message in mq.queue(ADMIN).browse()])
 
 
 async def test_groups_of_mixed_messages_are_acknowledged_whole(tmp_path: Path) -> None:
+    mail = mail_to(everything=False)
+    sent = [mail.numbered() for _ in range(1_000)]
+    standing = in_order(sent)
+    taken, rest = standing[:500], standing[500:]
     async with Restartable(tmp_path) as host:
         async with msmq.connect(host.address) as mq:
             await mq.create_queue(QUEUE)
             await mq.create_queue(ADMIN)
             queue = mq.queue(QUEUE)
-            await queue.send_many(mixed(1_000))
-            read = 0
+            await queue.send_many(messages_of(sent))
             async with queue.receiver(prefetch=256) as receiver:
-                while read < 500:
+                for start in range(0, len(taken), GROUP):
                     group = [await receiver.receive(timeout=PATIENCE_S) for _ in range(GROUP)]
                     assert [message.body for message in group] == [
-                        b"%d" % number for number in range(read, read + GROUP)
+                        draft.body for draft in taken[start : start + GROUP]
                     ]
                     await receiver.acknowledge(*group)
-                    read += GROUP
+            expected = due(sent, taken)
+            assert min(expected.values()) > 20
+            assert await told(mq) == expected
         await host.stop()
         await host.start()
         async with msmq.connect(host.address) as mq:
             left = [message.body async for message in mq.queue(QUEUE).browse()]
-            assert left == [b"%d" % number for number in range(500, 1_000)]
-            told = Counter([message.message_class async for message in mq.queue(ADMIN).browse()])
-            assert told == {MessageClass.ACK_REACH_QUEUE: 200, MessageClass.ACK_RECEIVE: 100}
+            assert left == [draft.body for draft in rest if draft.delivery is not Delivery.EXPRESS]
+            kept = [
+                [each for each in drafts if each.delivery is not Delivery.EXPRESS] for drafts in (sent, taken)
+            ]
+            assert await told(mq) == due(*kept)

@@ -10,7 +10,8 @@ import pytest
 
 import msmq
 from msmq.errors import IllegalPropertySizeError, IoTimeoutError, MessageNotFoundError, QueueNotFoundError
-from tests.client.support import QUEUE, connected
+from tests.client.support import ADMIN, QUEUE, connected, mail_to, messages_of
+from tests.mail import check_properties, in_order
 
 
 async def test_send_and_receive(tmp_path: Path) -> None:
@@ -37,19 +38,25 @@ async def test_send_and_receive(tmp_path: Path) -> None:
 
 
 async def test_many_at_once_keep_their_order(tmp_path: Path) -> None:
+    """Each among those of its priority, with everything that was said with it."""
     async with connected(tmp_path, window=300) as mq:
         queue = await mq.create_queue(QUEUE)
-        receipts = await queue.send_many([b"%d" % number for number in range(1000)], label="l")
+        await mq.create_queue(ADMIN)
+        mail = mail_to()
+        drafts = [mail.numbered() for _ in range(1500)]
+        messages = messages_of(drafts)
+        receipts = await queue.send_many(messages[:1000])
         assert len({receipt.id for receipt in receipts}) == 1000
 
-        async def more() -> AsyncIterator[bytes]:
-            for number in range(1000, 1300):
-                yield b"%d" % number
+        async def more() -> AsyncIterator[msmq.Message]:
+            for message in messages[1000:1300]:
+                yield message
 
         await queue.send_many(more())
-        await asyncio.gather(*(queue.send(b"%d" % number) for number in range(1300, 1500)))
-        found = [message.body async for message in queue.browse()]
-        assert found == [b"%d" % number for number in range(1500)]
+        await asyncio.gather(*(queue.send(message) for message in messages[1300:]))
+        found = [message async for message in queue.browse()]
+        for draft, message in zip(in_order(drafts), found, strict=True):
+            check_properties(draft, message)
 
 
 async def test_some_of_many_are_refused(tmp_path: Path) -> None:

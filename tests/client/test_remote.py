@@ -29,8 +29,10 @@ from msmq.remote_read.interface import R_GET_SERVER_PORT
 from msmq.remote_read.session import RemoteHost
 from msmq.rpc.accounts import AccountFile
 from msmq.rpc.client import RpcClient
+from msmq.testing.traffic import Door
 from tests.client.support import connected
 from tests.directory.relay import Mode, Relay, relay
+from tests.mail import Mail, check_properties
 from tests.server.support import ALICE, Node, eventually
 from tests.server.test_remote_read_door import EVERYBODY, NAME, node
 
@@ -51,16 +53,20 @@ async def two(directory: Path) -> AsyncIterator[tuple[msmq.Connection, Node]]:
 
 async def test_receiving_and_looking(tmp_path: Path) -> None:
     async with two(tmp_path) as (mq, there):
-        for body in (b"one", b"two", b"three", b"four"):
-            there.send(NAME, body)
+        mail = Mail(Door.CLIENT, NAME)
+        usual = {"priority": 3, "peekable_when_locked": False}
+        drafts = [mail.draft(body, **usual) for body in (b"one", b"two", b"three", b"four")]
+        for draft in drafts:
+            there.post(draft)
         queue = mq.queue(NAME)
-        assert (await queue.peek()).body == b"one"
-        assert (await queue.receive(60)).body == b"one"
+        check_properties(drafts[0], await queue.peek())
+        check_properties(drafts[0], await queue.receive(60))
         async with queue.receiver(prefetch=1) as receiver:
             await (await receiver.receive(60)).reject()
             again = await receiver.receive(60)
             third = await receiver.receive(60)
-            assert (again.body, third.body) == (b"two", b"three")
+            check_properties(drafts[1], again)
+            check_properties(drafts[2], third)
             await receiver.acknowledge(again, third)
             fourth = await receiver.receive(60)
             with pytest.raises(InvalidParameterError):

@@ -19,7 +19,9 @@ from msmq.errors import (
     TransactionUsageError,
 )
 from msmq.remote_read.remote_queue import PendingMessage
+from msmq.testing.traffic import Door, client_message
 from tests.client.test_remote import two
+from tests.mail import Mail, in_order
 from tests.server.support import ALICE, Node, eventually
 from tests.server.test_remote_read_door import NAME
 
@@ -29,12 +31,17 @@ BODIES = [b"one", b"two", b"three", b"four"]
 
 @asynccontextmanager
 async def both(directory: Path) -> AsyncIterator[tuple[Queue, Queue, Node]]:
-    """A queue here and one on another host, with the same messages."""
+    """A queue here and one on another host, with the same messages. Those of the usual priority come behind them."""
+    mail = Mail(Door.CLIENT, NAME)
+    drawn = [mail.draft(b"") for _ in BODIES]
+    drawn = [draft.changed(priority=max(3, draft.priority)) for draft in drawn]
+    bodies = {id(draft): body for draft, body in zip(in_order(drawn), BODIES, strict=True)}
     async with two(directory) as (mq, there):
         here = await mq.create_queue(".\\private$\\orders")
-        for body in BODIES:
-            await here.send(body)
-            there.send(NAME, body)
+        for draft in drawn:
+            sent = draft.changed(body=bodies[id(draft)])
+            await here.send(client_message(sent))
+            there.post(sent)
         yield here, mq.queue(NAME), there
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import msmq
 from msmq.errors import TransactionSequenceError
-from tests.client.support import Restartable, connected
+from tests.client.support import Restartable, connected, mail_to, messages_of
+from tests.mail import check_properties, number_of
 from tests.server.support import PATIENCE_S
 
 
@@ -38,11 +39,13 @@ async def _insist(tx: msmq.Transaction, queue: msmq.Queue) -> None:
 async def test_all_or_nothing(tmp_path: Path) -> None:
     async with connected(tmp_path) as mq:
         a, b, c = await three(mq)
-        await a.send_many(["one", "two"])
+        mail = mail_to(c.name)
+        drafts = [mail.numbered(True) for _ in range(3)]
+        await a.send_many(messages_of([mail.numbered(True) for _ in range(2)]))
         async with mq.transaction() as tx:
             message = await tx.receive(a, timeout=PATIENCE_S)
             await tx.send(b, message.body, label="copy")
-            await c.send_many([1, 2, 3], transaction=tx)
+            await c.send_many(messages_of(drafts), transaction=tx)
             assert await counts(mq) == [2, 1, 3]
         assert await counts(mq) == [1, 1, 3]
         tx = mq.transaction()
@@ -50,7 +53,8 @@ async def test_all_or_nothing(tmp_path: Path) -> None:
             await _fail_inside(tx, a)
         assert await counts(mq) == [1, 1, 3]
         found = [message async for message in c.browse()]
-        assert [message.value for message in found] == [1, 2, 3]
+        for draft, sent in zip(drafts, found, strict=True):
+            check_properties(draft, sent)
         assert [message.first_in_transaction for message in found] == [False, False, False]
         assert [message.last_in_transaction for message in found] == [False, False, True]
         with pytest.raises(TransactionSequenceError):
@@ -60,17 +64,20 @@ async def test_all_or_nothing(tmp_path: Path) -> None:
 async def test_cursor_lookup_and_move_take_part(tmp_path: Path) -> None:
     async with connected(tmp_path) as mq:
         a, _, _ = await three(mq)
-        receipts = await a.send_many(range(3))
+        mail = mail_to(a.name)
+        drafts = [mail.numbered(True) for _ in range(3)]
+        receipts = await a.send_many(messages_of(drafts))
         tx = mq.transaction()
         await tx.begin()
         async with a.cursor(receive=True) as cursor:
             await cursor.next()
-            assert (await cursor.take(tx)).value == 0
-        assert (await a.lookup(receipts[1].lookup_id, receive=True, transaction=tx)).value == 1
+            check_properties(drafts[0], await cursor.take(tx))
+        found = await a.lookup(receipts[1].lookup_id, receive=True, transaction=tx)
+        check_properties(drafts[1], found)
         assert await a.move([receipts[2].lookup_id], f"{a.name};sub", transaction=tx) == 1
         await tx.abort()
         await tx.abort()
-        assert [message.value async for message in a.browse()] == [0, 1, 2]
+        assert [number_of(message) async for message in a.browse()] == [0, 1, 2]
         with pytest.raises(msmq.ConnectionLostError):
             await tx.commit()
 

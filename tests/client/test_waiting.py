@@ -10,17 +10,18 @@ import pytest
 import msmq
 from msmq.errors import IoTimeoutError, TransactionSequenceError
 from msmq.wire.classes import MessageClass
-from tests.client.support import QUEUE, connected
+from tests.client.support import QUEUE, connected, mail_to, messages_of
+from tests.mail import in_order, number_of
 
 BOOKS = ".\\private$\\books"
 
 
 async def first(receiver: msmq.Receiver) -> list[int]:
-    """What a receiver gets first: everything that came with the first message."""
-    values = [(await receiver.receive(60)).value]
+    """What a receiver gets first: the numbers of everything that came with the first message."""
+    numbers = [number_of(await receiver.receive(60))]
     while receiver._ready:
-        values.append((await receiver.receive(0)).value)
-    return values
+        numbers.append(number_of(await receiver.receive(0)))
+    return numbers
 
 
 async def under_way(*connections: msmq.Connection) -> None:
@@ -35,7 +36,9 @@ async def under_way(*connections: msmq.Connection) -> None:
 async def test_receivers_that_wait_share_what_comes(tmp_path: Path, mode: msmq.Mode, held: int) -> None:
     async with connected(tmp_path) as mq, msmq.connect(mq.address) as other:
         queue = await mq.create_queue(QUEUE)
-        await queue.send_many(range(held))
+        mail = mail_to()
+        await queue.send_many(messages_of([mail.numbered() for _ in range(held)]))
+        coming = [mail.numbered() for _ in range(60)]
         async with (
             other.queue(QUEUE).receiver(prefetch=1) as holder,
             queue.receiver(mode=mode, prefetch=100) as one,
@@ -44,13 +47,13 @@ async def test_receivers_that_wait_share_what_comes(tmp_path: Path, mode: msmq.M
             kept = [await holder.receive(60) for _ in range(held)]
             getting = [asyncio.ensure_future(first(one)), asyncio.ensure_future(first(two))]
             await under_way(mq, other)
-            await queue.send_many(range(1000, 1060))
+            await queue.send_many(messages_of(coming))
             shares = await asyncio.gather(*getting)
             assert [len(share) for share in shares] == [30, 30]
-            assert sorted(shares[0] + shares[1]) == list(range(1000, 1060))
+            assert sorted(shares[0] + shares[1]) == list(range(held, held + 60))
             await holder.acknowledge(*kept)
-        left = [message.value async for message in queue.browse()]
-        assert left == (list(range(1000, 1060)) if mode is msmq.Mode.HOLD else [])
+        left = [message.body async for message in queue.browse()]
+        assert left == ([draft.body for draft in in_order(coming)] if mode is msmq.Mode.HOLD else [])
 
 
 @pytest.mark.parametrize("transactional", [False, True], ids=["plain", "transactional"])
@@ -66,9 +69,11 @@ async def test_what_comes_to_one_who_waits_is_journaled_and_acknowledged(
             getting = asyncio.ensure_future(first(receiver))
             await under_way(mq)
             asked = {"admin_queue": admin.name, "acknowledgements": 15, "time_to_be_received": 600}
-            await queue.send_many([msmq.Message(number, **asked) for number in range(60)])
+            mail = mail_to()
+            drafts = [mail.numbered(transactional).changed(priority=3) for _ in range(60)]
+            await queue.send_many([message.with_(**asked) for message in messages_of(drafts)])
             assert await getting == list(range(60))
-        assert [message.value async for message in queue.journal.browse()] == list(range(60))
+        assert [number_of(message) async for message in queue.journal.browse()] == list(range(60))
         classes = []
         async with admin.receiver(mode=msmq.Mode.TAKE) as receiver:
             for _ in range(120):

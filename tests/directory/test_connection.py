@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from msmq.directory.results import DirectoryFailure
 from msmq.directory.settings import CredentialCache, Keytab, Password, Protection, Server, Settings
 from msmq.manager.directory import DirectoryObject, DirectoryResult, ObjectClass
 from scripts.samba_dc import HOST, PASSWORD, REALM, DomainController
+from tests.directory.relay import Mode, relay
 from tests.directory.support import CONFIGURATION, Domain, Trace
 
 ALICE = Password(f"alice@{REALM}", PASSWORD)
@@ -134,7 +136,28 @@ def test_servers_are_tried_in_their_order(domain: Domain) -> None:
 @pytest.mark.spec(
     "DSSM-3.1.6.12-a", "DSSM-3.1.6.13-b", "DSSM-3.1.6.14-b", "DSSM-3.1.6.15-a", "DSSM-3.1.6.16-a"
 )
-@pytest.mark.spec("DSSM-3.1.6.17-a", "DSSM-3.1.6.3.1-b", "DSSM-3.1.3-h", "DSSM-3.1.6.18-e", "DSSM-2.2-a")
+@pytest.mark.spec("DSSM-3.1.6.18-e")
+def test_a_connection_that_has_died_is_replaced_before_it_is_used(domain: Domain) -> None:
+    """A change is sent once only, so it would fail on a connection that nobody has looked at."""
+    controller = domain.controller
+    with relay(controller.address, controller.ports["ldap"]) as door:
+        settings = replace(domain.settings(), servers=(Server(HOST, "127.0.0.1", door.port),))
+        connection = CachedConnection(settings)
+        with connection.hold():
+            with connection.use():
+                dead = connection.handle
+            assert dead is not None
+            door.become(Mode.CLOSED)
+            while dead.socket.is_alive():
+                time.sleep(0.01)
+            door.become(Mode.OPEN)
+            with connection.use(), pytest.raises(DirectoryFailure) as refused:
+                connection.delete(f"CN=nobody,{CONFIGURATION}")
+            assert refused.value.result is DirectoryResult.OBJECT_NOT_FOUND
+            assert connection.handle is not dead
+
+
+@pytest.mark.spec("DSSM-3.1.6.17-a", "DSSM-3.1.6.3.1-b", "DSSM-3.1.3-h", "DSSM-2.2-a")
 def test_an_outage(own_domain_controller: DomainController) -> None:
     controller = own_domain_controller
     controller.stop()

@@ -25,33 +25,40 @@ from msmq.client.message import ReceivedMessage
 from msmq.client.records import to_record
 from msmq.testing.traffic import Delivery, Door, Draft, Surroundings, Traffic, client_message
 from msmq.wire.guid import guid_text
+from tests.mail import ENDINGS, check_properties
 from tests.peers.mqqb import Acceptor, Initiator, ping
 from tests.peers.packets import INFINITE, NULL, read_message, write_message
+from tests.remote_read import impacket_peer as rpc
 from tests.server.support import ALICE, BOB, free_port
 
 STRANGER = bytes(range(16))
 LONGEST_S = 345_600
 """No message takes longer to its queue, whatever its sender asks for."""
 DRAFTS = 150
+EVERYBODY = "D:(A;;0x10000000;;;WD)(A;;0x10000000;;;AN)"
 EXPECTED = ("body", "body_type", "label", "extension", "message_class")
 
 
 class Served:
     """``msmq serve`` and a client of it."""
 
-    def __init__(self, mq: msmq.Connection, port: int, ping_port: int) -> None:
+    def __init__(self, mq: msmq.Connection, port: int, ping_port: int, rpc_port: int) -> None:
         self.mq = mq
         self.port = port
         self.ping_port = ping_port
+        self.rpc_port = rpc_port
 
 
 @asynccontextmanager
 async def served(directory: Path) -> AsyncIterator[Served]:
-    port, ping_port, api = free_port(), free_port(), f"unix:{directory / 'api'}"
+    port, ping_port, rpc_port, api = free_port(), free_port(), free_port(), f"unix:{directory / 'api'}"
     command = [sys.executable, "-m", "msmq", "serve", "--data", str(directory / "data"), "--name", "ALICE"]
     command += ["--listen", ALICE, "--port", str(port), "--ping-port", str(ping_port), "--api", api]
-    config = directory / "ping.toml"
-    config.write_text("enable_ping_service = true\n")
+    config = directory / "doors.toml"
+    config.write_text(
+        "enable_ping_service = true\n"
+        f'[rpc]\nport = {rpc_port}\nendpoint_mapper_port = 0\nminimum_level = "none"\n'
+    )
     with (directory / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -66,7 +73,7 @@ async def served(directory: Path) -> AsyncIterator[Served]:
         async with asyncio.timeout(60):
             assert (await process.stdout.readline()).startswith(b"ready")
         async with msmq.connect(api) as mq:
-            yield Served(mq, port, ping_port)
+            yield Served(mq, port, ping_port, rpc_port)
     finally:
         process.send_signal(signal.SIGKILL)
         await process.wait()
@@ -106,6 +113,10 @@ def meant(said: dict[str, Any], name: tuple[Any, ...] | None) -> tuple[Any, ...]
     return ("private", said["source" if name[0] == "source" else "address"], name[1])
 
 
+def limit(given_s: int | None) -> int:
+    return INFINITE if given_s is None else given_s
+
+
 def said_of(draft: Draft, number: int, sequence: int) -> dict[str, Any]:
     security = draft.security
     said: dict[str, Any] = {
@@ -121,6 +132,8 @@ def said_of(draft: Draft, number: int, sequence: int) -> dict[str, Any]:
         "journal": draft.journal,
         "dead_letter": draft.dead_letter,
         "tag": draft.application_tag,
+        "time_to_reach_queue": limit(draft.time_to_reach_queue_s),
+        "time_to_be_received": limit(draft.time_to_be_received_s),
         "correlation": draft.correlation_id,
         "hops": draft.hops,
         "spare_room": draft.spare_room,
@@ -161,10 +174,9 @@ def drafts(door: Door, seed: int, destination: Callable[[Delivery], str]) -> lis
         listeners=(f"DIRECT=TCP:{ALICE}\\private$\\acks",),
     )  # fmt: skip
     rng = Random(seed)
-    traffic = Traffic(rng, world, door, everything=True)
+    traffic = Traffic(rng, world, door, everything=True, without=ENDINGS)
     kinds = [rng.choice(list(Delivery)) for _ in range(DRAFTS)]
-    given = {"time_to_reach_queue_s": None, "time_to_be_received_s": None}
-    made = [traffic.draft(destination=destination(kind), delivery=kind, **given) for kind in kinds]
+    made = [traffic.draft(destination=destination(kind), delivery=kind) for kind in kinds]
     large = {Delivery.EXPRESS: 1_000_000, Delivery.RECOVERABLE: 4_190_000}
     return made + [
         Draft(destination(kind), rng.randbytes(size), delivery=kind) for kind, size in large.items()
@@ -202,11 +214,11 @@ def test_every_draft_survives_what_the_stranger_makes_of_it(door: Door) -> None:
 
 @pytest.mark.parametrize("door", [Door.WIRE, Door.FORWARDED])
 async def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tmp_path: Path) -> None:
-    """Nothing of any packet has changed, and the client tells what the draft says."""
+    """Nothing of any packet has changed, the client tells what the draft says, and so does what strangers read."""
 
     async with served(tmp_path) as host:
-        await host.mq.create_queue(".\\private$\\mail")
-        await host.mq.create_queue(".\\private$\\orders", transactional=True)
+        await host.mq.create_queue(".\\private$\\mail", sddl=EVERYBODY)
+        await host.mq.create_queue(".\\private$\\orders", transactional=True, sddl=EVERYBODY)
         sent = drafts(door, 2, lambda kind: f"DIRECT=TCP:{ALICE}\\private$\\{queue_for(kind)}")
         packets = write_all(sent)
         with closing(Initiator(ALICE, host.port, STRANGER, BOB)) as stranger:
@@ -217,6 +229,7 @@ async def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tm
             stranger.settle()
             stranger.settle_order(sum(draft.transactional for draft in sent))
         found = {message.packet.user.message_id: message for message in await received(host)}
+        read = await asyncio.to_thread(read_by_strangers, host.rpc_port)
     assert {bool(admin) + 2 * bool(response) for admin, response in (each.numbers for each in sent)} == {
         0, 1, 2, 3,
     }  # fmt: skip
@@ -224,6 +237,8 @@ async def test_everything_that_a_stranger_sends_arrives_as_it_was(door: Door, tm
     for number, (draft, packet) in enumerate(zip(sent, packets, strict=True), 1):
         assert found[number]._data == packet
         check_properties(draft, found[number])
+        check_record(draft, found[number])
+        assert as_read(read[number]) == as_read(read_message(packet))
 
 
 async def test_every_form_of_a_name_is_shown_as_what_it_means(tmp_path: Path) -> None:
@@ -352,20 +367,42 @@ async def received(host: Served) -> list[ReceivedMessage]:
     return [message for name in names async for message in host.mq.queue(name).browse()]
 
 
-def check_properties(draft: Draft, message: ReceivedMessage) -> None:
-    for name in EXPECTED:
-        assert getattr(message, name) == getattr(draft, name), name
-    assert message.application_tag == draft.application_tag
-    assert message.correlation_id == draft.correlation_id
-    assert message.admin_queue == draft.admin_queue
-    assert message.response_queue == draft.response_queue
-    assert message.destination == draft.destination
-    assert message.acknowledgements == draft.acknowledgements
-    assert (message.journal, message.dead_letter) == (draft.journal, draft.dead_letter)
-    assert message.transactional == draft.transactional
-    assert message.connector_type == (draft.connector_type if any(draft.connector_type) else b"")
+def read_by_strangers(port: int) -> dict[int, dict[str, Any]]:
+    """All messages of both queues by their numbers: impacket receives them by remote read, and what they say is read
+    by the stranger."""
+    found: dict[int, dict[str, Any]] = {}
+    dce = rpc.connect(port, host=ALICE)
+    try:
+        for queue in ("mail", "orders"):
+            request = rpc.open_request(rpc.R_OpenQueue(), f"TCP:{ALICE}\\private$\\{queue}", 1)
+            handle = dce.request(request, checkError=False)["pphContext"]
+            start = rpc.start_request(rpc.R_StartReceive(), handle, 0)
+            end = rpc.R_EndReceive()
+            end["phContext"], end["dwAck"], end["dwRequestId"] = handle, 2, 1
+            while not (answer := dce.request(start, checkError=False))["ErrorCode"]:
+                (packet,) = rpc.sections(answer)
+                said = read_message(packet)
+                found[said["number"]] = said
+                dce.request(end, checkError=False)
+    finally:
+        dce.disconnect()
+    return found
+
+
+def as_read(said: dict[str, Any]) -> dict[str, Any]:
+    """Without what remote read says otherwise: until when a message may be on its way, and where it came from (MS-MQRR
+    2.2.5.1, 3.1.4.7)."""
+    return {name: value for name, value in said.items() if name not in ("time_to_reach_queue", "address")}
+
+
+def check_record(draft: Draft, message: ReceivedMessage) -> None:
     record = to_record(message)
     assert record["response_queue"] == draft.response_queue
+    for name, given_s in (
+        ("time_to_reach_queue", draft.time_to_reach_queue_s),
+        ("time_to_be_received", draft.time_to_be_received_s),
+    ):
+        assert record[name] == (None if limit(given_s) == INFINITE else given_s), name
     assert record["connector_type"] == (guid_text(draft.connector_type) if any(draft.connector_type) else "")
 
 
@@ -410,8 +447,8 @@ def check_said(draft: Draft, said: dict[str, Any]) -> None:
     assert (said["journal"], said["dead_letter"]) == (draft.journal, draft.dead_letter)
     assert said.get("connector_type", NULL) == draft.connector_type
     assert said["traced"] == draft.trace
-    assert said["time_to_reach_queue"] == LONGEST_S
-    assert said["time_to_be_received"] == INFINITE
+    assert said["time_to_reach_queue"] == min(limit(draft.time_to_reach_queue_s), LONGEST_S)
+    assert said["time_to_be_received"] == limit(draft.time_to_be_received_s)
     certificate = draft.security.certificate
     assert (said["security"]["certificate"] if "security" in said else b"") == certificate
 

@@ -42,7 +42,7 @@ class Stage:
         self.work = served.queue("work", b"to be moved", transactional=True)
         asking = {"admin": "OS:HOST\\private$\\acks", "acknowledge": 0x0E}
         served.host.send(self.work, b"to be rejected", **asking)
-        served.host.fill(self.work, b"to be purged")
+        served.fill(self.work, b"to be purged")
         self.uow, self.token = served.transactions.begin()
 
     @property

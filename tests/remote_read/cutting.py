@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from bisect import insort
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -32,6 +33,8 @@ from msmq.rpc.client import RpcClient
 from msmq.rpc.pdu import AuthLevel, AuthType, PduType
 from msmq.rpc.security import Credentials
 from msmq.rpc.status import RpcBindError, RpcConnectionError
+from msmq.testing.traffic import Draft
+from tests.mail import rank
 from tests.remote_read.support import OK, PATIENCE_S, Peer, packet_of
 from tests.rpc.support import HOST, PASSWORD
 
@@ -167,13 +170,22 @@ class Proxy:
 class Books:
     """What readers were told."""
 
-    sent: list[bytes] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
+    """What was sent, in the order of the queue."""
     told: Counter[bytes] = field(default_factory=Counter)
     """Acknowledgments that succeeded, by message."""
     acknowledging: set[bytes] = field(default_factory=set)
     """Messages whose acknowledgment somebody began to send."""
     gone: set[bytes] = field(default_factory=set)
     """Messages that were gone when last looked at."""
+
+    def add(self, draft: Draft) -> None:
+        """One more message was sent."""
+        insort(self.drafts, draft, key=rank)
+
+    @property
+    def sent(self) -> list[bytes]:
+        return [draft.body for draft in self.drafts]
 
     @property
     def in_doubt(self) -> set[bytes]:
@@ -182,9 +194,9 @@ class Books:
 
     def check(self, contents: list[bytes], ends: int) -> None:
         """Compare with the queue after a reader is gone; ``ends`` acknowledgments reached the server meanwhile."""
-        left = set(contents)
-        assert [body for body in self.sent if body in left] == contents  # once each, at their old places
-        gone = set(self.sent) - left
+        left, sent = set(contents), self.sent
+        assert [body for body in sent if body in left] == contents  # once each, at their old places
+        gone = set(sent) - left
         assert gone >= self.gone, f"{self.gone - gone} came back"
         assert gone <= self.acknowledging, f"{gone - self.acknowledging} are lost"
         assert gone >= self.told.keys(), f"{self.told.keys() - gone} were told to be gone"

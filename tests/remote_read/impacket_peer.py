@@ -282,10 +282,11 @@ def connect(
     user: str = "alice",
     bind: Any = MSRPC_UUID_REMOTE_READ,
     group: int = 0,
+    host: str = HOST,
 ) -> Any:
     """A connection with the interface bound, in an association group of its own or in that of another one, which
     impacket does not know how to ask for."""
-    rpc = transport.DCERPCTransportFactory(f"ncacn_ip_tcp:{HOST}[{port}]")
+    rpc = transport.DCERPCTransportFactory(f"ncacn_ip_tcp:{host}[{port}]")
     rpc.set_credentials(user, PASSWORD)
     rpc.set_connect_timeout(60)
     dce = rpc.get_dce_rpc()

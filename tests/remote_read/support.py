@@ -14,8 +14,9 @@ import pytest
 
 from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.messages.coordinator import Coordinator
+from msmq.manager.model import QueueAccessType
 from msmq.manager.queue_manager import QueueManager
-from msmq.manager.queues.queue import Queue
+from msmq.manager.queues.queue import MessagePosition, Queue
 from msmq.remote_read import interface as idl
 from msmq.remote_read.actions import Action
 from msmq.remote_read.door import DoorSettings, RemoteReadDoor, server_config
@@ -30,9 +31,11 @@ from msmq.rpc.ndr import Parameters
 from msmq.rpc.pdu import AuthLevel, AuthType
 from msmq.rpc.security import Authentication, Credentials
 from msmq.security.sddl import parse_sddl
+from msmq.testing.traffic import Door, Draft, properties_of
 from msmq.wire.message import UserMessage
 from msmq.wire.names import MultipleElementName, parse_format_name
 from msmq.wire.queue_format import QueueFormat
+from tests.mail import Mail
 from tests.manager.support import Host
 from tests.rpc.support import HOST, PASSWORD, Known
 
@@ -108,6 +111,7 @@ class Served:
         self.slow = False
         """Whether nothing becomes durable until `settle`."""
         self._waiting: list[Callable[[], None]] = []
+        self.mail = Mail(Door.MANAGER, direct())
         self.service = RemoteReadService(self, policy, **options)
         self.coordinator = Coordinator(self.manager.core.ledger)
         self.transactions = LocalTransactionManager(
@@ -144,8 +148,23 @@ class Served:
         """A queue that everybody may use, with messages in it."""
         attributes.setdefault("security", EVERYBODY)
         queue = self.host.queue(name, **attributes)
-        self.host.fill(queue, *bodies)
+        self.fill(queue, *bodies)
         return queue
+
+    def fill(self, queue: Queue, *bodies: bytes) -> list[MessagePosition]:
+        """Messages of every kind, in this order; nobody sees those that somebody has."""
+        usual = {"priority": 3, "peekable_when_locked": False}
+        return self.post(queue, *(self.mail.draft(body, queue.transactional, **usual) for body in bodies))
+
+    def post(self, queue: Queue, *drafts: Draft) -> list[MessagePosition]:
+        """Send messages from here; to a transactional queue, in one transaction."""
+        transaction = self.manager.transactions.create() if queue.transactional and drafts else None
+        descriptor = self.manager.queues.open(f"DIRECT=OS:{queue.pathname}", QueueAccessType.SEND)
+        copies = [self.manager.posting.send(descriptor, properties_of(each), transaction) for each in drafts]
+        self.manager.queues.close(descriptor)
+        if transaction is not None:
+            self.manager.transactions.commit(transaction.identifier)
+        return [queue.position(copy.lookup_id) for (copy,) in copies]
 
     @property
     def handle(self) -> OpenHandle:

@@ -294,7 +294,7 @@ NEIGHBOURS = {A.LOOKUP_RECEIVE_CURRENT: b"2", A.LOOKUP_RECEIVE_NEXT: b"3", A.LOO
 async def test_by_lookup_identifier(action: Action) -> None:
     async with serving() as served:
         queue = served.queue("orders", transactional=True)
-        two = served.host.fill(queue, b"1", b"2", b"3")[1].lookup_id
+        two = served.fill(queue, b"1", b"2", b"3")[1].lookup_id
         async with await served.connect() as peer:
             handle = await peer.open()
             uow = await enlisted(served, peer)
@@ -443,7 +443,7 @@ async def test_rejecting(value: int, told: int) -> None:
 async def test_what_cannot_be_rejected() -> None:
     async with serving() as served:
         queue = served.queue("orders", transactional=True)
-        one, two = (each.lookup_id for each in served.host.fill(queue, b"one", b"two"))
+        one, two = (each.lookup_id for each in served.fill(queue, b"one", b"two"))
         async with await served.connect() as peer:
             handle, peeking = await peer.open(), await peer.open(access=0x20)
             uow = await enlisted(served, peer)
@@ -578,7 +578,7 @@ async def test_what_a_transaction_has_cannot_be_moved() -> None:
 async def test_two_receives_and_a_move_in_one_transaction(outcome: str) -> None:
     async with serving() as served:
         queue = served.queue("orders", transactional=True)
-        sent = served.host.fill(queue, b"1", b"2", b"3")
+        sent = served.fill(queue, b"1", b"2", b"3")
         async with await served.connect() as peer:
             handle, below = await peer.open(), await peer.open(direct("orders", "a"))
             uow = await enlisted(served, peer)

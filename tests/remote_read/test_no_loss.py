@@ -21,6 +21,8 @@ from msmq.manager.mailbox.positions import PositionState
 from msmq.manager.queues.queue import Queue
 from msmq.rpc.accounts import AccountFile
 from msmq.rpc.pdu import AuthLevel
+from msmq.testing.traffic import Delivery, Door, Draft
+from tests.mail import Mail
 from tests.remote_read.cutting import SHARES, Books, Cut, Proxy, Script, Scripts, cuts_of, read
 from tests.remote_read.nursery import Nursery, QuickProcess
 from tests.remote_read.support import (
@@ -72,6 +74,14 @@ DEATHS += [
 ]
 
 
+def any_message(mail: Mail, number: int, transactional: bool = False) -> Draft:
+    """One that stays when its server ends, and that nobody sees while somebody has it."""
+    draft = mail.numbered(
+        transactional, delivery=Delivery.RECOVERABLE, more=bytes(LONG) if number % 3 == 0 else None
+    )
+    return draft.changed(peekable_when_locked=False)
+
+
 class Bench:
     """A server that can die and come back, the books of its readers, and a queue that does not run dry."""
 
@@ -82,6 +92,7 @@ class Bench:
         self.random = Random(SEED + number)
         self.cuts = 0
         self.scripts = Scripts(direct(), level)
+        self.mail = Mail(Door.MANAGER, direct(), SEED + number)
         self.numbers = 0
         self.name = "orders"
 
@@ -91,14 +102,14 @@ class Bench:
 
     def fill(self) -> None:
         while len(self.queue.positions) < LOW:
-            self.put(bytes(LONG if self.numbers % 3 == 0 else 0))
+            self.put()
 
-    def put(self, more: bytes = b"") -> None:
-        """One more message, and durable."""
+    def put(self) -> None:
+        """One more message of any kind, and durable."""
+        draft = any_message(self.mail, self.numbers, self.queue.transactional)
         self.numbers += 1
-        body = b"%06d" % self.numbers + more
-        self.books.sent.append(body)
-        self.served.host.send(self.queue, body, recoverable=True)
+        self.served.post(self.queue, draft)
+        self.books.add(draft)
         self.served.host.store.commit()
 
     async def executed(self) -> None:
@@ -366,11 +377,12 @@ class Victim:
             (script, level): call for level in LEVELS for script, call in Scripts(name, level).all.items()
         }
         self.books = Books()
+        mail = Mail(Door.MANAGER, name, SEED)
         with self.process.opened() as node:
             for number in range(3 * (kills + len(self.scripts)) + LOW):
-                body = b"%06d" % number + bytes(LONG if number % 3 == 0 else 0)
-                node.send(name, body, recoverable=True)
-                self.books.sent.append(body)
+                draft = any_message(mail, number)
+                node.post(draft)
+                self.books.add(draft)
 
     async def lengths(self) -> dict[tuple[str, AuthLevel], int]:
         """How many PDUs each conversation has when nothing happens."""

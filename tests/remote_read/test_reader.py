@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from msmq.errors import (
     RemoteMachineNotAvailableError,
 )
 from msmq.manager.mailbox.positions import PositionState
+from msmq.manager.messages.message import Message
+from msmq.manager.messages.serialize import deserialize
 from msmq.remote_read import interface as idl
 from msmq.remote_read import reader
 from msmq.remote_read.actions import ACTIONS, Action
@@ -25,7 +28,9 @@ from msmq.remote_read.session import Access, RemoteHost
 from msmq.rpc.interface import Call, Handler
 from msmq.rpc.ndr import Parameters
 from msmq.rpc.status import RpcFault
+from msmq.wire.message import UserMessage
 from msmq.wire.sections import Section, SectionType
+from tests.mail import in_order
 from tests.remote_read.support import (
     ACCESS_DENIED,
     MISMATCH,
@@ -67,6 +72,18 @@ def _strict(served: Served, lenient: Handler) -> Handler:
     return start
 
 
+def mixed(served: Served, count: int) -> list[bytes]:
+    """Fill the queue with messages that have nothing in common; gives their bodies as they stand there."""
+    drafts = [served.mail.numbered() for _ in range(count)]
+    served.post(served.host.find(), *drafts)
+    return [draft.body for draft in in_order(drafts)]
+
+
+def said(packet: UserMessage) -> Message:
+    """What a message says, but for the time that becomes a date when it is read (MS-MQRR 3.1.4.7)."""
+    return replace(deserialize(packet), time_to_reach_queue_s=0)
+
+
 def numbered(count: int) -> list[bytes]:
     return [str(number).encode() for number in range(count)]
 
@@ -74,14 +91,18 @@ def numbered(count: int) -> list[bytes]:
 @pytest.mark.parametrize("prefetch", [1, 4, 64])
 @on_loop
 async def test_receiving_in_order(prefetch: int) -> None:
+    """Each with everything that was said with it."""
     async with opened() as (served, queue):
-        served.host.fill(served.host.find(), *numbered(50))
+        made = served.host.find()
+        bodies = mixed(served, 50)
+        sent = [served.manager.mailbox.load(made, entry.lookup_id).packet for entry in made.positions]
         got = []
         stream = receive(queue, prefetch=prefetch, timeout_s=0)
         async for pending in stream:
+            assert said(pending.message.packet) == said(sent[len(got)])
             got.append(pending.message.body)
             await pending.acknowledge()
-        assert got == numbered(50)
+        assert got == bodies
         assert not len(served.host.find().positions)
 
 
@@ -89,7 +110,7 @@ async def test_receiving_in_order(prefetch: int) -> None:
 async def test_who_leaves_early_leaves_the_rest() -> None:
     async with opened() as (served, queue):
         made = served.host.find()
-        served.host.fill(made, *numbered(20))
+        served.fill(made, *numbered(20))
         stream = receive(queue, prefetch=8)
         async for pending in stream:
             await pending.acknowledge()
@@ -112,7 +133,7 @@ async def test_messages_that_come_later() -> None:
 
         task = asyncio.ensure_future(first)
         await eventually(lambda: len(made.waiting) == 3)
-        served.host.fill(made, b"a", b"b")
+        served.fill(made, b"a", b"b")
         pending = await task
         assert pending.message.body == b"a"
         await pending.acknowledge()
@@ -129,8 +150,8 @@ async def test_messages_that_come_later() -> None:
 async def test_browsing_a_span(chains: int, strict: bool, holes: bool) -> None:
     async with opened(Access.PEEK, strict=strict) as (served, queue):
         made = served.host.find()
-        sent = served.host.fill(made, *numbered(60))
-        ids = [position.lookup_id for position in sent]
+        bodies = mixed(served, 60)
+        ids = [entry.lookup_id for entry in made.positions]
         gone = {index for index in range(60) if holes and index % 7 in (0, 3, 4)}
         reader = served.host.reader(made)
         for index in gone:
@@ -146,7 +167,7 @@ async def test_browsing_a_span(chains: int, strict: bool, holes: bool) -> None:
         ]
         for after, upto in [*spans, (0, ids[0] - 1), (0, (1 << 64) - 1)]:
             found = [each.body async for each in browse(queue, after, upto, chains=chains)]
-            expected = [str(index).encode() for index in kept if after < ids[index] <= upto]
+            expected = [bodies[index] for index in kept if after < ids[index] <= upto]
             assert found == expected
         assert all(entry.state is PositionState.AVAILABLE for entry in made.positions)
 
@@ -160,7 +181,7 @@ async def test_browsing_nothing() -> None:
 @on_loop
 async def test_browsing_and_leaving() -> None:
     async with opened(Access.PEEK) as (served, queue):
-        served.host.fill(served.host.find(), *numbered(40))
+        served.fill(served.host.find(), *numbered(40))
         stream = browse(queue, chains=8)
         assert (await anext(stream)).body == b"0"
         await stream.aclose()
@@ -172,7 +193,7 @@ async def test_browsing_and_leaving() -> None:
 async def test_browsing_keeps_little_of_a_long_queue(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_FAR_AHEAD", 3_000)
     async with opened(strict=strict) as (served, queue):
-        served.host.fill(served.host.find(), *numbered(300))
+        served.fill(served.host.find(), *numbered(300))
         statistics = served.door.server.statistics
         before, got = statistics.calls_in, []
         async for message in browse(queue, chains=4):
@@ -200,7 +221,7 @@ async def test_browsing_where_an_answer_is_no_message(
     answer: Parameters | RpcFault, error: type[MQError]
 ) -> None:  # fmt: skip
     async with opened() as (served, queue):
-        served.host.fill(served.host.find(), *numbered(40))
+        served.fill(served.host.find(), *numbered(40))
         methods = served.service.methods
 
         def start(call: Call, request: Any) -> Any:
@@ -224,9 +245,10 @@ async def test_browsing_where_an_answer_is_no_message(
 async def test_removing(window: int) -> None:
     async with opened() as (served, queue):
         made = served.host.find()
-        ids = [each.lookup_id for each in served.host.fill(made, *numbered(100))]
+        bodies = mixed(served, 100)
+        ids = [entry.lookup_id for entry in made.positions]
         wanted = ids[10:90]
         removed = await remove(queue, [*wanted, 12345, ids[-1] + 1], window=window)
         assert removed == set(wanted)
-        assert served.host.contents(made) == numbered(100)[:10] + numbered(100)[90:]
+        assert served.host.contents(made) == bodies[:10] + bodies[90:]
         assert await remove(queue, wanted) == set()

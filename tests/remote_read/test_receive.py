@@ -221,7 +221,7 @@ NEIGHBOURS = {
 async def test_by_lookup_identifier(action: Action, uow: bytes | None) -> None:
     async with serving() as served:
         queue = served.queue("orders")
-        positions = served.host.fill(queue, b"1", b"2", b"3")
+        positions = served.fill(queue, b"1", b"2", b"3")
         expected = NEIGHBOURS[action]
         async with await served.connect() as peer:
             handle = await peer.open()
@@ -247,7 +247,7 @@ async def test_by_lookup_identifier(action: Action, uow: bytes | None) -> None:
 @on_loop
 async def test_neighbours_of_what_is_locked_or_was_never_there() -> None:
     async with serving() as served:
-        positions = served.host.fill(served.queue("orders"), b"1", b"2", b"3")
+        positions = served.fill(served.queue("orders"), b"1", b"2", b"3")
         one, two, three = (position.lookup_id for position in positions)
         async with await served.connect() as peer:
             handle = await peer.open()

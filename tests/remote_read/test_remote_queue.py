@@ -275,7 +275,7 @@ async def test_transactions_of_one_message() -> None:
 async def test_moving() -> None:
     async with watched() as (served, host, seen):
         made = served.queue("orders", transactional=True)
-        one, two = (each.lookup_id for each in served.host.fill(made, b"one", b"two"))
+        one, two = (each.lookup_id for each in served.fill(made, b"one", b"two"))
         queue = await host.open(direct())
         target = await host.open_for_move(direct("orders", "later"))
         assert (seen[1][1].dw_access, seen[1][1].dw_share_mode) == (4, 0)

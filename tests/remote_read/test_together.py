@@ -116,7 +116,7 @@ async def test_those_that_wait_get_what_comes_in_their_order() -> None:
             told.append((number, body_or_status(answer)))
 
         promise.deliver_to(deliver, lambda action: action())
-    reader.served.host.fill(reader.queue, b"2", b"3")
+    reader.served.fill(reader.queue, b"2", b"3")
     assert told == [(0, b"2"), (1, b"3")]
 
 

@@ -25,6 +25,7 @@ from msmq.server.config import Config
 from msmq.server.daemon import Daemon
 from msmq.server.inbound.connection import Connection
 from msmq.server.outbound.next_hop import Resolve, resolve
+from msmq.testing.traffic import Draft, properties_of
 from msmq.transfer.events import MessagesAcknowledged, MessagesReceived
 from msmq.transfer.order_receiver import order_acknowledgment
 from msmq.transfer.session import Session, SessionConfig
@@ -212,6 +213,12 @@ class Node:
         assert statuses == [EnqueueStatus.OK]
         self.manager.queues.close(descriptor)
         return packet
+
+    def post(self, draft: Draft) -> None:
+        """Send a message of any kind, as an application on this host does."""
+        descriptor = self.manager.queues.open(draft.destination, QueueAccessType.SEND)
+        self.manager.posting.send(descriptor, properties_of(draft), None)
+        self.manager.queues.close(descriptor)
 
     def send_together(self, name: str, *bodies: bytes, **attributes: Any) -> None:
         """Send messages in one transaction."""

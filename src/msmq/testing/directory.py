@@ -45,6 +45,8 @@ class MemoryDirectory(ListedDirectory):
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__()
         self.connected = True
+        self.last_failure = ""
+        """Why it last refused something, in words."""
         self.writers: set[Sid] | None = None
         """Who may change something, beside queue managers; None for everybody."""
         self.calls: list[tuple[str, ObjectClass | None]] = []

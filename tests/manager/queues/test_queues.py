@@ -289,12 +289,14 @@ def test_identifiers(domain: DomainHost) -> None:
 @pytest.mark.spec("DMPR-3.1.7.1.3-k", "MQMQ-2.4-o")
 def test_no_directory_no_public_queue(domain: DomainHost, host: Host) -> None:
     domain.directory.connected = False
+    domain.directory.last_failure = "dc1 hung up"
     for manager in (domain, host):
         before = counts(manager)
         with pytest.raises(NoDsError) as refused:
             create(manager, ".\\q")
         assert refused.value.code == 0xC00E0013
         assert ("in workgroup mode" in str(refused.value)) is (manager is host)
+        assert ("dc1 hung up" in str(refused.value)) is (manager is domain)
         assert counts(manager) == before
         assert "host\\q" not in manager.manager.core.by_path
 

@@ -90,9 +90,10 @@ def test_a_token_that_was_taken_back_is_worth_nothing(live: Live) -> None:
         (b'{"path": "x", "unknown": 1}', "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
         (b"{}", "text/plain", 415),
+        (b'{"path": ".\\\\private$\\\\a", "label": "\\ud83d"}', "application/json", 400),
         (b" " * (MOST_BODY_BYTES + 1), "application/json", 413),
     ],
-    ids=["cut", "list", "number", "unknown", "deep", "text", "huge"],
+    ids=["cut", "list", "number", "unknown", "deep", "text", "half", "huge"],
 )  # fmt: skip
 def test_bodies_that_are_not_as_the_document_says(
     admin: httpx.Client, body: bytes, kind: str, status: int
@@ -101,6 +102,15 @@ def test_bodies_that_are_not_as_the_document_says(
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
+
+
+def test_a_token_of_half_a_character_is_no_token(live: Live) -> None:
+    with live.client(None) as stranger:
+        answer = stranger.post(
+            "/api/login", content=b'{"token": "\\ud83d"}', headers={"content-type": "application/json"}
+        )
+    assert answer.status_code == 400
+    assert "half of a character" in answer.json()["detail"]
 
 
 def test_parameters_that_there_are_none_of(admin: httpx.Client) -> None:

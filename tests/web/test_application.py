@@ -151,6 +151,8 @@ def test_every_change_is_written_down(live: Live, admin: httpx.Client) -> None:
     admin.post("/api/queues", json={"path": r".\private$\written"})
     admin.post("/api/queues", json={"path": r".\private$\written"})
     lines = admin.get("/api/audit?page_size=2").json()["items"]
+    found = admin.get("/api/audit", params={"search": r"private$\written"}).json()["items"]
+    assert found == lines, "whoever looks for a queue finds what was done with it"
     assert [line["what"] for line in lines] == ["create_queue", "create_queue"]
     assert lines[1]["outcome"] == "done"
     assert lines[0]["outcome"].startswith("409")

@@ -10,7 +10,8 @@ process took for them, which depends less on what else the machine does.
 
 Then a queue of ``--queued`` messages (a million) is looked at: how long the first page takes, one in the middle, and
 finding the messages with a label that one in ten thousand has. The goals are 0.3 s for a page and 2 s for the filter.
-The very first request finds no console yet and waits until its process has started, which is told beside it.
+The very first request comes to a console at which nobody has looked yet, and is told beside them; its goal is that of a
+page.
 """
 
 from __future__ import annotations
@@ -190,9 +191,9 @@ async def _look_into(command: list[str], address: str, url: str, queued: int) ->
         headers = {"authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, trust_env=False) as client:
             began = time.perf_counter()
-            (await client.get("/api/me")).raise_for_status()
+            (await client.get(page)).raise_for_status()
             print(
-                f"the very first request, for which the console has to start: {time.perf_counter() - began:.3f} s"
+                f"the very first request, for the first page: {time.perf_counter() - began:.3f} s (goal 0.3 s)"
             )
             for name, path, goal_s in (
                 ("the first page", page, 0.3),
@@ -220,12 +221,19 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--queued", type=int, default=1_000_000)
-    queued = parser.parse_args().queued
-    with tempfile.TemporaryDirectory() as directory:
-        command, address = _beside(directory, "many", 18_923)
-        asyncio.run(_look_into(command, address, "http://127.0.0.1:18923", queued))
+    parser.add_argument(
+        "--only", default="many,beside,inside", help="what is measured, of these (%(default)s)"
+    )
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    if "many" in chosen:
+        with tempfile.TemporaryDirectory() as directory:
+            command, address = _beside(directory, "many", 18_923)
+            asyncio.run(_look_into(command, address, "http://127.0.0.1:18923", options.queued))
     with tempfile.TemporaryDirectory() as directory:
         for name, port in (("beside", 18_921), ("inside", 18_922)):
+            if name not in chosen:
+                continue
             command, address = _beside(directory, name, port)
             if name == "inside":
                 command = [

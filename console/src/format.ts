@@ -31,8 +31,10 @@ export function age(text: string, now = Date.now()): string {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
-/** A queue as people name it: without the computer, and without "private$". */
+/** A queue as people name it: without the computer, and without "private$"; dead letters have two names each. */
 export function short(path: string): string {
+  const dead = /\\(system\$;deadxact|xactdeadletter\$|system\$;deadletter|deadletter\$)$/i.exec(path)?.[1];
+  if (dead) return /xact/i.test(dead) ? "transactional dead letters" : "dead letters";
   const rest = path.includes("\\") ? path.slice(path.indexOf("\\") + 1) : path;
   return rest.replace(/^private\$\\/i, "");
 }

@@ -17,16 +17,13 @@ RULE = pb.AlarmRule(
 
 async def test_rules_outlive_the_queue_manager(tmp_path: Path) -> None:
     async with daemon(tmp_path) as running, calling(address(running)) as call:
-        assert not running.watched.is_set()
         await call("SetAlarms", pb.AlarmRules(rules=[RULE, pb.AlarmRule(name="away", kind="down")]))
-        assert running.watched.is_set()
     async with daemon(tmp_path) as running, calling(address(running)) as call:
-        assert running.watched.is_set()
         found = (await call("GetAlarms", pb.GetAlarmsRequest())).rules
         assert [rule.name for rule in found] == ["deep", "away"]
         assert found[0] == RULE
         await call("SetAlarms", pb.AlarmRules())
-        assert not running.watched.is_set()
+        assert not (await call("GetAlarms", pb.GetAlarmsRequest())).rules
 
 
 async def test_two_of_one_name_are_refused_whole(tmp_path: Path) -> None:

@@ -90,9 +90,10 @@ def test_a_token_that_was_taken_back_is_worth_nothing(live: Live) -> None:
         (b'{"path": "x", "unknown": 1}', "application/json", 400),
         (b"[" * 100_000, "application/json", 400),
         (b"{}", "text/plain", 415),
+        (b'{"path": ".\\\\private$\\\\a", "label": "\\ud83d"}', "application/json", 400),
         (b" " * (MOST_BODY_BYTES + 1), "application/json", 413),
     ],
-    ids=["cut", "list", "number", "unknown", "deep", "text", "huge"],
+    ids=["cut", "list", "number", "unknown", "deep", "text", "half", "huge"],
 )  # fmt: skip
 def test_bodies_that_are_not_as_the_document_says(
     admin: httpx.Client, body: bytes, kind: str, status: int
@@ -101,6 +102,15 @@ def test_bodies_that_are_not_as_the_document_says(
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["status"] == status
+
+
+def test_a_token_of_half_a_character_is_no_token(live: Live) -> None:
+    with live.client(None) as stranger:
+        answer = stranger.post(
+            "/api/login", content=b'{"token": "\\ud83d"}', headers={"content-type": "application/json"}
+        )
+    assert answer.status_code == 400
+    assert "half of a character" in answer.json()["detail"]
 
 
 def test_parameters_that_there_are_none_of(admin: httpx.Client) -> None:
@@ -141,6 +151,8 @@ def test_every_change_is_written_down(live: Live, admin: httpx.Client) -> None:
     admin.post("/api/queues", json={"path": r".\private$\written"})
     admin.post("/api/queues", json={"path": r".\private$\written"})
     lines = admin.get("/api/audit?page_size=2").json()["items"]
+    found = admin.get("/api/audit", params={"search": r"private$\written"}).json()["items"]
+    assert found == lines, "whoever looks for a queue finds what was done with it"
     assert [line["what"] for line in lines] == ["create_queue", "create_queue"]
     assert lines[1]["outcome"] == "done"
     assert lines[0]["outcome"].startswith("409")

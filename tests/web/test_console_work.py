@@ -1,27 +1,17 @@
-"""The console in a real browser: permissions, moves with progress, chosen failures, access; and with keys only."""
+"""The console in a real browser: permissions, moves with progress, chosen failures, access."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 import msmq
-from tests.web.support import ADMINISTRATORS, Live
-from tests.web.test_console import _confirm, _logged_in, _upload, browser
+from tests.web.support import Live
+from tests.web.test_console import _confirm, _upload, browser, page
 
-__all__ = ["browser"]
-
-
-@pytest.fixture
-def page(browser: Browser, live: Live) -> Iterator[Page]:
-    context, wrong = _logged_in(browser, live, ADMINISTRATORS)
-    yield context.pages[0]
-    context.close()
-    assert wrong == []
+__all__ = ["browser", "page"]
 
 
 def _queues(page: Page, name: str) -> None:
@@ -110,6 +100,25 @@ def test_chosen_failures_are_resubmitted_with_another_label(page: Page, live: Li
     assert moved.label == "once more"
 
 
+def test_all_that_suit_a_filter_are_moved_and_deleted(page: Page, live: Live) -> None:
+    live.queue("suits", *[msmq.Message("x" * at, label=f"s {at}") for at in range(1, 301)])
+    live.queue("suits-home")
+    page.goto("/messages?queue=HOST%5Cprivate%24%5Csuits&label=s+2&least_bytes=1")
+    expect(page.get_by_text("111 found among 300 of 300.")).to_be_visible()
+    page.get_by_role("button", name="Move").click()
+    dialog = page.get_by_role("dialog", name="Move all messages that suit")
+    expect(dialog).to_contain_text("label: s 2, least bytes: 1")
+    dialog.get_by_label("To the queue").fill(".\\private$\\suits-home")
+    dialog.get_by_role("button", name="Move", exact=True).click()
+    expect(page.get_by_text("0 found among 189 of 189.")).to_be_visible()
+    assert live.do(lambda mq: mq.queue_info(".\\private$\\suits-home")).messages == 111
+    page.get_by_label("Label contains").fill("s 17")
+    expect(page.get_by_text("11 found among 189 of 189.")).to_be_visible()
+    page.get_by_role("button", name="Delete").click()
+    _confirm(page, "all", "Delete")
+    assert live.do(lambda mq: mq.queue_info(".\\private$\\suits")).messages == 178
+
+
 def test_a_tail_stops_at_its_limit_and_packets_are_exported(page: Page, live: Live) -> None:
     live.queue("limited", "before")
     page.goto("/messages?queue=HOST%5Cprivate%24%5Climited")
@@ -123,6 +132,22 @@ def test_a_tail_stops_at_its_limit_and_packets_are_exported(page: Page, live: Li
     expect(page.get_by_text("0 came since.")).to_be_visible()
     live.queue("limited", *["x"] * 4)
     expect(page.get_by_text("2 came since. The tail has ended")).to_be_visible()
+
+
+def test_a_tail_ends_with_its_queue_and_its_filters(page: Page, live: Live) -> None:
+    live.queue("tailed", "one")
+    live.queue("tailed-too", "one", "two")
+    page.goto("/messages?queue=HOST%5Cprivate%24%5Ctailed")
+    tail = page.get_by_role("button", name="Live tail")
+    tail.click()
+    expect(page.get_by_text("0 came since.")).to_be_visible()
+    page.get_by_label("Queue").select_option("HOST\\private$\\tailed-too")
+    expect(page.get_by_text("2 messages.")).to_be_visible()
+    tail.click()
+    expect(page.get_by_text("0 came since.")).to_be_visible()
+    page.get_by_label("Label contains").fill("nothing")
+    expect(page.get_by_text("0 found among 2 of 2.")).to_be_visible()
+    expect(tail).to_be_visible()
 
 
 def test_tokens_and_users_are_made_and_removed(page: Page, live: Live) -> None:
@@ -152,54 +177,3 @@ def test_yaml_is_exported_and_compared(page: Page, live: Live) -> None:
     _upload(page, document.input_value().replace("plain-label", "other-label"))
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text('"plain-label" → "other-label"')).to_be_visible()
-
-
-def _reach(page: Page, wanted: Locator) -> None:
-    """Go to something with Tab, as somebody without a mouse does."""
-    wanted.wait_for()
-    for _ in range(400):
-        page.keyboard.press("Tab")
-        if wanted.evaluate("element => element === document.activeElement"):
-            return
-    raise AssertionError(f"{wanted} cannot be reached with the keyboard")
-
-
-def test_a_queue_is_made_and_deleted_with_keys_only(page: Page, live: Live) -> None:
-    page.keyboard.press("2")
-    page.get_by_role("heading", name="Queues").wait_for()
-    _reach(page, page.get_by_role("button", name="New queue"))
-    page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label("Path")).to_be_focused()
-    page.keyboard.press("End")
-    page.keyboard.type("by-keys")
-    page.keyboard.press("Enter")
-    expect(dialog).to_have_count(0)
-    page.keyboard.press("/")
-    page.keyboard.type("by-keys")
-    delete = page.get_by_role("button", name="Delete HOST\\private$\\by-keys")
-    _reach(page, delete)
-    page.keyboard.press("Enter")
-    page.keyboard.type("by-keys")
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("No queue suits.")).to_be_visible()
-    assert not live.do(lambda mq: mq.queue_exists(".\\private$\\by-keys"))
-
-
-def test_failures_are_mended_with_keys_only(page: Page, live: Live) -> None:
-    live.queue("key-errors", *[msmq.Message("x", label=f"k {at}") for at in range(3)])
-    live.queue("key-home")
-    page.keyboard.press("4")
-    page.get_by_role("heading", name="Failures").wait_for()
-    _reach(page, page.get_by_label("Error queue or journal instead of dead letters"))
-    page.keyboard.type(".\\private$\\key-errors")
-    page.keyboard.press("Escape")  # the list of queues that suit
-    row = page.get_by_role("row", name=re.compile("k 0"))
-    _reach(page, row.get_by_role("button", name="Move"))
-    page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label("To the queue")).to_be_focused()
-    page.keyboard.type(".\\private$\\key-home")
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("Nothing failed.")).to_be_visible()
-    assert live.do(lambda mq: mq.queue_info(".\\private$\\key-home")).messages == 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx
 import pytest
 
 import msmq
+from msmq import direct
 from msmq.wire.bodies import HeaderDialect, write_headers
 from msmq.wire.message import UserMessage
 from tests.web.support import Live
@@ -147,3 +149,23 @@ def test_messages_in_another_order(admin: httpx.Client, box: str) -> None:
     next_page = admin.get(f"{path}?label=order&sort=-label&limit=2&skip=3").json()
     assert [each["label"] for each in next_page["items"]] == ["Order 296", "Order 295"]
     assert admin.get(f"{path}?sort=colour").status_code == 400
+
+
+def test_halves_of_characters_hide_no_message(live: Live, admin: httpx.Client) -> None:
+    """A stranger may send text that no text of Protocol Buffers can be."""
+    queue = live.queue("halves", "before")
+    sent = direct.send(
+        "DIRECT=TCP:127.0.0.1\\private$\\halves",
+        "half \ud83d".encode("utf-16-le", "surrogatepass"),
+        body_type=8,
+        label="half \ud83d, whole \U0001f600",
+        response_queue_format_name="DIRECT=OS:a\ud83d\\private$\\b",
+        port=live.port,
+    )
+    assert asyncio.run(sent) is direct.Outcome.DELIVERED
+    found = admin.get(f"/api/queues/{queue}/messages").json()["items"]
+    assert [each["label"] for each in found] == ["", "half \ufffd, whole \U0001f600"]
+    searched = admin.get(f"/api/queues/{queue}/messages?label=WHOLE").json()["items"]
+    assert searched == found[1:]
+    path = f"/api/queues/{queue}/messages/{found[1]['lookup_id']}"
+    assert admin.get(path).json()["label"] == "half \ud83d, whole \U0001f600"

@@ -1,4 +1,4 @@
-"""The console starts when somebody comes, comes back when it dies, and goes with its queue manager."""
+"""The console starts at the latest when somebody comes, comes back when it dies, and goes with its queue manager."""
 
 from __future__ import annotations
 

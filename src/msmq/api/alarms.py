@@ -29,7 +29,6 @@ class AlarmCalls:
             ParseDict({"rules": recovered.get(KEY, [])}, self._rules, ignore_unknown_fields=True)
         except ParseError:  # written by a program that knows other ones
             self._rules = pb.AlarmRules()
-        desk.host.alarms_are_set(bool(self._rules.rules))
 
     async def get_alarms(self, request: pb.GetAlarmsRequest, caller: Token) -> pb.AlarmRules:
         self._desk.manager.guard.check_manager(caller, QueueManagerOperation.GET_PROPERTIES)
@@ -47,5 +46,4 @@ class AlarmCalls:
         self._desk.manager.core.ledger.put_value(KEY, told)
         self._rules = request
         await self._desk.durable()
-        self._desk.host.alarms_are_set(bool(request.rules))
         return request

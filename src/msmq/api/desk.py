@@ -78,9 +78,6 @@ class Host(Protocol):
     def account_file(self) -> Path | None:
         """Where the local accounts are, if there can be any."""
 
-    def alarms_are_set(self, some: bool) -> None:
-        """Hear whether there are rules of alarms to watch for: at the start, and when they change."""
-
     @property
     def recovered(self) -> Mapping[str, Any]:
         """The named values that were in the ledger at the start."""

@@ -229,7 +229,7 @@ def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivere
         sent_time=message.sent_time,
         sender=_sender(message),
         authenticated=bool(stored.local.authentication_level),
-        destination=message.destination_queue_format_name,
+        destination=_whole(message.destination_queue_format_name),
         transactional=bool(stored.packet.user.flags & USER_TH),
         first_in_transaction=message.first_in_transaction,
         last_in_transaction=message.last_in_transaction,
@@ -250,13 +250,21 @@ def _sid_text(identifier: bytes) -> str:
     return str(Sid.decode(identifier))
 
 
+def _whole(text: str) -> str:
+    """Text as Protocol Buffers hold it. Strangers may send halves of characters (lone surrogates); whoever wants those asks
+    for the packet."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _properties(message: Message, stored: StoredMessage) -> pb.Message:
     transactional = stored.packet.transactional
     recoverable = pb.TRANSACTIONAL if transactional else pb.RECOVERABLE
     return pb.Message(
         body=message.body,
         body_type=message.body_type,
-        label=message.label,
+        label=_whole(message.label),
         extension=message.extension,
         application_tag=message.application_tag,
         correlation_id=message.correlation_identifier,
@@ -267,9 +275,9 @@ def _properties(message: Message, stored: StoredMessage) -> pb.Message:
         acknowledgements=int(message.acknowledgements_requested),
         journal=message.positive_journaling_requested,
         dead_letter=message.negative_journaling_requested,
-        dead_letter_queue=stored.local.application_deadletter_queue,
-        admin_queue=message.administration_queue_format_name,
-        response_queue=message.response_queue_format_name,
+        dead_letter_queue=_whole(stored.local.application_deadletter_queue),
+        admin_queue=_whole(message.administration_queue_format_name),
+        response_queue=_whole(message.response_queue_format_name),
         trace=message.tracing_requested,
         message_class=message.message_class,
         authenticate=bool(message.signature),

@@ -310,7 +310,7 @@ def _console(config: Config, daemon: Daemon) -> tuple[Supervisor, str] | None:
         log_level=config.log_level,
         log_format=config.log_format,
     )
-    supervisor = Supervisor(plan, daemon.watched)
+    supervisor = Supervisor(plan)
     try:
         return supervisor, supervisor.open()
     except WebError as error:

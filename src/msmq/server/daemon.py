@@ -134,8 +134,6 @@ class Daemon:
         self._in_session: dict[Connection, None] = {}
         self.work = Work()
         """What it did since it started."""
-        self.watched = asyncio.Event()
-        """Set while there are rules of alarms, for which somebody has to watch."""
         self.recovered: Mapping[str, Any] = {}
         """What the ledger had of users."""
         self.remote_read: RemoteReadDoor | None = None
@@ -340,9 +338,6 @@ class Daemon:
     def account_file(self) -> Path | None:
         accounts = self.config.rpc.with_accounts_in(self.config.data).accounts
         return Path(accounts) if accounts else None
-
-    def alarms_are_set(self, some: bool) -> None:
-        (self.watched.set if some else self.watched.clear)()
 
     def troubles(self) -> list[str]:
         self._troubles.look()

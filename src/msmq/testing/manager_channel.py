@@ -138,9 +138,6 @@ class Channel:
     def account_file(self) -> None:
         return None
 
-    def alarms_are_set(self, some: bool) -> None:
-        """Nobody watches."""
-
     @property
     def recovered(self) -> Mapping[str, Any]:
         return {}

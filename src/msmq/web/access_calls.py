@@ -170,4 +170,5 @@ async def remove_certificate(call: Call) -> Any:
     reply=page_of({"type": "object"}),
 )  # fmt: skip
 async def list_audit(call: Call) -> Any:
-    return page(call.around.audit.newest_first(), call.given, ("who", "name", "what", "outcome", "whence"))
+    searched = ("who", "name", "what", "outcome", "whence", "queue", "targets", "given")
+    return page(call.around.audit.newest_first(), call.given, searched)

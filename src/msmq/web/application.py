@@ -388,16 +388,22 @@ async def _body(request: Request, operation: Operation) -> Any:
         value = operation.other_forms.get(kind, json.loads)(bytes(content))
     except (ValueError, RecursionError) as error:
         raise MisuseError(f"The body is no {kind.rpartition('/')[2].upper()}.") from error
-    _no_deeper(value, _DEEPEST)
+    _examine(value, _DEEPEST)
     return value
 
 
-def _no_deeper(value: Any, left: int) -> None:
+def _examine(value: Any, left: int) -> None:
+    """Refuse what nobody takes: a body that is nested too deeply, or a text with half of a character in it."""
     if left == 0:
         raise MisuseError("The body is nested too deeply.")
-    if isinstance(value, dict | list):
-        for member in value.values() if isinstance(value, dict) else value:
-            _no_deeper(member, left - 1)
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise MisuseError("A text has half of a character in it (a lone surrogate).") from None
+    elif isinstance(value, dict | list):
+        for member in (*value, *value.values()) if isinstance(value, dict) else value:
+            _examine(member, left - 1)
 
 
 # --- problems -----------------------------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def page(
     found = list(rows)
     if given.get("search"):
         suits = _searching(given["search"])
-        found = [row for row in found if any(suits(str(row.get(name, ""))) for name in searched)]
+        found = [row for row in found if any(suits(_words(row.get(name, ""))) for name in searched)]
     for condition in given.get("where", ()):
         found = _chosen(found, condition)
     if given.get("hide_empty"):
@@ -84,6 +84,13 @@ def page(
     if columns:
         shown = [{name: row[name] for name in columns if name in row} for row in shown]
     return {"items": shown, "total": len(found), "page": number, "page_size": size}
+
+
+def _words(value: Any) -> str:
+    """What is looked at in a column; where it holds named values, their names and each of them."""
+    if isinstance(value, dict):
+        return "\n".join((*value, *map(_words, value.values())))
+    return str(value)
 
 
 def _searching(text: str) -> Callable[[str], bool]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cache
 from typing import Any, Final
 from xml.etree import ElementTree
 
@@ -37,25 +38,36 @@ _NO_ID: Final = bytes(20)
 _FAILED_QUEUE: Final = re.compile(r"^([^@\\/]+)@([A-Za-z0-9._-]+)$")
 
 
+_SAME: Final = frozenset({str, bool, float, type(None)})
+"""What JSON holds as it is."""
+
+
 def plain(value: Any, name: str = "") -> Any:
     """A value as JSON can hold it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {entry.name: plain(getattr(value, entry.name), entry.name) for entry in fields(value)}
+    if type(value) in _SAME:
+        return value
     if isinstance(value, Enum):
         return value.name.lower()
+    if isinstance(value, int):
+        if name in _LIMITS and value == UNLIMITED:
+            return None
+        return str(value) if name in _WIDE else value
     if isinstance(value, datetime):
         return time_text(value)
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
         return {key: plain(member, key) for key, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
-    if name in _LIMITS and value == UNLIMITED:
-        return None
-    if name in _WIDE and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+    if is_dataclass(value):
+        return {name: plain(getattr(value, name), name) for name in _names(type(value))}
     return value
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))
 
 
 def _time(seconds: int) -> str:

@@ -1,8 +1,8 @@
 """Who looks after the console's process on behalf of ``msmq serve``.
 
-The port is bound at once and the process is started when somebody comes, or when there are alarms to watch for, so that
-a console at which nobody looks costs nothing. A process that dies is started again by the next who comes, but not more
-often than once in a while.
+The port is bound at once. The process takes half a second to start, so it is started a moment after the queue manager
+has begun its work, and whoever comes later finds it running; whoever comes sooner starts it. A process that dies is
+started again by the next who comes, or else after a while that grows with each death.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from typing import Final
 from msmq.server.web_settings import WebError
 from msmq.web.plan import Plan, bound
 
+_AHEAD_S: Final = 1.0
+"""So soon it is started though nobody came."""
+_LONGEST_S: Final = 60.0
 _PAUSE_S: Final = 1.0
+"""So long one that died is not started again, whoever comes."""
 _GRACE_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
@@ -27,10 +31,8 @@ _log = logging.getLogger(__name__)
 class Supervisor:
     """The port of a console, and the process behind it while there is one."""
 
-    def __init__(self, plan: Plan, watched: asyncio.Event | None = None) -> None:
-        """``watched`` is set while the console has something to do though nobody looks at it: there are alarms."""
+    def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._watched = watched if watched is not None else asyncio.Event()
         self._socket: socket.socket | None = None
         self._task: asyncio.Task[None] | None = None
         self.process: asyncio.subprocess.Process | None = None
@@ -51,24 +53,24 @@ class Supervisor:
         return f"{'https' if self._plan.web.tls else 'http'}://{shown}:{self._socket.getsockname()[1]}/"
 
     async def _look_after(self) -> None:
+        ahead_s = _AHEAD_S
         while True:
-            await self._somebody()
+            await self._somebody(ahead_s)
             code = await self._serve()
-            _log.warning("the console ended with status %s; it starts again when somebody comes", code)
+            _log.warning("the console ended with status %s; it starts again", code)
             await asyncio.sleep(_PAUSE_S)
+            ahead_s = min(2 * ahead_s, _LONGEST_S)
 
-    async def _somebody(self) -> None:
-        """Wait until somebody knocks, or until there are alarms to watch for."""
+    async def _somebody(self, longest_s: float) -> None:
+        """Wait until somebody knocks, but no longer than so."""
         assert self._socket is not None
         loop, came = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._socket.fileno(), came.set)
-        waiting = [loop.create_task(each.wait()) for each in (came, self._watched)]
         try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(came.wait(), longest_s)
         finally:
             loop.remove_reader(self._socket.fileno())
-            for each in waiting:
-                each.cancel()
 
     async def _serve(self) -> int:
         assert self._socket is not None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from msmq.store import RealDisk, StoreLockedError
+from msmq.store import RealDisk, StoreLockedError, system
 
 
 def test_files(tmp_path: Path) -> None:
@@ -31,6 +34,46 @@ def test_files(tmp_path: Path) -> None:
     assert disk.names() == []
     assert disk.free_bytes() > 0
     assert disk.where == str(tmp_path / "made" / "here")
+
+
+def test_who_finds_no_room_waits_for_that_of_deleted_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread gives it back, and whoever deletes a file does not wait for that."""
+    disk = RealDisk(tmp_path)
+    for name in ("old", "new"):
+        disk.open(name, create=True).close()
+    may_go = threading.Event()
+    released: list[str] = []
+    unlink, allocate = system.unlink, system.allocate
+
+    def unlink_slowly(path: Path) -> Callable[[], None]:
+        release = unlink(path)
+
+        def release_late() -> None:
+            may_go.wait()
+            released.append(path.name)
+            release()
+
+        return release_late
+
+    def allocate_what_there_is(fd: int, size: int) -> None:
+        may_go.set()
+        if not released:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(fd, size)
+
+    monkeypatch.setattr(system, "unlink", unlink_slowly)
+    monkeypatch.setattr(system, "allocate", allocate_what_there_is)
+    disk.unlink("old")
+    assert (disk.names(), released) == (["new"], [])
+    file = disk.open("new")
+    file.allocate(1000)
+    assert (file.size(), released) == (1000, ["old"])
+    released.clear()
+    with pytest.raises(OSError, match="No space left"):
+        file.allocate(2000)  # nothing is deleted any more
+    file.close()
 
 
 def test_a_disk_is_as_quick_as_its_usual_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
@@ -107,11 +108,31 @@ class Pace:
         return sorted(self._taken_s)[_SAMPLES // 2] <= _QUICK_S
 
 
+class Wastebasket:
+    """Files whose names are gone already, and whose space a thread gives back: to a file system that takes a long time
+    for a large file, and nobody else waits meanwhile."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "msmq-wastebasket")
+        self._last: Future[None] | None = None
+
+    def put(self, path: Path) -> None:
+        self._last = self._thread.submit(system.unlink(path))
+
+    def empty(self) -> bool:
+        """Wait until it is; gives whether there was anything in it since the last time."""
+        last, self._last = self._last, None
+        if last is not None:
+            wait((last,))
+        return last is not None
+
+
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, path: Path, pace: Pace, *, create: bool) -> None:
+    def __init__(self, path: Path, pace: Pace, wastebasket: Wastebasket, *, create: bool) -> None:
         self._pace = pace
+        self._wastebasket = wastebasket
         self._fd = os.open(path, os.O_RDWR | system.OPEN_FLAGS | (os.O_CREAT if create else 0), 0o600)
 
     def size(self) -> int:
@@ -138,7 +159,12 @@ class RealFile:
 
     def allocate(self, size: int) -> None:
         if size > self.size():
-            system.allocate(self._fd, size)
+            try:
+                system.allocate(self._fd, size)
+            except OSError:
+                if not self._wastebasket.empty():
+                    raise
+                system.allocate(self._fd, size)  # there may be room now
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -154,6 +180,7 @@ class RealDisk:
         self.path = Path(path)
         self._lock_fd: int | None = None
         self._pace = Pace()
+        self._wastebasket = Wastebasket()
         if create:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -169,10 +196,10 @@ class RealDisk:
         return os.listdir(self.path)
 
     def open(self, name: str, *, create: bool = False) -> RealFile:
-        return RealFile(self.path / name, self._pace, create=create)
+        return RealFile(self.path / name, self._pace, self._wastebasket, create=create)
 
     def unlink(self, name: str) -> None:
-        (self.path / name).unlink()
+        self._wastebasket.put(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
         (self.path / old).replace(self.path / new)
@@ -197,6 +224,7 @@ class RealDisk:
         self._lock_fd = fd
 
     def unlock(self) -> None:
+        self._wastebasket.empty()
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

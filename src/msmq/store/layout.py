@@ -179,7 +179,9 @@ def _rows(count: int) -> Struct:
 
 def pack_rows(headers: Sequence[bytes], addresses: Sequence[int], sizes: Iterable[int]) -> bytes:
     """The rows of many records. Many at once are packed in a fraction of the time that one by one takes."""
-    pieces = list(chain.from_iterable(zip([header[8:] for header in headers], addresses, sizes, strict=True)))
+    pieces = list(
+        chain.from_iterable(zip([header[8:RECORD_SIZE] for header in headers], addresses, sizes, strict=True))
+    )
     if len(headers) <= _ROWS_AT_ONCE:
         return _rows(len(headers)).pack(*pieces)
     step = 3 * _ROWS_AT_ONCE

@@ -113,12 +113,13 @@ class Chunk:
     segment: Segment
     start: int
     parts: list[bytes] = field(default_factory=list)
-    """Header, payload and padding of each record; of a block the block, nothing and nothing."""
+    """Of each record its header with the beginning of the payload, the rest of the payload, and padding; of a block the
+    block, nothing and nothing."""
     data: bytes | bytearray = b""
     """The whole batch, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
     """Where each record or block begins."""
-    blocks: list[tuple[int, bytes]] = field(default_factory=list)
+    blocks: dict[int, bytes] = field(default_factory=dict)
     """Which of these are blocks, and the rows of their records."""
     further: int = 0
     """Records of blocks beside the first of each."""
@@ -133,7 +134,7 @@ class Chunk:
         return len(self.addresses) + self.further
 
     def add_block(self, block: bytes, rows: bytes, address: int) -> None:
-        self.blocks.append((len(self.addresses), rows))
+        self.blocks[len(self.addresses)] = rows
         self.addresses.append(address)
         self.parts += (block, b"", b"")
         self.further += len(rows) // ROW.size - 1
@@ -158,29 +159,32 @@ class Chunk:
     def _rows(self) -> Iterator[bytes]:
         """The rows of the index, in the order of the records."""
         begin = 0
-        for index, rows in self.blocks:
+        for index, rows in self.blocks.items():
             yield self._single_rows(begin, index)
             yield rows
             begin = index + 1
         yield self._single_rows(begin, len(self.addresses))
 
     def _single_rows(self, begin: int, end: int) -> bytes:
-        parts = self.parts[3 * begin : 3 * end]
-        return pack_rows(parts[::3], self.addresses[begin:end], map(len, parts[1::3])) if parts else b""
+        pieces = self.parts[3 * begin : 3 * end : 3]
+        if not pieces:
+            return b""
+        sizes = [size for size, _, _ in map(LEAD.unpack_from, pieces)]
+        return pack_rows(pieces, self.addresses[begin:end], sizes)
 
-    def payload(self, address: int) -> bytes | None:
-        """The payload of a record of this chunk."""
+    def payload(self, address: int) -> tuple[bytes, bytes] | None:
+        """The payload of a record of this chunk, in the two parts in which it is at hand."""
         index = bisect_right(self.addresses, address) - 1
         if index < 0:
             return None
         offset = address - self.addresses[index]
-        piece, payload, _ = self.parts[3 * index : 3 * index + 3]
-        if len(piece) == RECORD_SIZE:
-            return None if offset else payload
+        piece, rest, _ = self.parts[3 * index : 3 * index + 3]
+        if index not in self.blocks:
+            return None if offset else (piece[RECORD_SIZE:], rest)
         if offset >= len(piece):
             return None
         payload_size: int = LEAD.unpack_from(piece, offset)[0]
-        return piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
+        return b"", piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
 
     def block(self, address: int) -> tuple[int, bytes] | None:
         """The block of this chunk in which a record lies, and the address where the block begins."""
@@ -188,7 +192,7 @@ class Chunk:
         if index < 0:
             return None
         start, piece = self.addresses[index], self.parts[3 * index]
-        return (start, piece) if start + len(piece) > address and len(piece) != RECORD_SIZE else None
+        return (start, piece) if index in self.blocks and start + len(piece) > address else None
 
     def touches(self, first: int, last: int) -> bool:
         """Whether any of its records may lie between two addresses."""

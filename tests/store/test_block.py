@@ -76,7 +76,7 @@ def test_a_crash_keeps_a_block_whole_or_loses_it_whole(seed: int) -> None:
         store.write(batch)
     else:
         chunk = batch.chunks[0]
-        chunk.segment.writable().pwrite(chunk.data, chunk.start)  # and no sync
+        chunk.segment.writable().pwritev(chunk.data, chunk.start)  # and no sync
     disk.crash(rng)
     again, entries = open_store(disk, ROOMY)
     found = numbers(entries)

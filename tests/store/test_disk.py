@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -111,11 +111,28 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
 
 def test_short_writes_and_reads_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RealDisk(tmp_path).open("a", create=True)
-    pwrite, pread = os.pwrite, os.pread
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
-    monkeypatch.setattr(os, "pread", lambda fd, length, offset: pread(fd, min(4, length), offset))
+    write, read, calls = system.write_at, system.read_at, list[int]()
+
+    def write_little(fd: int, pieces: Sequence[bytes], offset: int) -> int:
+        calls.append(len(pieces))
+        return write(fd, b"".join(pieces)[:3], offset)
+
+    monkeypatch.setattr(system, "write_pieces_at", write_little)
+    monkeypatch.setattr(system, "read_at", lambda fd, length, offset: read(fd, min(4, length), offset))
     file.pwrite(b"0123456789", 1)
     assert file.pread(20, 0) == b"\x000123456789"
+    file.pwritev([b"ab", b"", b"cdef", b"", b"ghi"], 11)
+    assert file.pread(20, 11) == b"abcdefghi"
+    assert calls == [1, 1, 1, 1, 5, 3, 1]
+    file.close()
+
+
+def test_many_pieces_are_written_in_several_calls(tmp_path: Path) -> None:
+    file = RealDisk(tmp_path).open("a", create=True)
+    pieces = [b"%d," % number for number in range(5_000)]
+    file.pwritev(pieces, 7)
+    assert file.pread(50_000, 0) == bytes(7) + b"".join(pieces)
+    file.pwritev([], 0)
     file.close()
 
 

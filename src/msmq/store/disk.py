@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
@@ -18,6 +19,8 @@ from msmq.store.errors import StoreError, StoreLockedError
 _QUICK_S: Final = 0.001
 """A thread that syncs instead may have to wait longer than this until it gets the interpreter."""
 _SAMPLES: Final = 9
+_MOST_PIECES: Final = 1024
+"""What systems take in one call."""
 _BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 
@@ -30,8 +33,11 @@ class DiskFile(Protocol):
     def pread(self, length: int, offset: int) -> bytes:
         """At most ``length`` bytes; fewer only at the end of the file."""
 
-    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
+    def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of ``data``."""
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        """Write all of some pieces, one behind the other."""
 
     def fdatasync(self) -> None:
         """Make the content and the size durable."""
@@ -145,12 +151,18 @@ class RealFile:
         # One call gives at most 2 GiB, and a signal may cut it short.
         return data + self.pread(length - len(data), offset + len(data))
 
-    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
-        written = system.write_at(self._fd, data, offset)
-        if written < len(data):
-            rest = memoryview(data)
-            while written < len(data):
-                written += system.write_at(self._fd, rest[written:], offset + written)
+    def pwrite(self, data: bytes, offset: int) -> None:
+        self.pwritev((data,), offset)
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        left = deque(map(memoryview, pieces))
+        while left:
+            written = system.write_pieces_at(self._fd, list(islice(left, _MOST_PIECES)), offset)
+            offset += written
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
 
     def fdatasync(self) -> None:
         began_s = perf_counter()

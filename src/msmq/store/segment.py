@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from msmq.store.checksum import crc32
@@ -25,7 +26,8 @@ from msmq.store.layout import (
     zero_sectors,
 )
 
-_NO_HEADER: Final = bytes(BATCH_HEADER_SIZE)
+_LARGE: Final = 1 << 16
+"""Parts of a batch that are written as they are; smaller ones are put together first."""
 
 
 @dataclass(slots=True)
@@ -115,8 +117,8 @@ class Chunk:
     parts: list[bytes] = field(default_factory=list)
     """Of each record its header with the beginning of the payload, the rest of the payload, and padding; of a block the
     block, nothing and nothing."""
-    data: bytes | bytearray = b""
-    """The whole batch, as soon as it is complete."""
+    data: list[bytes] = field(default_factory=list)
+    """The whole batch in pieces, one behind the other, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
     """Where each record or block begins."""
     blocks: dict[int, bytes] = field(default_factory=dict)
@@ -133,6 +135,11 @@ class Chunk:
     def records(self) -> int:
         return len(self.addresses) + self.further
 
+    @property
+    def size(self) -> int:
+        """Bytes to write, as soon as it is complete."""
+        return sum(map(len, self.data))
+
     def add_block(self, block: bytes, rows: bytes, address: int) -> None:
         self.blocks[len(self.addresses)] = rows
         self.addresses.append(address)
@@ -144,11 +151,10 @@ class Chunk:
         segment = self.segment
         self.sequence = sequence
         count = self.records
-        data = bytearray().join((_NO_HEADER, *self.parts))  # megabytes, which are copied once and not twice
-        zeros = len(zero_sectors(data, self.start + BATCH_HEADER_SIZE, end, self.start))
+        pieces = _gathered(self.parts)
+        zeros = len(zero_sectors(pieces, self.start + BATCH_HEADER_SIZE))
         header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
-        data[:BATCH_HEADER_SIZE] = pack_batch_header(store_id, header)
-        self.data = data
+        self.data = [pack_batch_header(store_id, header), *pieces]
         segment.rows += self._rows()
         segment.end = end
         segment.first_sequence = segment.first_sequence or sequence
@@ -200,6 +206,17 @@ class Chunk:
         return bool(addresses) and addresses[0] <= last and first < addresses[-1] + further
 
 
+def _gathered(parts: list[bytes]) -> list[bytes]:
+    """The same bytes in fewer parts, of which the large ones are not copied."""
+    if max(map(len, parts), default=0) < _LARGE:
+        return [b"".join(parts)]
+    pieces: list[bytes] = []
+    for large, group in groupby(parts, lambda part: len(part) >= _LARGE):
+        together = list(group)
+        pieces += together if large else (b"".join(together),)
+    return pieces
+
+
 @dataclass(slots=True)
 class Batch:
     """What one commit makes durable: usually one chunk, more when segments ended within it."""
@@ -211,7 +228,7 @@ class Batch:
     @property
     def size(self) -> int:
         """Bytes to write."""
-        return sum(len(chunk.data) for chunk in self.chunks)
+        return sum(chunk.size for chunk in self.chunks)
 
     @property
     def records(self) -> int:

@@ -30,7 +30,7 @@ from msmq.errors import EncodeError
 from msmq.store.block import block_rows, build_block
 from msmq.store.checksum import crc32
 from msmq.store.clean import Cleaner, Owner
-from msmq.store.disk import Disk
+from msmq.store.disk import Disk, DiskFile
 from msmq.store.errors import (
     StoreError,
     StoreFailedError,
@@ -307,7 +307,7 @@ class Store:
     @property
     def pending_bytes(self) -> int:
         """How much the next batch would write."""
-        return self._tail - self._chunk.start + sum(len(chunk.data) for chunk in self._ready)
+        return self._tail - self._chunk.start + sum(chunk.size for chunk in self._ready)
 
     @property
     def idle(self) -> bool:
@@ -362,7 +362,7 @@ class Store:
             for chunk in batch.chunks:
                 if chunk.addresses:
                     file = chunk.segment.writable()
-                    self._put(file.pwrite, chunk.data, chunk.start)
+                    self._put(file, chunk)
                     file.fdatasync()
         except OSError as error:
             raise self._fail(error) from error
@@ -380,7 +380,7 @@ class Store:
         with self._failing():
             for chunk in batch.chunks:
                 if chunk.addresses:
-                    self._put(chunk.segment.writable().pwrite, chunk.data, chunk.start)
+                    self._put(chunk.segment.writable(), chunk)
 
     def seal(self, batch: Batch) -> None:
         """Write the indexes of the segments that a batch has left. The batch must be durable: an index says that all
@@ -390,16 +390,14 @@ class Store:
                 if chunk.seals:
                     self._seal(chunk.segment)
 
-    def _put(
-        self, pwrite: Callable[[bytes | bytearray, int], None], data: bytes | bytearray, offset: int
-    ) -> None:
+    def _put(self, file: DiskFile, chunk: Chunk) -> None:
         try:
-            pwrite(data, offset)
+            file.pwritev(chunk.data, chunk.start)
         except OSError as error:
             if error.errno not in NO_SPACE_ERRORS:
                 raise
             raise StoreFullError(
-                f"{self._disk.where} cannot hold {len(data)} bytes that were set aside: free space there."
+                f"{self._disk.where} cannot hold {chunk.size} bytes that were set aside: free space there."
             ) from error
 
     def _seal(self, segment: Segment) -> None:

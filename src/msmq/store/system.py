@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -28,6 +28,11 @@ def write_seeking(fd: int, data: bytes | bytearray | memoryview, offset: int) ->
         return os.write(fd, data)
 
 
+def write_joined(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
+    """As ``os.pwritev``, where that is missing."""
+    return write_at(fd, b"".join(pieces), offset)
+
+
 def fill(fd: int, size: int) -> None:
     """Make a file longer by writing zeros, where space cannot be set aside without."""
     end = os.fstat(fd).st_size
@@ -44,6 +49,7 @@ if sys.platform == "win32":
 
     read_at = read_seeking
     write_at = write_seeking
+    write_pieces_at = write_joined
     sync_data = os.fsync
     allocate = fill
 
@@ -70,6 +76,7 @@ else:
 
     if sys.platform == "darwin":
         allocate = fill
+        write_pieces_at = write_joined
 
         def sync_data(fd: int) -> None:
             """The other calls leave data in the memory of the drive."""
@@ -77,6 +84,7 @@ else:
 
     else:
         sync_data = os.fdatasync
+        write_pieces_at = os.pwritev
 
         def allocate(fd: int, size: int) -> None:
             """Make a file at least this long with zeros."""

@@ -346,9 +346,9 @@ def test_what_is_thrown_away_is_not_read(end: str, monkeypatch: pytest.MonkeyPat
     host.kill()
     read_many, addresses = host.store.read_many, list[int]()
 
-    def counted(records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+    def counted(records: Sequence[tuple[int, int]], cuts: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
         addresses.extend(address for address, _ in records)
-        return read_many(records, skipped)
+        return read_many(records, cuts)
 
     monkeypatch.setattr(host.store, "read_many", counted)
     monkeypatch.setattr(host.store, "read", None)

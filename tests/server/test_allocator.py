@@ -31,16 +31,32 @@ for _ in range(10):
 print(faults() - before)
 """
 """Large bodies that are copied and freed, and how many pages the system had to make for that."""
+MANY = """
+import resource, sys
+from msmq.server.allocator import keep_freed_memory
+
+assert keep_freed_memory()
+def hold(count):
+    return [bytes(bytearray(3_900_000)) for _ in range(count)]
+hold(45)  # more than may stay
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+hold(20)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
 
 
-def page_faults(how: str) -> int:
-    done = subprocess.run([sys.executable, "-c", FREED, how], capture_output=True, text=True, check=True)
+def page_faults(program: str, how: str = "") -> int:
+    done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
 def test_large_bodies_are_copied_into_memory_that_is_there() -> None:
     assert os.confstr("CS_GNU_LIBC_VERSION")
-    assert page_faults("kept") < page_faults("given back") / 4
+    assert page_faults(FREED, "kept") < page_faults(FREED, "given back") / 4
+
+
+def test_not_all_memory_goes_when_there_is_too_much_of_it() -> None:
+    assert page_faults(MANY) < 20 * 3_900_000 // os.sysconf("SC_PAGE_SIZE") / 4
 
 
 def test_a_library_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

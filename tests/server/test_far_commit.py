@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,14 +33,14 @@ class LocalFarDisk(RealDisk):
 
     def open(self, name: str, *, create: bool = False) -> RealFile:
         file = super().open(name, create=create)
-        write = file.pwrite
+        write = file.pwritev
 
-        def pwrite(data: bytes | bytearray, offset: int) -> None:
+        def pwritev(pieces: Sequence[bytes], offset: int) -> None:
             if self.is_full_here:
                 raise OSError(errno.ENOSPC, "no space left")
-            write(data, offset)
+            write(pieces, offset)
 
-        file.pwrite = pwrite  # type: ignore[method-assign]
+        file.pwritev = pwritev  # type: ignore[method-assign]
         return file
 
     def send(self, answered: Answered) -> None:

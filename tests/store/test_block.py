@@ -76,7 +76,7 @@ def test_a_crash_keeps_a_block_whole_or_loses_it_whole(seed: int) -> None:
         store.write(batch)
     else:
         chunk = batch.chunks[0]
-        chunk.segment.writable().pwrite(chunk.data, chunk.start)  # and no sync
+        chunk.segment.writable().pwritev(chunk.data, chunk.start)  # and no sync
     disk.crash(rng)
     again, entries = open_store(disk, ROOMY)
     found = numbers(entries)
@@ -113,7 +113,10 @@ def test_what_waits_for_the_disk_is_read_from_the_block() -> None:
     last = store.append(2, head(6), b"another")
     wanted = [bytes([number]) * 8 + payload(number, 64) for number in range(10)]
     assert [store.read(address) for address in addresses] == wanted
-    assert store.read_many([(address, 72) for address in addresses], 8) == [each[8:] for each in wanted]
+    assert store.read_many([(address, 72) for address in addresses], bytes([8]) * 10) == (
+        [each[:8] for each in wanted],
+        [each[8:] for each in wanted],
+    )
     assert store.read(last) == b"another"
     assert not store.is_durable(addresses[4], addresses[4])
     assert store._chunk.payload(addresses[0] - 1 << 20) is None

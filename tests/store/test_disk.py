@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from msmq.store import RealDisk, StoreLockedError
+from msmq.store import RealDisk, StoreLockedError, system
 
 
 def test_files(tmp_path: Path) -> None:
@@ -31,6 +34,46 @@ def test_files(tmp_path: Path) -> None:
     assert disk.names() == []
     assert disk.free_bytes() > 0
     assert disk.where == str(tmp_path / "made" / "here")
+
+
+def test_who_finds_no_room_waits_for_that_of_deleted_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread gives it back, and whoever deletes a file does not wait for that."""
+    disk = RealDisk(tmp_path)
+    for name in ("old", "new"):
+        disk.open(name, create=True).close()
+    may_go = threading.Event()
+    released: list[str] = []
+    unlink, allocate = system.unlink, system.allocate
+
+    def unlink_slowly(path: Path) -> Callable[[], None]:
+        release = unlink(path)
+
+        def release_late() -> None:
+            may_go.wait()
+            released.append(path.name)
+            release()
+
+        return release_late
+
+    def allocate_what_there_is(fd: int, size: int) -> None:
+        may_go.set()
+        if not released:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        allocate(fd, size)
+
+    monkeypatch.setattr(system, "unlink", unlink_slowly)
+    monkeypatch.setattr(system, "allocate", allocate_what_there_is)
+    disk.unlink("old")
+    assert (disk.names(), released) == (["new"], [])
+    file = disk.open("new")
+    file.allocate(1000)
+    assert (file.size(), released) == (1000, ["old"])
+    released.clear()
+    with pytest.raises(OSError, match="No space left"):
+        file.allocate(2000)  # nothing is deleted any more
+    file.close()
 
 
 def test_a_disk_is_as_quick_as_its_usual_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +111,28 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
 
 def test_short_writes_and_reads_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = RealDisk(tmp_path).open("a", create=True)
-    pwrite, pread = os.pwrite, os.pread
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: pwrite(fd, data[:3], offset))
-    monkeypatch.setattr(os, "pread", lambda fd, length, offset: pread(fd, min(4, length), offset))
+    write, read, calls = system.write_at, system.read_at, list[int]()
+
+    def write_little(fd: int, pieces: Sequence[bytes], offset: int) -> int:
+        calls.append(len(pieces))
+        return write(fd, b"".join(pieces)[:3], offset)
+
+    monkeypatch.setattr(system, "write_pieces_at", write_little)
+    monkeypatch.setattr(system, "read_at", lambda fd, length, offset: read(fd, min(4, length), offset))
     file.pwrite(b"0123456789", 1)
     assert file.pread(20, 0) == b"\x000123456789"
+    file.pwritev([b"ab", b"", b"cdef", b"", b"ghi"], 11)
+    assert file.pread(20, 11) == b"abcdefghi"
+    assert calls == [1, 1, 1, 1, 5, 3, 1]
+    file.close()
+
+
+def test_many_pieces_are_written_in_several_calls(tmp_path: Path) -> None:
+    file = RealDisk(tmp_path).open("a", create=True)
+    pieces = [b"%d," % number for number in range(5_000)]
+    file.pwritev(pieces, 7)
+    assert file.pread(50_000, 0) == bytes(7) + b"".join(pieces)
+    file.pwritev([], 0)
     file.close()
 
 

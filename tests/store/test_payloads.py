@@ -11,7 +11,7 @@ from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, place, segment_name
 from msmq.testing import SimulatedDisk
 from tests.store.support import SMALL, new_store, open_store, payload, put
 
-SIZES = [0, 1, 7, 8, 300, 4095, 4096, 4097, 9000]
+SIZES = [0, 1, 7, 8, 300, 4095, 4096, 4097, 9000, (1 << 16) - 1, 1 << 16, 100_000]
 
 
 class CountingDisk(SimulatedDisk):
@@ -31,7 +31,13 @@ def test_a_record_can_be_read_from_the_start() -> None:
     def check() -> None:
         for size, address in addresses.items():
             assert store.read(address) == store.read(address, size) == payload(1, size)
-        assert store.read_many([(addresses[size], size) for size in SIZES]) == [payload(1, s) for s in SIZES]
+        for cut in (0, 8, 5_000):
+            wanted = [payload(1, size) for size in SIZES]
+            beginnings, rests = store.read_many(
+                [(addresses[size], size) for size in SIZES], [min(cut, size) for size in SIZES]
+            )
+            assert beginnings == [each[:cut] for each in wanted]
+            assert rests == [each[cut:] for each in wanted]
 
     check()
     batch = store.take()
@@ -51,12 +57,12 @@ def test_neighbours_are_read_together() -> None:
     wanted = [(put(store, number, 100), 100) for number in range(10)]
     store.commit()
     disk.reads = 0
-    assert store.read_many(wanted) == [payload(number, 100) for number in range(10)]
+    assert store.read_many(wanted, bytes(10))[1] == [payload(number, 100) for number in range(10)]
     assert disk.reads == 1
     Random(1).shuffle(wanted)
     expected = [store.read(address) for address, _ in wanted]
-    assert store.read_many(wanted) == expected
-    assert store.read_many([]) == []
+    assert store.read_many(wanted, bytes(10))[1] == expected
+    assert store.read_many([], b"") == ([], [])
 
 
 def test_some_of_the_neighbours_are_not_on_disk_yet() -> None:
@@ -64,7 +70,7 @@ def test_some_of_the_neighbours_are_not_on_disk_yet() -> None:
     wanted = [(put(store, number, 100), 100) for number in range(3)]
     store.commit()
     wanted += [(put(store, number, 100), 100) for number in range(3, 6)]
-    assert store.read_many(wanted) == [payload(number, 100) for number in range(6)]
+    assert store.read_many(wanted, bytes(6))[1] == [payload(number, 100) for number in range(6)]
 
 
 @pytest.mark.parametrize("within", [0, 4, 8, 20, RECORD_SIZE, RECORD_SIZE + 99])
@@ -79,7 +85,7 @@ def test_damage_is_noticed_and_placed(within: int) -> None:
     for read in (
         lambda: store.read(address),
         lambda: store.read(address, 100),
-        lambda: store.read_many([(address, 100)]),
+        lambda: store.read_many([(address, 100)], [8]),
     ):
         with pytest.raises(DamagedRecordError) as caught:
             read()
@@ -140,10 +146,10 @@ def test_a_size_that_is_not_the_record_s_own_is_refused_before_and_after_the_com
     store = new_store()
     address = store.append(1, bytes(HEAD_SIZE), b"ten  bytes")
     for _ in range(2):
-        assert store.read_many([(address, 10)], 4) == [b" bytes"]
+        assert store.read_many([(address, 10)], [4]) == ([b"ten "], [b" bytes"])
         for size in (9, 11):
             with pytest.raises(DamagedRecordError):
-                store.read_many([(address, size)], 4)
+                store.read_many([(address, size)], [4])
             with pytest.raises(DamagedRecordError):
                 store.read(address, size)
         store.commit()

@@ -39,11 +39,23 @@ def test_records_have_addresses_that_rise() -> None:
     assert all(address % 8 == 0 for address in addresses)
 
 
-def test_a_payload_may_come_in_parts() -> None:
+def test_a_payload_may_come_in_two_parts() -> None:
     store = new_store()
-    assert store.read(store.append(1, head(1), (b"ab", b"", b"c"))) == b"abc"
-    assert store.read(store.append(1, head(1), ())) == b""
-    assert store.read(store.append(1, head(1))) == b""
+    given = [(b"ab", b"c"), (b"", b"c"), (b"abc", b""), (b"", b"")]
+    addresses = [store.append(1, head(number), parts) for number, parts in enumerate(given)]
+    addresses.append(store.append(1, head(4)))
+    wanted = [*map(b"".join, given), b""]
+    for _ in range(2):
+        assert [store.read(address) for address in addresses] == wanted
+        found = store.read_many(
+            [(address, len(each)) for address, each in zip(addresses, wanted, strict=True)],
+            [len(each) // 2 for each in wanted],
+        )
+        assert found == (
+            [each[: len(each) // 2] for each in wanted],
+            [each[len(each) // 2 :] for each in wanted],
+        )
+        store.commit()
 
 
 def test_a_head_has_its_size() -> None:
@@ -210,7 +222,7 @@ def test_batches_that_are_under_way_together_are_completed_in_order() -> None:
         batches.append(batch)
     assert len(store._space.segments) > 1
     assert not store.durable
-    assert store.read_many([(address, 300) for address in addresses]) == [
+    assert store.read_many([(address, 300) for address in addresses], bytes(len(addresses)))[1] == [
         store.read(address) for address in addresses
     ]
     with pytest.raises(AssertionError):
@@ -346,7 +358,7 @@ def test_a_real_disk(tmp_path: Path) -> None:
     store, entries = open_store(RealDisk(tmp_path / "store"))
     assert numbers(entries) == list(range(100))
     wanted = [(address, size) for _, _, _, address, size in entries]
-    assert store.read_many(wanted) == [payload(number) for number in range(100)]
+    assert store.read_many(wanted, bytes(100))[1] == [payload(number) for number in range(100)]
     store.close()
     assert {"LOCK", "FORMAT", segment_name(1)} <= set(os.listdir(tmp_path / "store"))
 

@@ -46,6 +46,7 @@ def test_space_is_filled_with_zeros(file: int, size: int) -> None:
 def test_a_store_needs_no_more_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "read_at", system.read_seeking)
     monkeypatch.setattr(system, "write_at", system.write_seeking)
+    monkeypatch.setattr(system, "write_pieces_at", system.write_joined)
     monkeypatch.setattr(system, "allocate", system.fill)
     monkeypatch.setattr(system, "sync_data", os.fsync)
     monkeypatch.setattr(system, "sync_directory", lambda path: None)

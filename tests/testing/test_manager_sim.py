@@ -203,8 +203,12 @@ def test_it_finds_messages_that_are_read_after_they_have_left(monkeypatch: pytes
 def test_it_finds_packets_that_begin_with_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that are not committed were believed to have the size of their packets."""
 
-    def read_carelessly(reader: Reader, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
-        return [(reader._waiting(each) or reader.read(each, None))[skipped:] for each, _ in records]
+    def read_carelessly(
+        reader: Reader, records: Sequence[tuple[int, int]], cuts: Sequence[int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        payloads = [b"".join(reader._waiting(each) or (reader.read(each, None),)) for each, _ in records]
+        cut = list(zip(payloads, cuts, strict=True))
+        return [payload[:stop] for payload, stop in cut], [payload[stop:] for payload, stop in cut]
 
     monkeypatch.setattr(Reader, "read_many", read_carelessly)
     monkeypatch.setattr(contents, "_IS_LOCAL", bytes(256))

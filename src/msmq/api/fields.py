@@ -7,7 +7,7 @@ given, but for the order of its fields, which has no meaning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain, repeat
 from typing import Final
@@ -27,7 +27,7 @@ def lead(field: int, size: int) -> bytes:
     return bytes(made)
 
 
-def repeated(field: int, values: list[bytes]) -> list[bytes]:
+def repeated(field: int, values: Sequence[bytes]) -> list[bytes]:
     """A repeated field of bytes, in parts that are to be joined."""
     return list(chain.from_iterable(zip(map(lead, repeat(field), map(len, values)), values, strict=True)))
 

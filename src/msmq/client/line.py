@@ -45,6 +45,7 @@ from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.target import Target
 from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqError
 
+_LARGE_BYTES: Final = 1 << 16
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
 """How often the line looks for a sign of life before its patience is at an end."""
@@ -332,9 +333,14 @@ class Line(asyncio.Protocol):
         """A call is over."""
         self._streams.pop(number, None)
 
-    def write(self, *parts: bytes) -> None:
-        if self._transport is not None and not self.broken:
-            self._transport.writelines(parts)
+    def write(self, head: bytes, payload: bytes = b"") -> None:
+        if self._transport is None or self.broken:
+            return
+        if len(payload) < _LARGE_BYTES:
+            self._transport.writelines((head, payload))
+        else:  # asyncio puts together what it is given together, and copies the rest of bytes it could not send
+            self._transport.write(head)
+            self._transport.write(memoryview(payload))
 
     # --- patience -----------------------------------------------------------------------------------------------
 

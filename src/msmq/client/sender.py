@@ -19,7 +19,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from msmq.api import status
-from msmq.api.fields import lead, within
+from msmq.api.fields import lead, repeated, within
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.api.rpc import MAX_MESSAGE_BYTES
 from msmq.client.message import Delivery, Message, Own, Receipt, kind_of
@@ -100,8 +100,8 @@ class Load:
         self.is_full = False
         """Whether it makes a batch by itself."""
         self.transaction = b""
-        self.columns = b""
-        """Messages whose columns are written already. They travel in a batch of their own."""
+        self.columns: list[bytes] = []
+        """Messages whose columns are written already, in parts. They travel in a batch of their own."""
         self.again = False
         """Whether it goes for the second time, because its queue was deleted."""
 
@@ -185,7 +185,7 @@ class Sender:
         if len(columns) > _LARGEST_BYTES:
             raise _too_large(len(columns))
         load = Load(self._connection.kinds)
-        load.columns, load.count, load.size = columns, count, len(columns)
+        load.columns, load.count, load.size = [columns], count, len(columns)
         return self._send(load, transaction)
 
     def _send(self, load: Load, transaction: bytes) -> asyncio.Future[list[Receipt | MQError]]:
@@ -278,9 +278,9 @@ class Sender:
         if not loads:
             return
         columns = loads[0].columns or _columns(loads)
-        if len(columns) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:  # what their kinds say takes all that room
-            for load in loads:
-                self._fail(load, _too_large(len(columns)))
+        if (whole := sum(map(len, columns))) > MAX_MESSAGE_BYTES - _BATCH_HEAD_BYTES:
+            for load in loads:  # what their kinds say takes all that room
+                self._fail(load, _too_large(whole))
             return
         self._number += 1
         request = _request(self._number, transaction, columns)
@@ -414,16 +414,16 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
     return outcomes
 
 
-def _request(number: int, transaction: bytes, columns: bytes) -> bytes:
+def _request(number: int, transaction: bytes, columns: list[bytes]) -> bytes:
     """A SendStreamRequest with one batch. Its columns are written already, and they may be megabytes: they are copied
     to where they belong, and are not read and written again for it."""
     head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
-    led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, len(columns))
-    return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, columns))
+    led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, sum(map(len, columns)))
+    return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, *columns))
 
 
-def _columns(loads: list[Load]) -> bytes:
-    """The messages of loads in columns, each kind of them once."""
+def _columns(loads: list[Load]) -> list[bytes]:
+    """The messages of loads in columns, each kind of them once, in parts."""
     every = list(chain.from_iterable(load.kinds for load in loads))
     numbers = list(map(id, every))
     kinds = dict(zip(numbers, every, strict=True))
@@ -431,9 +431,8 @@ def _columns(loads: list[Load]) -> bytes:
     rows = chain.from_iterable(load.rows for load in loads)
     bodies, body_types, labels, extensions, tags, correlations, *others = zip(*rows, strict=True)
     priorities, deliveries, reach_s, received_s, asked, journals, dead = map(_said, others)
-    return pb.Columns(
+    columns = pb.Columns(
         kinds=kinds.values(),
-        bodies=bodies,
         body_types=_said(body_types),
         labels=labels if any(labels) else (),
         extensions=extensions if any(extensions) else (),
@@ -447,7 +446,8 @@ def _columns(loads: list[Load]) -> bytes:
         acknowledgements=asked,
         journals=journals,
         dead_letters=dead,
-    ).SerializeToString()
+    )
+    return [columns.SerializeToString(), *repeated(pb.Columns.BODIES_FIELD_NUMBER, bodies)]
 
 
 def _said(column: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ segments are dropped in the order they are deleted, so whoever comes next sees a
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -37,10 +38,13 @@ class ReplicatedFile:
     def pread(self, length: int, offset: int) -> bytes:
         return self._local.pread(length, offset)
 
-    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
+    def pwrite(self, data: bytes, offset: int) -> None:
         self._local.pwrite(data, offset)
         if self._segment is not None:
-            self._disk.changed(Row(self._segment, offset, bytes(data)))
+            self._disk.changed(Row(self._segment, offset, data))
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        self.pwrite(b"".join(pieces), offset)
 
     def fdatasync(self) -> None:
         self._disk.ship()

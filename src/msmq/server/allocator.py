@@ -12,12 +12,15 @@ import sys
 from typing import Final
 
 _M_TRIM_THRESHOLD: Final = -1
+_M_TOP_PAD: Final = -2
 _M_MMAP_THRESHOLD: Final = -3
 """What glibc calls them in malloc.h."""
 _LARGEST_KEPT: Final = 16 << 20
 """Blocks up to this size are not given back one by one: several of the largest messages."""
-_KEPT: Final = 128 << 20
-"""How much free memory stays with the process."""
+_MOST_FREE: Final = 128 << 20
+_KEPT: Final = 96 << 20
+"""How much free memory stays with the process when there is more of it than it may have. Without that all of it would
+go, and under load come back, again and again."""
 
 
 def keep_freed_memory() -> bool:
@@ -27,4 +30,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
     if mallopt is None:
         return False
-    return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT) and mallopt(_M_TRIM_THRESHOLD, _KEPT))
+    settings = {_M_MMAP_THRESHOLD: _LARGEST_KEPT, _M_TRIM_THRESHOLD: _MOST_FREE, _M_TOP_PAD: _KEPT}
+    return all(mallopt(name, value) for name, value in settings.items())

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
@@ -17,6 +19,8 @@ from msmq.store.errors import StoreError, StoreLockedError
 _QUICK_S: Final = 0.001
 """A thread that syncs instead may have to wait longer than this until it gets the interpreter."""
 _SAMPLES: Final = 9
+_MOST_PIECES: Final = 1024
+"""What systems take in one call."""
 _BUSY_ERRORS = (BlockingIOError, PermissionError)
 
 
@@ -29,8 +33,11 @@ class DiskFile(Protocol):
     def pread(self, length: int, offset: int) -> bytes:
         """At most ``length`` bytes; fewer only at the end of the file."""
 
-    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
+    def pwrite(self, data: bytes, offset: int) -> None:
         """Write all of ``data``."""
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        """Write all of some pieces, one behind the other."""
 
     def fdatasync(self) -> None:
         """Make the content and the size durable."""
@@ -107,11 +114,31 @@ class Pace:
         return sorted(self._taken_s)[_SAMPLES // 2] <= _QUICK_S
 
 
+class Wastebasket:
+    """Files whose names are gone already, and whose space a thread gives back: to a file system that takes a long time
+    for a large file, and nobody else waits meanwhile."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "msmq-wastebasket")
+        self._last: Future[None] | None = None
+
+    def put(self, path: Path) -> None:
+        self._last = self._thread.submit(system.unlink(path))
+
+    def empty(self) -> bool:
+        """Wait until it is; gives whether there was anything in it since the last time."""
+        last, self._last = self._last, None
+        if last is not None:
+            wait((last,))
+        return last is not None
+
+
 class RealFile:
     """A file of the operating system."""
 
-    def __init__(self, path: Path, pace: Pace, *, create: bool) -> None:
+    def __init__(self, path: Path, pace: Pace, wastebasket: Wastebasket, *, create: bool) -> None:
         self._pace = pace
+        self._wastebasket = wastebasket
         self._fd = os.open(path, os.O_RDWR | system.OPEN_FLAGS | (os.O_CREAT if create else 0), 0o600)
 
     def size(self) -> int:
@@ -124,12 +151,18 @@ class RealFile:
         # One call gives at most 2 GiB, and a signal may cut it short.
         return data + self.pread(length - len(data), offset + len(data))
 
-    def pwrite(self, data: bytes | bytearray, offset: int) -> None:
-        written = system.write_at(self._fd, data, offset)
-        if written < len(data):
-            rest = memoryview(data)
-            while written < len(data):
-                written += system.write_at(self._fd, rest[written:], offset + written)
+    def pwrite(self, data: bytes, offset: int) -> None:
+        self.pwritev((data,), offset)
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        left = deque(map(memoryview, pieces))
+        while left:
+            written = system.write_pieces_at(self._fd, list(islice(left, _MOST_PIECES)), offset)
+            offset += written
+            while left and written >= len(left[0]):
+                written -= len(left.popleft())
+            if written:
+                left[0] = left[0][written:]
 
     def fdatasync(self) -> None:
         began_s = perf_counter()
@@ -138,7 +171,12 @@ class RealFile:
 
     def allocate(self, size: int) -> None:
         if size > self.size():
-            system.allocate(self._fd, size)
+            try:
+                system.allocate(self._fd, size)
+            except OSError:
+                if not self._wastebasket.empty():
+                    raise
+                system.allocate(self._fd, size)  # there may be room now
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -154,6 +192,7 @@ class RealDisk:
         self.path = Path(path)
         self._lock_fd: int | None = None
         self._pace = Pace()
+        self._wastebasket = Wastebasket()
         if create:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -169,10 +208,10 @@ class RealDisk:
         return os.listdir(self.path)
 
     def open(self, name: str, *, create: bool = False) -> RealFile:
-        return RealFile(self.path / name, self._pace, create=create)
+        return RealFile(self.path / name, self._pace, self._wastebasket, create=create)
 
     def unlink(self, name: str) -> None:
-        (self.path / name).unlink()
+        self._wastebasket.put(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
         (self.path / old).replace(self.path / new)
@@ -197,6 +236,7 @@ class RealDisk:
         self._lock_fd = fd
 
     def unlock(self) -> None:
+        self._wastebasket.empty()
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

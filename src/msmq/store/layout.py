@@ -105,6 +105,7 @@ _BATCH: Final = Struct("<4sI8sQQIIII")
 BATCH_HEADER_SIZE: Final = _BATCH.size
 _CONTINUED: Final = 0x0001
 _ZEROS: Final = bytes(SECTOR_SIZE)
+_LONGEST_PADDING: Final = 7
 _TAG_SIZE: Final = 8
 
 
@@ -144,22 +145,40 @@ def batch_header_at(data: bytes, offset: int, store_id: bytes, number: int) -> B
     return BatchHeader(length, sequence, address, count, bool(flags & _CONTINUED), zeros)
 
 
-def zero_sectors(data: bytes | bytearray, start: int, stop: int, skipped: int = 0) -> list[int]:
-    """The sectors that begin between two offsets of a segment and are zero, up to ``stop``; ``data`` are the
-    bytes of the segment without the first ``skipped`` ones.
+def zero_sectors(pieces: Iterable[bytes | memoryview], start: int) -> list[int]:
+    """The sectors that begin within some bytes of a segment and are zero. The bytes come in pieces, one behind the
+    other from an offset on.
 
     Less than 8 bytes at the end can be padding, which is zero anyway.
     """
-    first = -(-start // SECTOR_SIZE) * SECTOR_SIZE
-    sample = data[first - skipped : max(stop - 7 - skipped, 0) : SECTOR_SIZE]
-    found = []
-    number = sample.find(0)
-    while number >= 0:
-        sector = first + number * SECTOR_SIZE
-        end = min(sector + SECTOR_SIZE, stop)
-        if data[sector - skipped : end - skipped] == _ZEROS[: end - sector]:
-            found.append(sector)
-        number = sample.find(0, number + 1)
+    sector = -(-start // SECTOR_SIZE) * SECTOR_SIZE
+    before = sector - start
+    found: list[int] = []
+    begun = b""
+    for piece in pieces:
+        view = memoryview(piece)[before:]
+        before = max(before - len(piece), 0)
+        if begun:  # a sector of several pieces
+            missing = SECTOR_SIZE - len(begun)
+            begun += view[:missing]
+            view = view[missing:]
+            if len(begun) < SECTOR_SIZE:
+                continue
+            if begun == _ZEROS:
+                found.append(sector)
+            sector += SECTOR_SIZE
+        whole = len(view) // SECTOR_SIZE * SECTOR_SIZE
+        sample = bytes(view[:whole:SECTOR_SIZE])
+        number = sample.find(0)
+        while number >= 0:
+            at = number * SECTOR_SIZE
+            if bytes(view[at : at + SECTOR_SIZE]) == _ZEROS:
+                found.append(sector + at)
+            number = sample.find(0, number + 1)
+        sector += whole
+        begun = bytes(view[whole:])
+    if len(begun) > _LONGEST_PADDING and not any(begun):
+        found.append(sector)
     return found
 
 
@@ -179,7 +198,9 @@ def _rows(count: int) -> Struct:
 
 def pack_rows(headers: Sequence[bytes], addresses: Sequence[int], sizes: Iterable[int]) -> bytes:
     """The rows of many records. Many at once are packed in a fraction of the time that one by one takes."""
-    pieces = list(chain.from_iterable(zip([header[8:] for header in headers], addresses, sizes, strict=True)))
+    pieces = list(
+        chain.from_iterable(zip([header[8:RECORD_SIZE] for header in headers], addresses, sizes, strict=True))
+    )
     if len(headers) <= _ROWS_AT_ONCE:
         return _rows(len(headers)).pack(*pieces)
     step = 3 * _ROWS_AT_ONCE

@@ -13,6 +13,8 @@ from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
+_LARGE: Final = 1 << 16
+"""From which size on a payload is read by itself, so that nothing of it is copied."""
 _NEAR: Final = 8192
 _WIDEST_GLIMPSE: Final = 1 << 22
 _read_lead: Final = LEAD.unpack_from
@@ -30,8 +32,8 @@ class Reader:
         self._store_id = store_id
         self._chunks = chunks
 
-    def _waiting(self, address: int) -> bytes | None:
-        """The payload of a record that is not on disk yet; None for all others."""
+    def _waiting(self, address: int) -> tuple[bytes, bytes] | None:
+        """The payload of a record that is not on disk yet, in two parts; None for all others."""
         for chunk in self._chunks():
             payload = chunk.payload(address)
             if payload is not None:
@@ -52,8 +54,9 @@ class Reader:
         return chunk.segment.base | chunk.start
 
     def read(self, address: int, payload_size: int | None) -> bytes:
-        payload = self._waiting(address)
-        if payload is not None:
+        waiting = self._waiting(address)
+        if waiting is not None:
+            payload = b"".join(waiting)
             if payload_size not in (None, len(payload)):
                 raise self._damaged(address, _OTHER_SIZE)
             return payload
@@ -67,31 +70,40 @@ class Reader:
                 data = self._space.reader(segment).pread(RECORD_SIZE + payload_size, offset)
         return self._payload(data, 0, address, payload_size, segment_seed(self._store_id, number))
 
-    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
-        payloads: list[bytes] = []
-        keep, checksum, read_lead = payloads.append, crc32, _read_lead
-        to_payload = RECORD_SIZE + skipped
+    def read_many(
+        self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        beginnings: list[bytes] = []
+        rests: list[bytes] = []
+        begin, keep, checksum, read_lead = beginnings.append, rests.append, crc32, _read_lead
         frontier = self._frontier()
         window, view, seed = b"", memoryview(b""), 0
         window_start = window_end = 0
         in_memory = False
-        for index, (address, size) in enumerate(records):
+        for index, ((address, size), cut) in enumerate(zip(records, cuts, strict=True)):
             end = address + RECORD_SIZE + abs(size)
             if address < window_start or end > window_end:
                 in_memory = False
                 if address >= frontier:
                     block = self._block(address)
                     if block is None:
-                        payload = self._waiting(address)
-                        if payload is not None:
-                            if len(payload) != size >= 0:
+                        waiting = self._waiting(address)
+                        if waiting is not None:
+                            beginning, rest = _cut(waiting, cut)
+                            if len(beginning) + len(rest) != size >= 0:
                                 raise self._damaged(address, _OTHER_SIZE)
-                            keep(payload[skipped:])
+                            begin(beginning)
+                            keep(rest)
                             continue
                     else:
                         in_memory = True
                         window_start, window = block
                         window_end = window_start + len(window)
+                if not in_memory and size >= _LARGE:
+                    beginning, rest = self._read_large(address, size, cut)
+                    begin(beginning)
+                    keep(rest)
+                    continue
                 if not in_memory:
                     number, offset = place(address)
                     segment = self._space.segments[number]
@@ -107,7 +119,9 @@ class Reader:
             if size < 0 and stated > -size:
                 stop = start + RECORD_SIZE + stated
                 if stop > len(window):  # it reaches beyond what was read, or says so
-                    keep(self.read(address, None)[skipped:])
+                    payload = self.read(address, None)
+                    begin(payload[:cut])
+                    keep(payload[cut:])
                     continue
                 size = stated
             if stated != size or not (
@@ -115,8 +129,24 @@ class Reader:
                 or crc == checksum(view[start + _LEAD_SIZE : stop], seed ^ address & OFFSET_MASK ^ marks)
             ):
                 raise self._damaged(address, _WRONG)
-            keep(window[start + to_payload : stop])
-        return payloads
+            start += RECORD_SIZE
+            begin(window[start : start + cut])
+            keep(window[start + cut : stop])
+        return beginnings, rests
+
+    def _read_large(self, address: int, size: int, cut: int) -> tuple[bytes, bytes]:
+        """The payload of a record on disk, cut in two, read as the two pieces that it is handed out in."""
+        number, offset = place(address)
+        file = self._space.reader(self._space.segments[number])
+        front = file.pread(RECORD_SIZE + cut, offset)
+        rest = file.pread(size - cut, offset + RECORD_SIZE + cut)
+        if len(front) + len(rest) < RECORD_SIZE + size:
+            raise self._damaged(address, _ENDS)
+        stated, crc, marks = _read_lead(front)
+        seed = segment_seed(self._store_id, number) ^ offset ^ marks
+        if stated != size or crc32(rest, crc32(front[_LEAD_SIZE:], seed)) != crc:
+            raise self._damaged(address, _WRONG)
+        return front[RECORD_SIZE:], rest
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
         """What lies from one record to the end of another, as it is on the disk: neither cut nor checked. None when it
@@ -149,7 +179,7 @@ class Reader:
         """The size a record claims, unchecked, but never more than there is."""
         waiting = self._waiting(address)
         if waiting is not None:
-            return len(waiting)
+            return sum(map(len, waiting))
         number, offset = place(address)
         segment = self._space.segments[number]
         return self._size(segment, offset, self._space.reader(segment).pread(LEAD.size, offset))
@@ -172,3 +202,11 @@ class Reader:
     def _damaged(self, address: int, reason: str) -> DamagedRecordError:
         number, offset = place(address)
         return DamagedRecordError(self._space.segments[number].name, offset, reason)
+
+
+def _cut(parts: tuple[bytes, bytes], cut: int) -> tuple[bytes, bytes]:
+    """Two parts of a payload as two others; as a rule they are the same."""
+    if len(parts[0]) == cut:
+        return parts
+    payload = b"".join(parts)
+    return payload[:cut], payload[cut:]

@@ -182,7 +182,7 @@ class _Reader:
         start, end = offset + BATCH_HEADER_SIZE, offset + header.length
         if end > len(self.data):
             return False
-        zeros = zero_sectors(self.data, start, end)
+        zeros = zero_sectors((memoryview(self.data)[start:end],), start)
         under_bad = sum(
             any(sector < stop and begin < sector + SECTOR_SIZE for begin, stop in bad) for sector in zeros
         )

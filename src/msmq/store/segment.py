@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from msmq.store.checksum import crc32
@@ -25,7 +26,8 @@ from msmq.store.layout import (
     zero_sectors,
 )
 
-_NO_HEADER: Final = bytes(BATCH_HEADER_SIZE)
+_LARGE: Final = 1 << 16
+"""Parts of a batch that are written as they are; smaller ones are put together first."""
 
 
 @dataclass(slots=True)
@@ -113,12 +115,13 @@ class Chunk:
     segment: Segment
     start: int
     parts: list[bytes] = field(default_factory=list)
-    """Header, payload and padding of each record; of a block the block, nothing and nothing."""
-    data: bytes | bytearray = b""
-    """The whole batch, as soon as it is complete."""
+    """Of each record its header with the beginning of the payload, the rest of the payload, and padding; of a block the
+    block, nothing and nothing."""
+    data: list[bytes] = field(default_factory=list)
+    """The whole batch in pieces, one behind the other, as soon as it is complete."""
     addresses: list[int] = field(default_factory=list)
     """Where each record or block begins."""
-    blocks: list[tuple[int, bytes]] = field(default_factory=list)
+    blocks: dict[int, bytes] = field(default_factory=dict)
     """Which of these are blocks, and the rows of their records."""
     further: int = 0
     """Records of blocks beside the first of each."""
@@ -132,8 +135,13 @@ class Chunk:
     def records(self) -> int:
         return len(self.addresses) + self.further
 
+    @property
+    def size(self) -> int:
+        """Bytes to write, as soon as it is complete."""
+        return sum(map(len, self.data))
+
     def add_block(self, block: bytes, rows: bytes, address: int) -> None:
-        self.blocks.append((len(self.addresses), rows))
+        self.blocks[len(self.addresses)] = rows
         self.addresses.append(address)
         self.parts += (block, b"", b"")
         self.further += len(rows) // ROW.size - 1
@@ -143,11 +151,10 @@ class Chunk:
         segment = self.segment
         self.sequence = sequence
         count = self.records
-        data = bytearray().join((_NO_HEADER, *self.parts))  # megabytes, which are copied once and not twice
-        zeros = len(zero_sectors(data, self.start + BATCH_HEADER_SIZE, end, self.start))
+        pieces = _gathered(self.parts)
+        zeros = len(zero_sectors(pieces, self.start + BATCH_HEADER_SIZE))
         header = BatchHeader(end - self.start, sequence, segment.base | self.start, count, continued, zeros)
-        data[:BATCH_HEADER_SIZE] = pack_batch_header(store_id, header)
-        self.data = data
+        self.data = [pack_batch_header(store_id, header), *pieces]
         segment.rows += self._rows()
         segment.end = end
         segment.first_sequence = segment.first_sequence or sequence
@@ -158,29 +165,32 @@ class Chunk:
     def _rows(self) -> Iterator[bytes]:
         """The rows of the index, in the order of the records."""
         begin = 0
-        for index, rows in self.blocks:
+        for index, rows in self.blocks.items():
             yield self._single_rows(begin, index)
             yield rows
             begin = index + 1
         yield self._single_rows(begin, len(self.addresses))
 
     def _single_rows(self, begin: int, end: int) -> bytes:
-        parts = self.parts[3 * begin : 3 * end]
-        return pack_rows(parts[::3], self.addresses[begin:end], map(len, parts[1::3])) if parts else b""
+        pieces = self.parts[3 * begin : 3 * end : 3]
+        if not pieces:
+            return b""
+        sizes = [size for size, _, _ in map(LEAD.unpack_from, pieces)]
+        return pack_rows(pieces, self.addresses[begin:end], sizes)
 
-    def payload(self, address: int) -> bytes | None:
-        """The payload of a record of this chunk."""
+    def payload(self, address: int) -> tuple[bytes, bytes] | None:
+        """The payload of a record of this chunk, in the two parts in which it is at hand."""
         index = bisect_right(self.addresses, address) - 1
         if index < 0:
             return None
         offset = address - self.addresses[index]
-        piece, payload, _ = self.parts[3 * index : 3 * index + 3]
-        if len(piece) == RECORD_SIZE:
-            return None if offset else payload
+        piece, rest, _ = self.parts[3 * index : 3 * index + 3]
+        if index not in self.blocks:
+            return None if offset else (piece[RECORD_SIZE:], rest)
         if offset >= len(piece):
             return None
         payload_size: int = LEAD.unpack_from(piece, offset)[0]
-        return piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
+        return b"", piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
 
     def block(self, address: int) -> tuple[int, bytes] | None:
         """The block of this chunk in which a record lies, and the address where the block begins."""
@@ -188,12 +198,23 @@ class Chunk:
         if index < 0:
             return None
         start, piece = self.addresses[index], self.parts[3 * index]
-        return (start, piece) if start + len(piece) > address and len(piece) != RECORD_SIZE else None
+        return (start, piece) if index in self.blocks and start + len(piece) > address else None
 
     def touches(self, first: int, last: int) -> bool:
         """Whether any of its records may lie between two addresses."""
         addresses, further = self.addresses, len(self.parts[-3]) if self.parts else 0
         return bool(addresses) and addresses[0] <= last and first < addresses[-1] + further
+
+
+def _gathered(parts: list[bytes]) -> list[bytes]:
+    """The same bytes in fewer parts, of which the large ones are not copied."""
+    if max(map(len, parts), default=0) < _LARGE:
+        return [b"".join(parts)]
+    pieces: list[bytes] = []
+    for large, group in groupby(parts, lambda part: len(part) >= _LARGE):
+        together = list(group)
+        pieces += together if large else (b"".join(together),)
+    return pieces
 
 
 @dataclass(slots=True)
@@ -207,7 +228,7 @@ class Batch:
     @property
     def size(self) -> int:
         """Bytes to write."""
-        return sum(len(chunk.data) for chunk in self.chunks)
+        return sum(chunk.size for chunk in self.chunks)
 
     @property
     def records(self) -> int:

@@ -30,7 +30,7 @@ from msmq.errors import EncodeError
 from msmq.store.block import block_rows, build_block
 from msmq.store.checksum import crc32
 from msmq.store.clean import Cleaner, Owner
-from msmq.store.disk import Disk
+from msmq.store.disk import Disk, DiskFile
 from msmq.store.errors import (
     StoreError,
     StoreFailedError,
@@ -198,19 +198,19 @@ class Store:
         self,
         kind: int,
         head: bytes,
-        payload: bytes | tuple[bytes, ...] = b"",
+        payload: bytes | tuple[bytes, bytes] = b"",
         *,
         flags: int = 0,
         live: bool = True,
     ) -> int:
-        """Put a record into the open batch; gives its address, which is never 0.
+        """Put a record into the open batch; gives its address, which is never 0. A payload may come in two parts, the
+        second of which may be large: it is not copied before the batch is made.
 
         ``live=False`` is for records that matter only as long as something before them is there: that another
         record is dead, that a transaction ended. They need not be released.
         """
-        if payload.__class__ is not bytes:
-            payload = b"".join(payload)  # type: ignore[arg-type]
-        size = len(payload)
+        beginning, rest = (b"", payload) if isinstance(payload, bytes) else payload
+        size = len(beginning) + len(rest)
         length = size + (RECORD_SIZE + 7) & ~7
         offset = self._tail
         if offset + length > self._limit or len(head) != HEAD_SIZE:
@@ -218,10 +218,10 @@ class Store:
             offset = self._tail
         attributes = 0 if live else PASSING
         seed = self._seed ^ offset ^ (kind | flags << 8 | attributes << 16)
-        checksum = crc32(payload, crc32(head, seed))
+        checksum = crc32(rest, crc32(head + beginning, seed))
         header = _pack_record(size, checksum, kind, flags, attributes, head)
         address = self._base | offset
-        self._parts += (header, payload, _PADDING[length - size - RECORD_SIZE])
+        self._parts += (header + beginning, rest, _PADDING[length - size - RECORD_SIZE])
         self._addresses.append(address)
         if not live:
             self._chunk.passing_records += 1
@@ -237,7 +237,7 @@ class Store:
         width = len(fronts) // count
         sizes = list(map((width - HEAD_SIZE).__add__, map(len, tails)))
         if count == 1:
-            return [self.append(kind, fronts[:HEAD_SIZE], fronts[HEAD_SIZE:] + tails[0])]
+            return [self.append(kind, fronts[:HEAD_SIZE], (fronts[HEAD_SIZE:], tails[0]))]
         offsets = list(accumulate(map(footprint, sizes), initial=self._tail))
         if offsets[-1] > self._limit:
             self._make_room(fronts[:HEAD_SIZE], *sizes)
@@ -307,7 +307,7 @@ class Store:
     @property
     def pending_bytes(self) -> int:
         """How much the next batch would write."""
-        return self._tail - self._chunk.start + sum(len(chunk.data) for chunk in self._ready)
+        return self._tail - self._chunk.start + sum(chunk.size for chunk in self._ready)
 
     @property
     def idle(self) -> bool:
@@ -362,7 +362,7 @@ class Store:
             for chunk in batch.chunks:
                 if chunk.addresses:
                     file = chunk.segment.writable()
-                    self._put(file.pwrite, chunk.data, chunk.start)
+                    self._put(file, chunk)
                     file.fdatasync()
         except OSError as error:
             raise self._fail(error) from error
@@ -380,7 +380,7 @@ class Store:
         with self._failing():
             for chunk in batch.chunks:
                 if chunk.addresses:
-                    self._put(chunk.segment.writable().pwrite, chunk.data, chunk.start)
+                    self._put(chunk.segment.writable(), chunk)
 
     def seal(self, batch: Batch) -> None:
         """Write the indexes of the segments that a batch has left. The batch must be durable: an index says that all
@@ -390,16 +390,14 @@ class Store:
                 if chunk.seals:
                     self._seal(chunk.segment)
 
-    def _put(
-        self, pwrite: Callable[[bytes | bytearray, int], None], data: bytes | bytearray, offset: int
-    ) -> None:
+    def _put(self, file: DiskFile, chunk: Chunk) -> None:
         try:
-            pwrite(data, offset)
+            file.pwritev(chunk.data, chunk.start)
         except OSError as error:
             if error.errno not in NO_SPACE_ERRORS:
                 raise
             raise StoreFullError(
-                f"{self._disk.where} cannot hold {len(data)} bytes that were set aside: free space there."
+                f"{self._disk.where} cannot hold {chunk.size} bytes that were set aside: free space there."
             ) from error
 
     def _seal(self, segment: Segment) -> None:
@@ -435,10 +433,13 @@ class Store:
         """
         return self._reader.read(address, payload_size)
 
-    def read_many(self, records: Sequence[tuple[int, int]], skipped: int = 0) -> list[bytes]:
-        """The payloads of several records, given as (address, payload size), without so many bytes at the beginning of
-        each. Neighbours are read together. A negative size says that there are at least so many bytes."""
-        return self._reader.read_many(records, skipped)
+    def read_many(
+        self, records: Sequence[tuple[int, int]], cuts: Sequence[int]
+    ) -> tuple[list[bytes], list[bytes]]:
+        """The payloads of several records, given as (address, payload size), each cut in two behind so many bytes: the
+        beginnings, and the rests. Neighbours are read together. A negative size says that there are at least so many
+        bytes."""
+        return self._reader.read_many(records, cuts)
 
     def glimpse(self, first: int, last: int, last_size: int) -> bytes | None:
         """What lies from one record to the end of another, neither cut nor checked: for those who only want to know

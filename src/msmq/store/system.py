@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -26,6 +28,11 @@ def write_seeking(fd: int, data: bytes | bytearray | memoryview, offset: int) ->
         return os.write(fd, data)
 
 
+def write_joined(fd: int, pieces: Sequence[bytes | memoryview], offset: int) -> int:
+    """As ``os.pwritev``, where that is missing."""
+    return write_at(fd, b"".join(pieces), offset)
+
+
 def fill(fd: int, size: int) -> None:
     """Make a file longer by writing zeros, where space cannot be set aside without."""
     end = os.fstat(fd).st_size
@@ -42,8 +49,14 @@ if sys.platform == "win32":
 
     read_at = read_seeking
     write_at = write_seeking
+    write_pieces_at = write_joined
     sync_data = os.fsync
     allocate = fill
+
+    def unlink(path: Path) -> Callable[[], None]:
+        """Take the name of a file away; gives what is still to be called, which here is nothing."""
+        path.unlink()
+        return lambda: None
 
     def sync_directory(path: Path) -> None:
         """The file system keeps a journal of names, and a directory cannot be opened to sync it."""
@@ -63,6 +76,7 @@ else:
 
     if sys.platform == "darwin":
         allocate = fill
+        write_pieces_at = write_joined
 
         def sync_data(fd: int) -> None:
             """The other calls leave data in the memory of the drive."""
@@ -70,10 +84,22 @@ else:
 
     else:
         sync_data = os.fdatasync
+        write_pieces_at = os.pwritev
 
         def allocate(fd: int, size: int) -> None:
             """Make a file at least this long with zeros."""
             os.posix_fallocate(fd, 0, size)
+
+    def unlink(path: Path) -> Callable[[], None]:
+        """Take the name of a file away, which takes no time; gives what is still to be called to give its space back,
+        which takes many milliseconds for a large file."""
+        fd = os.open(path, os.O_RDONLY | OPEN_FLAGS)
+        try:
+            path.unlink()
+        except OSError:
+            os.close(fd)
+            raise
+        return partial(os.close, fd)
 
     def sync_directory(path: Path) -> None:
         """Make durable what happened to the names in a directory."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -123,6 +124,9 @@ class _File:
         self._disk.writes += 1
         inode.change(_Write(offset, bytes(data)))
         self._disk.step()
+
+    def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
+        self.pwrite(b"".join(pieces), offset)
 
     def fdatasync(self) -> None:
         inode = self._use()

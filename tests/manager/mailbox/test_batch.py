@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Any
 
@@ -250,9 +251,9 @@ def test_what_senders_have_to_hear_of_is_read_before_anything_goes(
     store, seen = host.store, list[tuple[int, int]]()
     read_many = store.read_many
 
-    def counted(records: list[tuple[int, int]], skipped: int = 0) -> list[bytes]:
+    def counted(records: list[tuple[int, int]], cuts: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
         seen.append((len(records), len(queue.positions)))
-        return read_many(records, skipped)
+        return read_many(records, cuts)
 
     monkeypatch.setattr(store, "read_many", counted)
     host.manager.queues.purge(queue)

@@ -19,6 +19,7 @@ from msmq.manager.ledger.ledger import Kind, LostRecord
 from msmq.manager.mailbox.positions import END, PositionMark, Positions, no_positions
 from msmq.manager.mailbox.seek import next_readable
 from msmq.manager.mailbox.stored import (
+    CUTS,
     ENVELOPE_SIZE,
     FRONTS,
     NO_ATTRIBUTES,
@@ -120,19 +121,20 @@ class Contents:
         """The messages at some places, read together. What the disk has damaged is left out; if the places are
         ``ours`` to empty it leaves its queue, and operators are told: it costs itself, and nothing waits behind it."""
         if not any(positions.addresses):
-            return self._found(queue, positions, [])
+            return self._found(queue, positions, [], [])
+        fronts, cuts = positions.marks.translate(FRONTS), positions.marks.translate(CUTS)
         records = [
             (address, front + size if front else -size)
-            for address, size, front in zip(
-                positions.addresses, positions.sizes, positions.marks.translate(FRONTS), strict=True
-            )
+            for address, size, front in zip(positions.addresses, positions.sizes, fronts, strict=True)
             if address
         ]
+        if len(records) < len(cuts):
+            cuts = bytearray(compress(cuts, positions.addresses))
         try:
-            payloads = self.core.ledger.store.read_many(records)
+            found = self.core.ledger.store.read_many(records, cuts)
         except MessageStorageFailedError:
             return self._read_each(queue, positions, ours)
-        return self._found(queue, positions, payloads)
+        return self._found(queue, positions, *found)
 
     def glimpse(self, positions: Positions) -> bytes | None:
         """The bytes in which the messages of some places lie, with whatever else is there; None when they have to be
@@ -147,32 +149,36 @@ class Contents:
         return self.core.ledger.store.glimpse(first, last, last_size + front)
 
     def _read_each(self, queue: Queue, positions: Positions, ours: bool) -> Found:
-        sound, payloads = [], []
+        sound, beginnings, rests = [], [], []
+        cuts = positions.marks.translate(CUTS)
         for index, (lookup_id, address) in enumerate(zip(positions.ids, positions.addresses, strict=True)):
             try:
                 if address:
-                    payloads.append(self.core.ledger.store.read(address))
+                    payload, cut = self.core.ledger.store.read(address), cuts[index]
+                    beginnings.append(payload[:cut])
+                    rests.append(payload[cut:])
                 sound.append(index)
             except MessageStorageFailedError as error:
                 if ours:
                     self._set_aside(queue, lookup_id, error)
-        return self._found(queue, positions.only(sound), payloads)
+        return self._found(queue, positions.only(sound), beginnings, rests)
 
     @staticmethod
-    def _found(queue: Queue, positions: Positions, payloads: list[bytes]) -> Found:
+    def _found(queue: Queue, positions: Positions, beginnings: list[bytes], packets: list[bytes]) -> Found:
+        """``beginnings`` and ``packets`` are the records of those that are on disk, cut as ``CUTS`` says."""
         marks, count = positions.marks, len(positions.ids)
         places: Sequence[int] = range(count)
-        if len(payloads) != count:
+        if len(packets) != count:
             places = list(compress(places, positions.addresses))
         on_disk = marks if len(places) == count else bytes(map(marks.__getitem__, places))
-        times = arrival_times_of(payloads)
-        fronts = on_disk.translate(FRONTS)
-        packets = [payload[front:] for payload, front in zip(payloads, fronts, strict=True)]
-        sources = [payload[ENVELOPE_SIZE:front] for payload, front in zip(payloads, fronts, strict=True)]
+        times = arrival_times_of(beginnings)
+        sources = [beginning[ENVELOPE_SIZE:] for beginning in beginnings]
         local: dict[int, LocalAttributes] = {}
-        for at in compress(range(len(payloads)), on_disk.translate(_IS_LOCAL)):
-            times[at], packets[at], sources[at], local[places[at]] = unpacked(payloads[at], on_disk[at])
-        if len(payloads) != count:
+        for at in compress(range(len(packets)), on_disk.translate(_IS_LOCAL)):
+            times[at], packets[at], sources[at], local[places[at]] = unpacked(
+                beginnings[at], packets[at], on_disk[at]
+            )
+        if len(packets) != count:
             rows = iter(zip(times, packets, sources, repeat(NO_ATTRIBUTES)))
             kept = [
                 next(rows) if address else queue.volatile[lookup_id]
@@ -191,9 +197,10 @@ class Contents:
         it."""
         positions = queue.positions.find((lookup_id,))
         assert positions.ids, f"{lookup_id:#x} is not in {queue.pathname}"
-        address = positions.addresses[0]
+        address, cut = positions.addresses[0], positions.marks.translate(CUTS)[0]
         payloads = [self.core.ledger.store.read(address)] if address else []
-        return self._found(queue, positions, payloads).message(0)
+        parts = [each[:cut] for each in payloads], [each[cut:] for each in payloads]
+        return self._found(queue, positions, *parts).message(0)
 
     def fetch(self, queue: Queue, lookup_id: int) -> StoredMessage | None:
         """The message at a place that the caller may empty; None when the disk has damaged it, see :meth:`read`."""

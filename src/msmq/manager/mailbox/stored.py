@@ -34,6 +34,9 @@ FRONTS: Final = bytes(
 )  # fmt: skip
 """For ``bytes.translate``: by a message's marks, the bytes in front of its packet; 0 where local attributes stand there
 too, whose size only the record tells."""
+CUTS: Final = bytes(front or ENVELOPE_SIZE for front in FRONTS)
+"""For ``bytes.translate``: by a message's marks, where its record is cut to be read: in front of its packet, or of its
+local attributes if it has any."""
 LARGEST_FRONT: Final = ENVELOPE_SIZE + HOST_ADDRESS_SIZE
 LARGEST_ENVELOPE: Final = 4096
 """More than local attributes ever take: each is a name of a queue or a number."""
@@ -152,19 +155,21 @@ def _read(text: bytes) -> tuple[Any, ...]:
     return tuple(_values(LocalAttributes(**{name: found[name] for name in _ATTRIBUTES if name in found})))
 
 
-def arrival_times_of(payloads: Iterable[bytes]) -> list[int]:
-    """What the payloads of records say of the arrival of their messages, without reading the messages."""
-    return [arrived for _, arrived in map(_PREFIX.unpack_from, payloads)]
+def arrival_times_of(beginnings: Iterable[bytes]) -> list[int]:
+    """What the beginnings of records say of the arrival of their messages."""
+    return [arrived for _, arrived in map(_PREFIX.unpack_from, beginnings)]
 
 
-def unpacked(payload: bytes, marks: int) -> tuple[int, bytes, bytes, LocalAttributes]:
-    """Arrival time, packet, source and local attributes in the payload of the record of a message with such marks; the
-    store has checked its checksum."""
-    length, arrival_time = _PREFIX.unpack_from(payload)
-    middle = LARGEST_FRONT if marks & PositionMark.HAS_SOURCE else ENVELOPE_SIZE
+def unpacked(beginning: bytes, rest: bytes, marks: int) -> tuple[int, bytes, bytes, LocalAttributes]:
+    """Arrival time, packet, source and local attributes in the payload of the record of a message with such marks, cut
+    as ``CUTS`` says; the store has checked its checksum."""
+    length, arrival_time = _PREFIX.unpack_from(beginning)
+    if not marks & PositionMark.HAS_LOCAL:
+        return arrival_time, rest, beginning[ENVELOPE_SIZE:], NO_ATTRIBUTES
+    middle = HOST_ADDRESS_SIZE if marks & PositionMark.HAS_SOURCE else 0
     start = middle + length
-    local = LocalAttributes(*_read(payload[middle:start])) if length else NO_ATTRIBUTES
-    return arrival_time, payload[start:], payload[ENVELOPE_SIZE:middle], local
+    local = LocalAttributes(*_read(rest[middle:start])) if length else NO_ATTRIBUTES
+    return arrival_time, rest[start:], rest[:middle], local
 
 
 def marked(local: LocalAttributes, marks: int) -> LocalAttributes:
@@ -176,7 +181,8 @@ def marked(local: LocalAttributes, marks: int) -> LocalAttributes:
 
 def from_record(payload: bytes, lookup_id: int, marks: int) -> StoredMessage:
     """The message in the payload of a record."""
-    arrival_time, packet, source, local = unpacked(payload, marks)
+    cut = payload[:ENVELOPE_SIZE], payload[ENVELOPE_SIZE:]
+    arrival_time, packet, source, local = unpacked(*cut, marks | PositionMark.HAS_LOCAL)
     return StoredMessage(
         UserMessage.route(packet), marked(local, marks), lookup_id, arrival_time, source=source
     )

@@ -85,8 +85,14 @@ def test_there_must_be_a_queue() -> None:
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("priority", 8), ("app_specific", -1), ("correlation_id", "nonsense"), ("correlation_id", b"short")],
-    ids=["priority", "app_specific", "text", "bytes"],
+    [
+        ("priority", 8),
+        ("app_specific", -1),
+        ("body_type", 1 << 32),
+        ("correlation_id", "nonsense"),
+        ("correlation_id", b"short"),
+    ],
+    ids=["priority", "app_specific", "body_type", "text", "bytes"],
 )
 def test_a_failed_row_says_which_and_why(column: str, value: object) -> None:
     with pytest.raises(RowError, match=f"row 1, column {column}"):

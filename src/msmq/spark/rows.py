@@ -40,7 +40,7 @@ class Parcel(NamedTuple):
         return len(self.rows)
 
     def heads(self) -> list[tuple[Any, ...]]:
-        """What each says beside its body, however columns and kinds share that between them."""
+        """The properties of each message beside its body, whether they stand in columns or in kinds."""
         given = self.columns
         of = list(given.kind) or [0] * len(self)
 
@@ -63,7 +63,7 @@ class Parcel(NamedTuple):
 
 
 def _common(kind: pb.Message) -> bytes:
-    """What messages of a kind say that has no column."""
+    """The properties of a kind that have no column of their own, serialized."""
     common = pb.Message()
     common.CopyFrom(kind)
     for name in ("body_type", *(_FIELDS[column][0] for column in _EACH)):
@@ -166,7 +166,8 @@ class Packer:
                 self._defaults[_FIELDS[column][0]] = value
 
     def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel]:
-        """The rows of a batch, in their order for each queue; ``first`` is the number of the first.
+        """Make messages of the rows of a batch. Those for one queue keep their order; ``first`` is the number of the
+        first row.
 
         Raises:
             RowError: one of them cannot become a message.
@@ -188,7 +189,7 @@ class Packer:
     def _queues(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> Mapping[str, Sequence[int]]:
-        """Which rows go where."""
+        """The indexes of the rows for each queue."""
         if self._queue is not None:
             return {self._queue: range(count)}
         named: list[str | None] = columns["queue"]
@@ -204,21 +205,20 @@ class Packer:
     def _bodies(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> tuple[list[bytes], list[int]]:
-        nothing = [None] * count
+        """The bodies as bytes, and their types."""
         usual = self._body_type
-
-        def write(pair: tuple[Any, int | None]) -> tuple[bytes, int]:
-            body, kind = pair
-            return write_body(body, body_type=usual if kind is None else kind)
-
-        pairs = zip(columns.get("body", nothing), columns.get("body_type", nothing), strict=True)
-        written = _converted("body", write, list(pairs), first)
+        types: list[int | None] = [usual] * count
+        if "body_type" in columns:
+            given = columns["body_type"]
+            types = _converted("body_type", lambda kind: usual if kind is None else _U32(kind), given, first)
+        pairs = zip(columns.get("body", [None] * count), types, strict=True)
+        written = _converted("body", lambda pair: write_body(pair[0], body_type=pair[1]), pairs, first)
         return [body for body, _ in written], [kind for _, kind in written]
 
     def _kinds(
         self, columns: Mapping[str, list[Any]], count: int, first: int
     ) -> tuple[list[int], list[pb.Message]]:
-        """What messages say beside columns of their own: of which kind each is, and the kinds."""
+        """The kind of each row, by index, and the kinds: combinations of properties that have no column."""
         names = sorted(columns.keys() & _FIELDS.keys() - _EACH.keys())
         if not names:
             return [0] * count, [pb.Message(**self._defaults)]
@@ -276,7 +276,7 @@ _NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_t
 
 
 def _converted(name: str, convert: Callable[[Any], Any], values: Iterable[Any], first: int) -> list[Any]:
-    """The values of a column as messages have them; the one at fault is named."""
+    """Convert the values of a column. Raises RowError, which names the row, for one that cannot be converted."""
     made: list[Any] = []
     try:
         for value in values:
@@ -301,7 +301,7 @@ def _columns(
 
 
 def _cuts(columns: Mapping[str, list[Any]], rows: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Rows as parcels have them."""
+    """Divide rows into parcels."""
     sizes = list(map(len, columns["bodies"]))
     if "extensions" in columns:
         sizes = list(map(add, sizes, map(len, columns["extensions"])))

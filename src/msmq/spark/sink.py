@@ -84,7 +84,7 @@ _TOKEN_LABEL: Final = "Spark: what was sent last"
 
 
 class StagingError(PlainError):
-    """What was put aside is not there any more."""
+    """Rows that a task put aside are missing from its staging queue."""
 
 
 class RepeatedBatchError(PlainError):
@@ -144,7 +144,7 @@ class _Router:
 
 
 class Convoy:
-    """Messages on their way, some parcels at a time. Those of a queue arrive in the order in which they were put."""
+    """Sends parcels, several of them under way at a time. Those for one queue arrive in the order they were put."""
 
     def __init__(self, mq: Connection, transaction: Transaction | None = None) -> None:
         self._mq = mq
@@ -152,8 +152,11 @@ class Convoy:
         self._under_way: deque[tuple[str, Sequence[int], asyncio.Future[list[Receipt | MQError]]]] = deque()
 
     async def put(self, queue: str, columns: bytes, rows: Sequence[int]) -> None:
-        """Let messages go, whose `pb.Columns` are written. Raises RowError for the first that was refused, of these or
-        of earlier ones."""
+        """Send messages whose `pb.Columns` are serialized already.
+
+        Raises:
+            RowError: the queue manager refused one of these messages, or of those that were put earlier.
+        """
         while len(self._under_way) >= _UNDER_WAY:
             await self._settle()
         try:
@@ -179,7 +182,7 @@ class Convoy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """All of them are safe, or, after an error, nobody waits for them any more."""
+        """Wait until every message is safe; after an error, cancel what is still under way."""
         try:
             if kind is None:
                 while self._under_way:
@@ -205,7 +208,7 @@ class Sorter:
         self.rows = 0
 
     async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncGenerator[Parcel, None]:
-        """What is to be sent in a transaction. The others are under way meanwhile, and have arrived at the end."""
+        """Yield the parcels that must be sent in a transaction, and send the others meanwhile."""
         async with Convoy(self._mq) as free:
             for batch in _pieces(batches):
                 for parcel in self._packer.parcels(batch, self.rows):
@@ -289,7 +292,7 @@ class Digest:
     sum: int = 0
 
     def add(self, parcel: Parcel) -> None:
-        """Count the rows of a parcel in, in the same way however they were divided into parcels."""
+        """Add the rows of a parcel. The result does not depend on how rows are divided into parcels."""
         begun: dict[tuple[Any, ...], hashlib.blake2b] = {}
         for head, body in zip(parcel.heads(), parcel.columns.bodies, strict=True):
             if (like := begun.get(head)) is None:
@@ -474,8 +477,8 @@ class MsmqWriter(DataSourceArrowWriter):
 
 
 def _pieces_of(parcel: Parcel) -> Iterator[pb.Columns]:
-    """A parcel in messages, each with how many follow and with how many rows it has for which queue, so that whoever
-    sends it need not look into it. There are several where it is larger than a message may be."""
+    """Messages that hold a parcel: one, or several where the parcel is larger than a message may be. Each says how many
+    follow, and how many rows the parcel has for which queue, so that the driver can send it without reading it."""
     data = parcel.columns.SerializeToString()
     about = f"{len(parcel)} {parcel.queue}".encode("utf-8", "surrogatepass")
     pieces = [data[start : start + _LARGEST_STAGED] for start in range(0, len(data), _LARGEST_STAGED)]

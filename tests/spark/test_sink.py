@@ -14,7 +14,15 @@ from pyspark.sql import SparkSession
 import msmq
 from msmq.spark.options import OptionError
 from msmq.spark.rows import Packer, Parcel, RowError
-from msmq.spark.sink import Digest, RepeatedBatchError, SinkOptions, send_once
+from msmq.spark.sink import (
+    Digest,
+    MsmqWriter,
+    RepeatedBatchError,
+    SinkOptions,
+    Staged,
+    StagingError,
+    send_once,
+)
 from tests.spark.support import LEDGER, ORDERS, Server, finished
 
 
@@ -72,6 +80,25 @@ def test_a_large_body_survives_staging(spark: SparkSession, server: Server) -> N
     rows.write.format("msmq").option("server", server.address).option("queue", LEDGER).mode("append").save()
     with server.connect() as mq:
         assert mq.queue(LEDGER).peek().body == b"x" * 4_100_000
+
+
+def test_rows_that_were_put_aside_and_are_gone_are_missed(server: Server) -> None:
+    """Somebody purges a private queue that he does not know. Then nothing is sent, instead of a part."""
+    server.create(LEDGER, transactional=True)
+    writer = MsmqWriter({"server": server.address, "queue": LEDGER}, ["body"], overwrite=False)
+    made = [
+        writer.write(iter([pa.RecordBatch.from_pydict({"body": [b"x" * 1_000] * count})]))
+        for count in (10, 700)
+    ]
+    with server.connect() as mq:
+        assert isinstance(made[1], Staged)
+        assert made[1].queue is not None
+        mq.queue(made[1].queue).receive()
+    with pytest.raises(StagingError, match=r"Of 700 rows that partition 0 put aside .* 444 are there"):
+        writer.commit(made)
+    assert server.bodies(LEDGER) == []
+    writer.abort(made)
+    assert not [path for path in server.queues() if "staging" in path]
 
 
 def test_what_goes_wrong_is_told(spark: SparkSession, server: Server) -> None:

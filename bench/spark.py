@@ -4,12 +4,12 @@ Run: ``python bench/spark.py [--messages 60000] [--rounds 3] [--only source,stre
 the extra ``spark``; ``decode`` has a benchmark of its own). The queue manager is a process of its own, and everything
 shares this machine. Whatever is compared takes turns, round by round, and each figure is the median of its rounds.
 Before the first, everything has run once unmeasured: the start of Spark and of its Python workers, and what the virtual
-machine compiles then, are in no figure. What Spark takes for any job, however small, is measured too, with nothing to
-read or write. Its figures are told twice: with that time, and behind it without, which is what many messages come to.
+machine compiles then, are in no figure. What Spark takes for any job, however small, is measured too, with one
+row. Its figures are told twice: with that time, and behind it without, which is what many messages come to.
 
 * **Source**: a table read from a queue with all its columns, its bodies looked at, by one task and by two. Beside it
   the same rows from Parquet by one task, and the same messages read by our client in one process. Goals: one task at
-  least 0.5 of Parquet, two at least 1.6 of one.
+  least 0.5 of Parquet; two at least 1.6 of one, where the cores allow it.
 * **Stream**: a stream from a queue into Parquet files, beside one from Parquet files with the same rows into Parquet
   files. What counts is the time of the batches, as Spark tells it itself, for a stream is started once. Goal: at least
   0.6 of that.
@@ -17,9 +17,12 @@ read or write. Its figures are told twice: with that time, and behind it without
   stream to a transactional one (each batch once). Beside it our client that sends the same messages from one process.
   Goal: with one task at least 0.7 of that.
 
-Spark's virtual machine, its Python workers and the queue manager share the cores that there are: a computer with two
-shows the least. With ``--pin`` the virtual machine has the first core and everything else the others, so that two tasks
-do not gain what is only the machine's own second thread.
+Each figure has the processor time of a row beside it: of the queue manager, of Spark's virtual machine, of its Python
+workers, and of this program. They share the cores that there are, so that one task may leave little to others: how much
+more there is, is said as well. Where two cannot be much faster than one, what tells is that they take no more processor
+time; let there be 200,000 messages or more then, for a task takes a while to begin. With ``--pin`` the virtual machine
+has the first core and everything else the others, so that two tasks do not gain what is only the machine's own second
+thread; with two cores there is then hardly anything left to gain.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,11 +45,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 import msmq
 
-SOURCE, SINK, WHOLE, EMPTY = (f".\\private$\\{name}" for name in ("source", "sink", "whole", "empty"))
+SOURCE, SINK, WHOLE, SINGLE = (f".\\private$\\{name}" for name in ("source", "sink", "whole", "single"))
 BODY = bytes(range(256)) * 4
 TASKS = (1, 2)
-CLIENT, JOB, PARQUET = "our client, one process", "Spark, nothing to do", "Parquet, 1 task"
+CLIENT, JOB, PARQUET = "our client, one process", "Spark, one row", "Parquet, 1 task"
 ROUNDABOUT = "Parquet to Parquet"
+WRITTEN = ("body", "label", "priority")
+Work = Callable[[], float | None]
 SPARK = {tasks: f"Spark, {tasks} task(s)" for tasks in TASKS}
 
 
@@ -85,31 +90,98 @@ class Goal(NamedTuple):
     least: float
 
 
+class Used(NamedTuple):
+    """Processor time in seconds, by who took it."""
+
+    manager: float
+    machine: float
+    workers: float
+    program: float
+
+    def __sub__(self, other: Used) -> Used:
+        return Used(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+class Processors:
+    """Reads how much processor time the queue manager, Spark's virtual machine, its Python workers and this program
+    have taken."""
+
+    def __init__(self, manager: int) -> None:
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        self._manager = manager
+        self._machine = gateway.proc.pid
+
+    def used(self) -> Used:
+        every = _every_process()
+        manager, machine = every[self._manager], every[self._machine]
+        workers = sum(process.own + process.gone for process in _below(self._machine, every)) + machine.gone
+        own = os.times()
+        return Used(manager.own, machine.own, workers, own.user + own.system)
+
+
+NOTHING = Used(0, 0, 0, 0)
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class Process(NamedTuple):
+    parent: int
+    own: float
+    """Processor time in seconds."""
+    gone: float
+    """The same of its children that have ended."""
+
+
+def _every_process() -> dict[int, Process]:
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            fields = (folder / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            user, system, gone_user, gone_system = map(int, fields[11:15])
+            own, gone = (user + system) / _TICKS_PER_S, (gone_user + gone_system) / _TICKS_PER_S
+            found[int(folder.name)] = Process(int(fields[1]), own, gone)
+    return found
+
+
+def _below(ancestor: int, every: Mapping[int, Process]) -> Iterator[Process]:
+    """The processes that a process has begun, and those that these have."""
+    for number, process in every.items():
+        if process.parent == ancestor:
+            yield process
+            yield from _below(number, every)
+
+
 def compare(
     kind: str,
-    rows: int,
-    rounds: int,
-    works: Mapping[str, Callable[[], float | None]],
+    place: Place,
+    works: Mapping[str, Work],
     goals: Sequence[Goal],
     after: Callable[[], object] = lambda: None,
 ) -> None:
     """Measure works in turns, which may tell themselves how many seconds they took; one is the job of Spark with
     nothing to do. ``after`` each of them something is done that is not measured."""
     took: dict[str, list[float]] = {label: [] for label in works}
-    for turn in range(rounds + 1):
+    used: dict[str, list[Used]] = {label: [] for label in works}
+    rows, processors = place.rows, place.processors
+    for turn in range(place.rounds + 1):
         for label, work in works.items():
-            begun = time.perf_counter()
+            before, begun = processors.used(), time.perf_counter()
             told_s = work()
             if turn:  # the first is for warming up
                 took[label].append(told_s or time.perf_counter() - begun)
+                used[label].append(processors.used() - before)
             after()
     seconds = {label: statistics.median(times) for label, times in took.items()}
-    job = seconds.pop(JOB)
+    processor = {
+        label: Used(*map(statistics.median, zip(*times, strict=True))) for label, times in used.items()
+    }
+    job, idle = seconds.pop(JOB), processor.pop(JOB)
     for label, time_s in seconds.items():
         without = (
             "" if label == CLIENT or job > time_s / 2 else f", without the job {rows / (time_s - job):,.0f}"
         )
         print(f"{kind + ': ' + label:36} {rows / time_s:10,.0f} rows/s{without}", flush=True)
+        print(f"{'':36} {taken(processor[label], idle if label != CLIENT else NOTHING, rows)}", flush=True)
     print(f"{kind + ': ' + JOB:36} {job:10.2f} s", flush=True)
     for goal in goals:
         mine, other = seconds[goal.of], seconds[goal.what]
@@ -118,6 +190,30 @@ def compare(
             "" if bare is None or job > mine / 2 else f", without the job {(other - bare) / (mine - job):.2f}"
         )
         print(f"{kind}: {goal.of} is {other / mine:.2f} of {goal.what} (goal {goal.least}){more}", flush=True)
+    shares = {label: processor[label] - idle for label in SPARK.values()}
+    one, two = SPARK.values()
+    print(
+        f"{kind}: a row of {two} takes {sum(shares[two]) / sum(shares[one]):.2f} of the processor time of {one}"
+    )
+    if seconds[one] > 2 * job:
+        print(
+            f"{kind}: more tasks have at most {room(shares[one], seconds[one] - job, place.pinned):.2f} of {one}"
+        )
+
+
+def room(used: Used, time_s: float, pinned: bool) -> float:
+    """How much more the cores have than was used of them: no number of tasks can be faster than that."""
+    cores = len(os.sched_getaffinity(0))
+    machine, others = used.machine, sum(used) - used.machine
+    if pinned:
+        return min(time_s / machine, (cores - 1) * time_s / others)
+    return cores * time_s / (machine + others)
+
+
+def taken(used: Used, idle: Used, rows: int) -> str:
+    """Processor time of each row, without what is taken with nothing to do."""
+    each = [f"{name} {max(0.0, time_s) / rows * 1e6:.1f}" for name, time_s in (used - idle)._asdict().items()]
+    return f"us of processor time a row: {', '.join(each)}"
 
 
 def look(frame: DataFrame) -> None:
@@ -153,31 +249,41 @@ def empty(address: str) -> None:
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
-def read(spark: SparkSession, address: str, tasks: int, queue: str = SOURCE) -> DataFrame:
-    given = spark.read.format("msmq").option("server", address).option("partitions", str(tasks))
-    return given.option("queue", queue).load()
+class Place(NamedTuple):
+    """Where everything is, and how much of it."""
+
+    spark: SparkSession
+    address: str
+    folder: Path
+    rows: int
+    rounds: int
+    processors: Processors
+    pinned: bool = False
+    """Whether the virtual machine has the first core for itself."""
+
+    def read(self, tasks: int, queue: str = SOURCE) -> DataFrame:
+        given = self.spark.read.format("msmq").option("server", self.address).option("partitions", str(tasks))
+        return given.option("queue", queue).load()
+
+    def write(self, table: DataFrame, queue: str) -> None:
+        given = table.write.format("msmq").option("server", self.address).option("queue", queue)
+        given.option("deadLetter", "false").mode("append").save()  # what is purged between rounds is not kept
+
+    def parquet(self, queue: str = SOURCE) -> str:
+        """The messages of a queue as Parquet, in one file."""
+        path = str(self.folder / queue.rpartition("\\")[2])
+        self.read(1, queue).write.mode("overwrite").parquet(path)
+        return path
 
 
-def write(table: DataFrame, address: str, queue: str) -> None:
-    given = table.write.format("msmq").option("server", address).option("queue", queue)
-    given.option("deadLetter", "false").mode("append").save()  # what is purged between rounds is not kept
-
-
-def source(spark: SparkSession, address: str, folder: Path, count: int, rounds: int) -> None:
-    works: dict[str, Callable[[], float | None]] = {CLIENT: lambda: bare_read(address)}
+def source(place: Place) -> None:
+    works: dict[str, Work] = {CLIENT: lambda: bare_read(place.address)}
     for tasks, label in SPARK.items():
-        works[label] = lambda n=tasks: look(read(spark, address, n))  # type: ignore[misc]
-    path = parquet(spark, address, folder)
-    works[PARQUET] = lambda: look(spark.read.parquet(path))
-    works[JOB] = lambda: look(read(spark, address, 1, EMPTY))
-    compare("source", count, rounds, works, [Goal(SPARK[1], PARQUET, 0.5), Goal(SPARK[2], SPARK[1], 1.6)])
-
-
-def parquet(spark: SparkSession, address: str, folder: Path) -> str:
-    """The messages as Parquet, in one file."""
-    path = str(folder / "rows")
-    read(spark, address, 1).write.mode("overwrite").parquet(path)
-    return path
+        works[label] = lambda n=tasks: look(place.read(n))  # type: ignore[misc]
+    path = place.parquet()
+    works[PARQUET] = lambda: look(place.spark.read.parquet(path))
+    works[JOB] = lambda: look(place.read(1, SINGLE))
+    compare("source", place, works, [Goal(SPARK[1], PARQUET, 0.5), Goal(SPARK[2], SPARK[1], 1.6)])
 
 
 def run(stream: DataFrame, form: str, checkpoint: Path, **options: str) -> float:
@@ -186,72 +292,66 @@ def run(stream: DataFrame, form: str, checkpoint: Path, **options: str) -> float
     query = write.trigger(availableNow=True).start()
     assert query.awaitTermination(600)
     batches = [each for each in query.recentProgress if each.numInputRows]
+    assert batches
     return sum(each.durationMs["triggerExecution"] for each in batches) / 1_000
 
 
-def stream(spark: SparkSession, address: str, folder: Path, count: int, rounds: int) -> None:
+def stream(place: Place) -> None:
     numbers = iter(range(1_000))
-    path = parquet(spark, address, folder)
-    rows = spark.read.parquet(path).schema
+    path = place.parquet()
+    rows = place.spark.read.parquet(path).schema
+
+    def written(read: DataFrame) -> float:
+        folder = place.folder / f"stream {next(numbers)}"
+        return run(read, "parquet", folder / "checkpoint", path=str(folder / "rows"))
 
     def queue(name: str, tasks: int) -> float:
-        place = folder / f"stream {next(numbers)}"
-        read = spark.readStream.format("msmq").option("server", address).option("queue", name)
-        read = read.option("partitions", str(tasks)).option("maxBytesPerTrigger", str(1 << 30))
-        return run(read.load(), "parquet", place / "checkpoint", path=str(place / "rows"))
-
-    def files() -> float:
-        place = folder / f"stream {next(numbers)}"
-        return run(
-            spark.readStream.schema(rows).parquet(path),
-            "parquet",
-            place / "checkpoint",
-            path=str(place / "rows"),
+        read = place.spark.readStream.format("msmq").option("server", place.address).option("queue", name)
+        return written(
+            read.option("partitions", str(tasks)).option("maxBytesPerTrigger", str(1 << 30)).load()
         )
 
-    works: dict[str, Callable[[], float | None]] = {
+    works: dict[str, Work] = {
         SPARK[tasks]: lambda n=tasks: queue(SOURCE, n)  # type: ignore[misc]
         for tasks in TASKS
     }
-    works |= {ROUNDABOUT: files, JOB: lambda: queue(EMPTY, 1)}
-    compare("stream", count, rounds, works, [Goal(SPARK[tasks], ROUNDABOUT, 0.6) for tasks in TASKS])
+    works |= {
+        ROUNDABOUT: lambda: written(place.spark.readStream.schema(rows).parquet(path)),
+        JOB: lambda: queue(SINGLE, 1),
+    }
+    compare("stream", place, works, [Goal(SPARK[tasks], ROUNDABOUT, 0.6) for tasks in TASKS])
 
 
-def sink(spark: SparkSession, address: str, folder: Path, kind: str, count: int, rounds: int) -> None:
+def sink(place: Place, kind: str) -> None:
     queue = SINK if kind == "sink" else WHOLE
-    works: dict[str, Callable[[], float | None]] = {CLIENT: lambda: bare_send(address, queue, count)}
-    rows = read(spark, address, 1).select("body", "label", "priority")
-    tables = {tasks: rows.repartition(tasks).cache() for tasks in TASKS}
-    nothing = rows.limit(0).repartition(1).cache()
-    for tasks, table in tables.items():
+    works: dict[str, Work] = {CLIENT: lambda: bare_send(place.address, queue, place.rows)}
+    tables = {
+        label: place.read(1).select(*WRITTEN).repartition(tasks).cache() for tasks, label in SPARK.items()
+    } | {JOB: place.read(1, SINGLE).select(*WRITTEN).cache()}
+    for label, table in tables.items():
         table.count()
-        works[SPARK[tasks]] = lambda t=table: write(t, address, queue)  # type: ignore[misc]
-    nothing.count()
-    works[JOB] = lambda: write(nothing, address, queue)
-    compare(kind, count, rounds, works, [Goal(SPARK[1], CLIENT, 0.7)], lambda: empty(address))
-    for table in (*tables.values(), nothing):
+        works[label] = lambda t=table: place.write(t, queue)  # type: ignore[misc]
+    compare(kind, place, works, [Goal(SPARK[1], CLIENT, 0.7)], lambda: empty(place.address))
+    for table in tables.values():
         table.unpersist()
 
 
-def streamed(spark: SparkSession, address: str, folder: Path, count: int, rounds: int) -> None:
+def streamed(place: Place) -> None:
     numbers = iter(range(1_000))
-    places = {label: str(folder / f"from {tasks}") for tasks, label in SPARK.items()} | {
-        JOB: str(folder / "none")
-    }
-    rows = read(spark, address, 1).select("body", "label", "priority")
+    folders = {label: str(place.folder / f"from {tasks}") for tasks, label in SPARK.items()}
     for tasks, label in SPARK.items():
-        rows.repartition(tasks).write.mode("overwrite").parquet(places[label])
-    rows.limit(0).write.mode("overwrite").parquet(places[JOB])
-    kinds = rows.schema
+        place.read(1).select(*WRITTEN).repartition(tasks).write.mode("overwrite").parquet(folders[label])
+    folders[JOB] = place.parquet(SINGLE)
+    kinds = place.read(1).select(*WRITTEN).schema
 
-    def send(place: str) -> float:
-        table = spark.readStream.schema(kinds).parquet(place)
-        checkpoint = folder / f"streamed {next(numbers)}"
-        return run(table, "msmq", checkpoint, server=address, queue=WHOLE, deadLetter="false")
+    def send(folder: str) -> float:
+        table = place.spark.readStream.schema(kinds).parquet(folder)
+        checkpoint = place.folder / f"streamed {next(numbers)}"
+        return run(table, "msmq", checkpoint, server=place.address, queue=WHOLE, deadLetter="false")
 
-    works: dict[str, Callable[[], float | None]] = {CLIENT: lambda: bare_send(address, WHOLE, count)}
-    works |= {label: lambda p=place: send(p) for label, place in places.items()}  # type: ignore[misc]
-    compare("streamed", count, rounds, works, [Goal(SPARK[1], CLIENT, 0.7)], lambda: empty(address))
+    works: dict[str, Work] = {CLIENT: lambda: bare_send(place.address, WHOLE, place.rows)}
+    works |= {label: lambda p=folder: send(p) for label, folder in folders.items()}  # type: ignore[misc]
+    compare("streamed", place, works, [Goal(SPARK[1], CLIENT, 0.7)], lambda: empty(place.address))
 
 
 def pin(processes: list[int]) -> None:
@@ -266,30 +366,29 @@ def pin(processes: list[int]) -> None:
             os.sched_setaffinity(int(thread.name), others)
 
 
-KINDS = ("source", "stream", "sink", "whole", "streamed")
+KINDS: dict[str, Callable[[Place], None]] = {
+    "source": source,
+    "stream": stream,
+    "sink": lambda place: sink(place, "sink"),
+    "whole": lambda place: sink(place, "whole"),
+    "streamed": streamed,
+}
 
 
 def main(messages: int, rounds: int, only: list[str], pinned: bool) -> None:
     os.environ["PYSPARK_PYTHON"] = str(unpinned(Path(tempfile.mkdtemp()))) if pinned else sys.executable
     with tempfile.TemporaryDirectory() as name, serve(Path(name)) as (address, server), session() as spark:
-        folder = Path(name)
         with msmq.connect_sync(address) as mq:
             chance = random.Random(1)  # Parquet would keep a body that all have only once
             mq.create_queue(SOURCE).send_many(chance.randbytes(len(BODY)) for _ in range(messages))
+            mq.create_queue(SINGLE).send(BODY)
             mq.create_queue(SINK)
-            mq.create_queue(EMPTY)
             mq.create_queue(WHOLE, transactional=True)
         if pinned:
             pin([server])
+        place = Place(spark, address, Path(name), messages, rounds, Processors(server), pinned)
         for kind in only:
-            if kind == "source":
-                source(spark, address, folder, messages, rounds)
-            elif kind == "stream":
-                stream(spark, address, folder, messages, rounds)
-            elif kind == "streamed":
-                streamed(spark, address, folder, messages, rounds)
-            else:
-                sink(spark, address, folder, kind, messages, rounds)
+            KINDS[kind](place)
 
 
 def unpinned(folder: Path) -> Path:

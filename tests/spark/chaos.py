@@ -1,7 +1,8 @@
 """Three queue managers, one query that consumes from all, and somebody who kills: ``make spark-soak MINUTES=10``.
 
 Killed are, at random, the driver with all that is its own, an executor, a worker of Python, and the queue managers,
-while messages keep coming; some before the query has recovered from the last time. Whenever the driver is dead
+while messages keep coming: when the query has gone on, while it recovers from the last time, or one right after the
+other. Whenever the driver is dead
 everything that is gone from a queue must be in the output that the sink has committed; in the end the output has every
 message once, and nothing is left in a queue.
 """
@@ -30,7 +31,6 @@ from tests.spark.support import ORDERS, ROOT, Server, environment, eventually
 NAMES = ("NORTH", "SOUTH", "WEST")
 LOCAL, CLUSTER = "local[2,20]", "local-cluster[2,1,700]"
 _PATIENCE_S = 600.0
-_HASTY = 0.4
 _HASTE_S = 12.0
 """In which a driver that was killed may come to anything between its start and its next batch."""
 
@@ -129,6 +129,10 @@ class Chaos:
         self.start_driver()
         time.sleep(_HASTE_S * self._chance.random())
 
+    def nothing(self) -> None:
+        """Wait for nothing: what is killed next is killed in the midst of what the last kill has done."""
+        self.send(10)
+
     @property
     def _batches(self) -> int:
         return len(list(self.checkpoint.glob("commits/[0-9]*")))
@@ -137,6 +141,8 @@ class Chaos:
         """Kill something, after a moment in which anything may be under way."""
         time.sleep(self._chance.random())
         if what == "driver":
+            if self._driver is None:
+                return
             self.kill_driver()
             self.is_sound()
         elif what == "queue manager":
@@ -196,18 +202,21 @@ def run(
     seed: int,
     kills: Iterator[str],
     say: Callable[[str], None],
-    hasty: Callable[[], bool] = lambda: False,
+    wait: Callable[[Chaos], None] = Chaos.progress,
 ) -> Chaos:
-    """Kill one thing after the other, and do not wait for progress before those that are ``hasty``; what comes back is
-    what was done."""
+    """Kill one thing after the other, and wait before each. Returns what was done."""
     chaos = Chaos(folder, master, seed)
     with chaos.running():
         for what in kills:
-            chaos.recovering() if hasty() else chaos.progress()
+            wait(chaos)
             chaos.kill(what)
             say(f"{chaos.kills.total()}: {what} killed; {len(chaos.sent[NAMES[0]]) * 3:,} messages sent")
         chaos.settles()
     return chaos
+
+
+def _wait(chance: random.Random, chaos: Chaos) -> None:
+    chance.choices((chaos.progress, chaos.recovering, chaos.nothing), (0.3, 0.25, 0.45))[0]()
 
 
 def _kills(minutes: float, chance: random.Random) -> Iterator[str]:
@@ -225,7 +234,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         chance = random.Random(given.seed)
         kills, say = _kills(given.minutes, chance), partial(print, flush=True)
-        chaos = run(Path(folder), given.master, given.seed, kills, say, lambda: chance.random() < _HASTY)
+        chaos = run(Path(folder), given.master, given.seed, kills, say, partial(_wait, chance))
     print(
         f"{dict(chaos.kills)} killed; every one of {sum(map(len, chaos.sent.values())):,} messages came once"
     )

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import IO, Any, TypeVar
 
 from pyspark.errors import PySparkException
@@ -17,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import msmq
+from msmq.testing.traffic import Door, Draft, Surroundings, Traffic, client_message
 from tests.spark import ready
 from tests.spark.quick import PLAIN, configuration
 
@@ -24,6 +27,8 @@ _T = TypeVar("_T")
 ROOT = Path(__file__).parents[2]
 ORDERS = ".\\private$\\orders"
 LEDGER = ".\\private$\\ledger"
+ANSWERS = ".\\private$\\answers"
+"""Where applications want acknowledgments and answers; not every test has that queue."""
 
 
 class Server:
@@ -45,6 +50,10 @@ class Server:
         self._python = python
         self.address = f"unix:{directory / 'api'}"
         self._process: subprocess.Popen[bytes] | None = None
+        world = Surroundings(
+            bytes(16), bytes(16), computer=name, listeners=(ANSWERS,), unreachable="127.0.0.99"
+        )
+        self._traffic = Traffic(Random(name), world, Door.CLIENT)
 
     def start(self) -> None:
         command = [
@@ -90,8 +99,21 @@ class Server:
             mq.delete_queue(name)
 
     def send(self, bodies: Iterable[str], name: str = ORDERS, **properties: Any) -> None:
+        """Messages like the world's with these texts. Unless something else is said they have the usual priority, so
+        that their order is that of the texts, and wait for ever."""
+        said = {"delivery": msmq.Delivery.DEFAULT, "priority": 3, **properties}
         with self.connect() as mq:
-            mq.queue(name).send_many(list(bodies), **properties)
+            mq.queue(name).send_many(
+                [
+                    replace(client_message(self._drawn(name)), body=text, body_type=None, **said)
+                    for text in bodies
+                ]
+            )
+
+    def _drawn(self, name: str) -> Draft:
+        return self._traffic.draft(
+            destination=name, body=b"", time_to_reach_queue_s=None, time_to_be_received_s=None
+        )
 
     def bodies(self, name: str = ORDERS) -> list[str]:
         with self.connect() as mq:

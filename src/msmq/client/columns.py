@@ -5,22 +5,23 @@ Spark writes and reads columns itself. Making a message object of every row in b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.connection import Connection
+from msmq.client.message import Receipt
 from msmq.client.transaction import Transaction
 from msmq.errors import MQError
 
 
-async def send_columns(
+def send_columns(
     mq: Connection, queue: str, columns: bytes, count: int, transaction: Transaction | None = None
-) -> list[tuple[int, MQError]]:
-    """Send ``count`` messages whose `pb.Columns` are written already. Returns when they are safe, and tells which of
-    them were refused and why."""
+) -> asyncio.Future[list[Receipt | MQError]]:
+    """Put ``count`` messages on their way whose `pb.Columns` are written already. The future is done when they are
+    safe, and has the outcome of each."""
     named = transaction.identifier if transaction is not None else b""
-    outcomes = await mq.sender(queue).send_columns(columns, count, named)
-    return [(index, each) for index, each in enumerate(outcomes) if isinstance(each, MQError)]
+    return mq.sender(queue).send_columns(columns, count, named)
 
 
 def read_columns(mq: Connection, queue: str, after: int, upto: int) -> AsyncIterator[pb.Deliveries]:

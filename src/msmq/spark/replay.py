@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from msmq.client.connection import Connection
 from msmq.errors import IoTimeoutError, QueueNotFoundError
-from msmq.spark.rows import Letters
+from msmq.spark.rows import Packer
 from msmq.spark.schema import Table
 from msmq.spark.sink import SinkOptions, Sorter, send_once
 
@@ -100,7 +100,7 @@ async def _replay(
         clock = asyncio.get_running_loop().time
         begun = clock()
         while chunk := list(islice(rows, CHUNK)):
-            sorter = Sorter(mq, chosen, Letters(options, _COLUMNS))
+            sorter = Sorter(mq, chosen, Packer(options, _COLUMNS))
             batch = pa.RecordBatch.from_pylist(chunk, schema=schema)
             held = sorter.transactional(iter([batch]))
             note = {"last": _place(chunk[-1]), "rows": skipped + sent + len(chunk)}

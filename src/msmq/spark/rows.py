@@ -6,15 +6,14 @@ Those that only a queue manager can say (lookup_id, message_id, arrived_time and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import add
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
 
 from msmq.api.generated import msmq_pb2 as pb
-from msmq.client.message import Message
 from msmq.spark.options import OptionError
 from msmq.spark.schema import EXTRAS, HEADERS, NAMES
 from msmq.spark.telling import PlainError
@@ -29,51 +28,47 @@ class RowError(PlainError, ValueError):
         self.place = place
 
 
-class Letter(NamedTuple):
-    """A row as a message, and where it goes."""
-
-    queue: str
-    message: Message
-    row: int
-    """Its number in the partition, from 0."""
-
-    @property
-    def kind(self) -> pb.Message:
-        """What it may say in the same way as others."""
-        return self.message.to_kind()
-
-    @property
-    def own(self) -> Sequence[tuple[Any, ...]]:
-        """What it says for itself: its body first, and whatever else has a column of its own."""
-        return [self.message.own()]
-
-
 class Parcel(NamedTuple):
-    """Rows that say the same but for some columns, as messages, and where they go."""
+    """Rows as messages, column by column, and where they go."""
 
     queue: str
     columns: pb.Columns
-    row: int
-    """The number of the first in the partition."""
+    rows: Sequence[int]
+    """The number of each in the partition, from 0."""
 
     def __len__(self) -> int:
-        return len(self.columns.bodies)
+        return len(self.rows)
 
-    @property
-    def kind(self) -> pb.Message:
-        """What all of them say."""
-        return Message.from_proto(self.columns.kinds[0]).to_kind()
+    def heads(self) -> list[tuple[Any, ...]]:
+        """The properties of each message beside its body, whether they stand in columns or in kinds."""
+        given = self.columns
+        of = list(given.kind) or [0] * len(self)
 
-    @property
-    def own(self) -> Sequence[tuple[Any, ...]]:
-        """What each says for itself."""
-        given, usual = self.columns, Message.from_proto(self.columns.kinds[0]).own()
-        columns: tuple[Sequence[Any], ...] = (
-            given.bodies, given.body_types, given.labels, given.extensions, given.application_tags,
-            given.correlation_ids,
-        )  # fmt: skip
-        said = zip_longest(columns, usual, fillvalue=())
-        return list(zip(*(column or [value] * len(self) for column, value in said), strict=True))
+        def filled(column: Sequence[Any], name: str) -> Sequence[Any]:
+            said = [getattr(kind, name) for kind in given.kinds]
+            return column or [said[kind] for kind in of]
+
+        kinds = [_common(kind) for kind in given.kinds]
+        return list(
+            zip(
+                [kinds[kind] for kind in of],
+                filled(given.body_types, "body_type"),
+                filled(given.labels, "label"),
+                filled(given.extensions, "extension"),
+                filled(given.application_tags, "application_tag"),
+                filled(given.correlation_ids, "correlation_id"),
+                strict=True,
+            )
+        )
+
+
+def _common(kind: pb.Message) -> bytes:
+    """The properties of a kind that have no column of their own, serialized."""
+    common = pb.Message()
+    common.CopyFrom(kind)
+    for name in ("body_type", *(_FIELDS[column][0] for column in _EACH)):
+        common.ClearField(name)
+    return common.SerializeToString(deterministic=True)
 
 
 def _text(value: Any) -> str:
@@ -139,11 +134,11 @@ _OPTIONS: Final = {
     "dead_letter": "deadLetter",
 }  # fmt: skip
 """Columns and the option that stands in for them where they are missing or null."""
-LETTER_OPTIONS: Final = ("queue", "bodyType", "headersAs", *_OPTIONS.values())
+ROW_OPTIONS: Final = ("queue", "bodyType", "headersAs", *_OPTIONS.values())
 
 
-class Letters:
-    """Makes messages of rows."""
+class Packer:
+    """Makes messages of rows, many at a time."""
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         self._queue = options.get("queue")
@@ -170,41 +165,78 @@ class Letters:
             if value is not None:
                 self._defaults[_FIELDS[column][0]] = value
 
-    def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel] | None:
-        """The rows of a batch, many at a time. None when they go to several queues, differ in more than columns can
-        say, or one of them is at fault: :meth:`of` tells which."""
-        columns = self._lists(batch)
-        shared = columns.keys() & _FIELDS.keys() - _EACH.keys()
-        if self._queue is None:
-            shared.add("queue")
-        if not batch.num_rows or any(len(set(columns[name])) > 1 for name in shared):
-            return None
-        queue = self._queue if self._queue is not None else columns["queue"][0]
-        try:
-            return self._parcels(queue, columns, shared - {"queue"}, first, batch.num_rows) if queue else None
-        except (TypeError, ValueError, KeyError, OverflowError):
-            return None
+    def parcels(self, batch: pa.RecordBatch, first: int = 0) -> list[Parcel]:
+        """Make messages of the rows of a batch. Those for one queue keep their order; ``first`` is the number of the
+        first row.
 
-    def _parcels(
-        self, queue: str, columns: dict[str, list[Any]], shared: set[str], first: int, count: int
-    ) -> list[Parcel]:
-        common = pb.Message(**self._defaults)
-        for name in shared:
-            field, convert = self._fields[name]
-            if (value := columns[name][0]) is not None:
-                setattr(common, field, convert(value))
-        each = {_EACH[name]: self._values(name, columns[name]) for name in columns.keys() & _EACH.keys()}
-        bodies = columns.get("body") or [None] * count
-        types = columns.get("body_type") or [None] * len(bodies)
-        pairs = [
-            write_body(body, body_type=self._body_type if kind is None else kind)
-            for body, kind in zip(bodies, types, strict=True)
-        ]
-        each["bodies"], each["body_types"] = map(list, zip(*pairs, strict=True))
+        Raises:
+            RowError: one of them cannot become a message.
+        """
+        columns = self._lists(batch)
+        count = batch.num_rows
+        queues = self._queues(columns, count, first)
+        each = {
+            _EACH[name]: self._values(name, columns[name], first) for name in columns.keys() & _EACH.keys()
+        }
+        each["bodies"], each["body_types"] = self._bodies(columns, count, first)
+        each["kind"], kinds = self._kinds(columns, count, first)
         return [
-            Parcel(queue, _columns(common, each, start, end), first + start)
-            for start, end in _cuts(each["bodies"])
+            Parcel(queue, _columns(kinds, each, rows), [first + row for row in rows])
+            for queue, every in queues.items()
+            for rows in _cuts(each, every)
         ]
+
+    def _queues(
+        self, columns: Mapping[str, list[Any]], count: int, first: int
+    ) -> Mapping[str, Sequence[int]]:
+        """The indexes of the rows for each queue."""
+        if self._queue is not None:
+            return {self._queue: range(count)}
+        named: list[str | None] = columns["queue"]
+        found: dict[str, list[int]] = {}
+        for row, queue in enumerate(named):
+            if not queue:
+                raise RowError(
+                    f"row {first + row}, column queue", "it names no queue, and there is no option queue"
+                )
+            found.setdefault(queue, []).append(row)
+        return found if len(found) > 1 else dict.fromkeys(found, range(count))
+
+    def _bodies(
+        self, columns: Mapping[str, list[Any]], count: int, first: int
+    ) -> tuple[list[bytes], list[int]]:
+        """The bodies as bytes, and their types."""
+        usual = self._body_type
+        types: list[int | None] = [usual] * count
+        if "body_type" in columns:
+            given = columns["body_type"]
+            types = _converted("body_type", lambda kind: usual if kind is None else _U32(kind), given, first)
+        pairs = zip(columns.get("body", [None] * count), types, strict=True)
+        written = _converted("body", lambda pair: write_body(pair[0], body_type=pair[1]), pairs, first)
+        return [body for body, _ in written], [kind for _, kind in written]
+
+    def _kinds(
+        self, columns: Mapping[str, list[Any]], count: int, first: int
+    ) -> tuple[list[int], list[pb.Message]]:
+        """The kind of each row, by index, and the kinds: combinations of properties that have no column."""
+        names = sorted(columns.keys() & _FIELDS.keys() - _EACH.keys())
+        if not names:
+            return [0] * count, [pb.Message(**self._defaults)]
+        places: dict[tuple[Any, ...], int] = {}
+        of = [
+            places.setdefault(said, len(places))
+            for said in zip(*(columns[name] for name in names), strict=True)
+        ]
+        kinds = []
+        for said, place in places.items():
+            kind = pb.Message(**self._defaults)
+            for name, value in zip(names, said, strict=True):
+                field, convert = self._fields[name]
+                if value is not None:
+                    (found,) = _converted(name, convert, [value], first + of.index(place))
+                    setattr(kind, field, found)
+            kinds.append(kind)
+        return of, kinds
 
     def _lists(self, batch: pa.RecordBatch) -> dict[str, list[Any]]:
         """The columns that are written."""
@@ -232,55 +264,52 @@ class Letters:
             )
         return _bytes(extension)
 
-    def _values(self, name: str, values: list[Any]) -> list[Any]:
+    def _values(self, name: str, values: list[Any], first: int) -> list[Any]:
         """A column with what options and defaults give to rows that do not say."""
         field, convert = self._fields[name]
         usual = self._defaults.get(field, _NOTHING[field])
-        return [usual if value is None else convert(value) for value in values]
-
-    def of(self, batch: pa.RecordBatch, first: int = 0) -> Iterator[Letter]:
-        """The rows of a batch; ``first`` is the number of its first row."""
-        columns = self._lists(batch)
-        nothing = [None] * batch.num_rows
-        queues, bodies = columns.get("queue", nothing), columns.get("body", nothing)
-        types = columns.get("body_type", nothing)
-        fields = [(name, *self._fields[name], columns[name]) for name in columns.keys() & _FIELDS.keys()]
-        for row in range(batch.num_rows):
-            queue = self._queue if self._queue is not None else queues[row]
-            column = "queue"
-            try:
-                if not queue:
-                    raise ValueError("it names no queue, and there is no option queue")
-                column = "body"
-                body_type = types[row] if types[row] is not None else self._body_type
-                body, kind = write_body(bodies[row], body_type=body_type)
-                made = pb.Message(body=body, body_type=kind, **self._defaults)
-                for column, field, convert, values in fields:  # noqa: B007  # the error names it
-                    value = values[row]
-                    if value is not None:
-                        setattr(made, field, convert(value))
-            except (TypeError, ValueError, KeyError, OverflowError) as error:
-                raise RowError(f"row {first + row}, column {column}", error) from error
-            yield Letter(queue, Message.from_proto(made), first + row)
+        return _converted(name, lambda value: usual if value is None else convert(value), values, first)
 
 
 _NOTHING: Final[dict[str, Any]] = {"label": "", "extension": b"", "application_tag": 0, "correlation_id": b""}
 """What a message has that does not say."""
 
 
-def _columns(common: pb.Message, columns: Mapping[str, list[Any]], start: int, end: int) -> pb.Columns:
-    if (start, end) == (0, len(columns["bodies"])):
-        return pb.Columns(kinds=[common], **columns)
-    return pb.Columns(kinds=[common], **{name: column[start:end] for name, column in columns.items()})
+def _converted(name: str, convert: Callable[[Any], Any], values: Iterable[Any], first: int) -> list[Any]:
+    """Convert the values of a column. Raises RowError, which names the row, for one that cannot be converted."""
+    made: list[Any] = []
+    try:
+        for value in values:
+            made.append(convert(value))
+    except (TypeError, ValueError, KeyError, OverflowError) as error:
+        raise RowError(f"row {first + len(made)}, column {name}", error) from error
+    return made
 
 
-def _cuts(bodies: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Where parcels begin and end."""
+def _columns(
+    kinds: Sequence[pb.Message], columns: Mapping[str, list[Any]], rows: Sequence[int]
+) -> pb.Columns:
+    taken = {
+        name: column[rows.start : rows.stop] if isinstance(rows, range) else [column[row] for row in rows]
+        for name, column in columns.items()
+    }
+    if len(kinds) == 1:
+        return pb.Columns(kinds=kinds, **{**taken, "kind": ()})
+    used = {kind: place for place, kind in enumerate(dict.fromkeys(taken["kind"]))}
+    taken["kind"] = [used[kind] for kind in taken["kind"]] if len(used) > 1 else []
+    return pb.Columns(kinds=[kinds[kind] for kind in used], **taken)
+
+
+def _cuts(columns: Mapping[str, list[Any]], rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Divide rows into parcels."""
+    sizes = list(map(len, columns["bodies"]))
+    if "extensions" in columns:
+        sizes = list(map(add, sizes, map(len, columns["extensions"])))
     start = size = 0
-    for end, body in enumerate(bodies, 1):
-        size += len(body)
-        if size >= _PARCEL_BYTES or end - start >= _PARCEL_ROWS or end == len(bodies):
-            yield start, end
+    for end, row in enumerate(rows, 1):
+        size += sizes[row]
+        if size >= _PARCEL_BYTES or end - start >= _PARCEL_ROWS or end == len(rows):
+            yield rows[start:end]
             start, size = end, 0
 
 

@@ -26,13 +26,13 @@ import json
 import logging
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -44,8 +44,7 @@ from pyspark.sql.datasource import (
 from msmq.api.generated import msmq_pb2 as pb
 from msmq.client.columns import send_columns
 from msmq.client.connection import Connection, connect
-from msmq.client.message import Delivery, Message
-from msmq.client.problems import SendError
+from msmq.client.message import Delivery, Receipt
 from msmq.client.receiver import Receiver
 from msmq.client.target import Tls
 from msmq.client.transaction import Transaction
@@ -58,7 +57,7 @@ from msmq.errors import (
     SharingViolationError,
 )
 from msmq.spark.options import ACCESS_OPTIONS, Access, OptionError, check_names
-from msmq.spark.rows import LETTER_OPTIONS, Letter, Letters, Parcel, RowError
+from msmq.spark.rows import ROW_OPTIONS, Packer, Parcel, RowError
 from msmq.spark.telling import PlainError, plainly
 from msmq.spark.versions import StreamArrowWriter
 
@@ -71,18 +70,21 @@ _DELIVERIES: Final = {
     "transactional": Delivery.TRANSACTIONAL,
 }
 _REPEATED: Final = {"error": False, "sent": True}
-_SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *LETTER_OPTIONS, "delivery", "repeatedBatch", "checkpointLocation")
+_SINK_OPTIONS: Final = (*ACCESS_OPTIONS, *ROW_OPTIONS, "delivery", "repeatedBatch", "checkpointLocation")
 _ROWS_AT_ONCE: Final = 1_000
-_STAGED_BYTES: Final = 1 << 20
 _LARGEST_STAGED: Final = 3 << 20
-_STAGED_UNDER_WAY: Final = 4
+_UNDER_WAY: Final = 8
 """Parcels that are sent before the first of them is confirmed."""
 _STAGING: Final = "spark-staging-"
 _ORPHANED: Final = timedelta(days=1)
 _PAUSE_S: Final = 0.1
 _TRIES_PER_WARNING: Final = 300
-_DIGEST_VERSION: Final = 2
+_DIGEST_VERSION: Final = 3
 _TOKEN_LABEL: Final = "Spark: what was sent last"
+
+
+class StagingError(PlainError):
+    """Rows that a task put aside are missing from its staging queue."""
 
 
 class RepeatedBatchError(PlainError):
@@ -141,123 +143,83 @@ class _Router:
         return Delivery.TRANSACTIONAL if info.transactional else Delivery.RECOVERABLE
 
 
-async def _send(mq: Connection, letters: Sequence[Letter], transaction: Transaction | None = None) -> None:
-    """Send messages in their order, queue by queue. Says of the first that is refused which row it was."""
-    by_queue: dict[str, list[Letter]] = {}
-    for letter in letters:
-        by_queue.setdefault(letter.queue, []).append(letter)
-    for queue, group in by_queue.items():
+class Convoy:
+    """Sends parcels, several of them under way at a time. Those for one queue arrive in the order they were put."""
+
+    def __init__(self, mq: Connection, transaction: Transaction | None = None) -> None:
+        self._mq = mq
+        self._transaction = transaction
+        self._under_way: deque[tuple[str, Sequence[int], asyncio.Future[list[Receipt | MQError]]]] = deque()
+
+    async def put(self, queue: str, columns: bytes, rows: Sequence[int]) -> None:
+        """Send messages whose `pb.Columns` are serialized already.
+
+        Raises:
+            RowError: the queue manager refused one of these messages, or of those that were put earlier.
+        """
+        while len(self._under_way) >= _UNDER_WAY:
+            await self._settle()
         try:
-            await mq.queue(queue).send_many((letter.message for letter in group), transaction=transaction)
-        except SendError as error:
-            index, why = error.failures[0]
-            raise RowError(f"row {group[index].row} to {queue}", why) from error
+            sending = send_columns(self._mq, queue, columns, len(rows), self._transaction)
         except MQError as error:
-            raise RowError(f"row {group[0].row} and others to {queue}", error) from error
+            raise _refused(queue, rows, error) from error
+        self._under_way.append((queue, rows, sending))
+        await asyncio.sleep(0)  # they leave
+
+    async def _settle(self) -> None:
+        queue, rows, sending = self._under_way.popleft()
+        try:
+            outcomes = await sending
+        except MQError as error:
+            raise _refused(queue, rows, error) from error
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if isinstance(outcome, MQError):
+                raise RowError(f"row {row} to {queue}", outcome) from outcome
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until every message is safe; after an error, cancel what is still under way."""
+        try:
+            if kind is None:
+                while self._under_way:
+                    await self._settle()
+        finally:
+            left = [sending for _, _, sending in self._under_way]
+            for sending in left:
+                sending.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
 
-class _Columns(NamedTuple):
-    """A parcel as it travels."""
-
-    row: int
-    """The number of its first row."""
-    rows: int
-    data: bytes
-
-
-async def _send_columns(
-    mq: Connection, queue: str, parcels: Sequence[_Columns], transaction: Transaction | None = None
-) -> None:
-    """Send parcels, which are all for one queue and are under way together."""
-    sends = [send_columns(mq, queue, parcel.data, parcel.rows, transaction) for parcel in parcels]
-    try:
-        refused = await asyncio.gather(*sends)
-    except MQError as error:
-        raise RowError(f"row {parcels[0].row} and others to {queue}", error) from error
-    for parcel, failures in zip(parcels, refused, strict=True):
-        for index, why in failures:
-            raise RowError(f"row {parcel.row + index} to {queue}", why) from why
-
-
-async def _send_parcels(
-    mq: Connection, parcels: Sequence[Parcel], transaction: Transaction | None = None
-) -> None:
-    made = [_Columns(parcel.row, len(parcel), parcel.columns.SerializeToString()) for parcel in parcels]
-    await _send_columns(mq, parcels[0].queue, made, transaction)
-
-
-Held = list[Letter] | list[Parcel]
-"""Some rows, one by one or all for one queue."""
-
-
-async def _send_held(mq: Connection, held: Held, transaction: Transaction) -> None:
-    letters = [each for each in held if isinstance(each, Letter)]
-    parcels = [each for each in held if isinstance(each, Parcel)]
-    if letters:
-        await _send(mq, letters, transaction)
-    if parcels:
-        await _send_parcels(mq, parcels, transaction)
+def _refused(queue: str, rows: Sequence[int], why: MQError) -> RowError:
+    return RowError(f"row {rows[0]} {'and others ' if len(rows) > 1 else ''}to {queue}", why)
 
 
 class Sorter:
     """Divides rows into those that are sent in a transaction and those that are not, which go at once."""
 
-    def __init__(self, mq: Connection, options: SinkOptions, letters: Letters) -> None:
+    def __init__(self, mq: Connection, options: SinkOptions, packer: Packer) -> None:
         self._mq = mq
-        self._letters = letters
+        self._packer = packer
         self._router = _Router(mq, options)
-        self._under_way: asyncio.Task[None] | None = None
         self.rows = 0
 
-    async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncGenerator[Held, None]:
-        """What is to be sent in a transaction, in parcels where the columns allow it; the others are under way while
-        the next rows are made into messages."""
-        try:
+    async def transactional(self, batches: Iterator[pa.RecordBatch]) -> AsyncGenerator[Parcel, None]:
+        """Yield the parcels that must be sent in a transaction, and send the others meanwhile."""
+        async with Convoy(self._mq) as free:
             for batch in _pieces(batches):
-                parcels = self._letters.parcels(batch, self.rows)
-                delivery = None if parcels is None else await self._router.delivery(parcels[0].queue)
-                held: Held = []
-                if parcels is None:
-                    held = await self._one_by_one(batch)
-                elif delivery is Delivery.TRANSACTIONAL:
-                    held = parcels
-                else:
-                    for parcel in parcels:
-                        parcel.columns.kinds[0].delivery = int(delivery or 0)  # type: ignore[assignment]
-                    await self._go(_send_parcels(self._mq, parcels))
+                for parcel in self._packer.parcels(batch, self.rows):
+                    delivery = await self._router.delivery(parcel.queue)
+                    if delivery is Delivery.TRANSACTIONAL:
+                        yield parcel
+                        continue
+                    for kind in parcel.columns.kinds:
+                        kind.delivery = int(delivery)  # type: ignore[assignment]
+                    await free.put(parcel.queue, parcel.columns.SerializeToString(), parcel.rows)
                 self.rows += batch.num_rows
-                if held:
-                    yield held
-            if self._under_way is not None:
-                await self._under_way
-        finally:
-            if self._under_way is not None:
-                self._under_way.cancel()
-
-    async def _one_by_one(self, batch: pa.RecordBatch) -> list[Letter]:
-        """The transactional rows of a batch; the others go."""
-        held: list[Letter] = []
-        free: list[Letter] = []
-        for letter in self._letters.of(batch, self.rows):
-            delivery = await self._router.delivery(letter.queue)
-            if delivery is Delivery.TRANSACTIONAL:
-                held.append(letter)
-            else:
-                letter.message.delivery = delivery
-                free.append(letter)
-        await self._go(_send(self._mq, free))
-        return held
-
-    async def _go(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Let messages go when those before them have arrived."""
-        if self._under_way is not None:
-            try:
-                await self._under_way
-            except BaseException:
-                sending.close()
-                raise
-        self._under_way = asyncio.create_task(sending)
-        await asyncio.sleep(0)  # it begins
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -283,7 +245,7 @@ class MsmqStreamWriter(StreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         self._options = SinkOptions.of(options)
-        self._letters = Letters(options, columns)
+        self._packer = Packer(options, columns)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -299,7 +261,7 @@ class MsmqStreamWriter(StreamArrowWriter):
         self, batches: Iterator[pa.RecordBatch], query: str, batch: int, partition: int
     ) -> WriterCommitMessage:
         async with self._options.connect() as mq:
-            sorter = Sorter(mq, self._options, self._letters)
+            sorter = Sorter(mq, self._options, self._packer)
             parcels = sorter.transactional(batches)
             first = await anext(parcels, None)
             if first is None:
@@ -316,7 +278,7 @@ class MsmqStreamWriter(StreamArrowWriter):
         """What a task has sent stays sent: the batch comes again, and its token knows."""
 
 
-async def _chain(first: Held, others: AsyncIterator[Held]) -> AsyncIterator[Held]:
+async def _chain(first: Parcel, others: AsyncIterator[Parcel]) -> AsyncIterator[Parcel]:
     yield first
     async for more in others:
         yield more
@@ -329,17 +291,17 @@ class Digest:
     rows: int = 0
     sum: int = 0
 
-    def add(self, held: Held) -> None:
-        """Count some rows in, in the same way whether they come one by one or in parcels."""
-        for each in held:
-            kind = each.kind.SerializeToString(deterministic=True)
-            begun = hashlib.blake2b(each.queue.encode() + b"\0" + kind, digest_size=16)
-            for body, *others in each.own:
-                row = begun.copy()
-                row.update(body)
-                row.update(repr((len(body), others)).encode("utf-8", "surrogatepass"))
-                self.rows += 1
-                self.sum += int.from_bytes(row.digest(), "little")
+    def add(self, parcel: Parcel) -> None:
+        """Add the rows of a parcel. The result does not depend on how rows are divided into parcels."""
+        begun: dict[tuple[Any, ...], hashlib.blake2b] = {}
+        for head, body in zip(parcel.heads(), parcel.columns.bodies, strict=True):
+            if (like := begun.get(head)) is None:
+                said = repr((parcel.queue, *head)).encode("utf-8", "surrogatepass")
+                like = begun[head] = hashlib.blake2b(said, digest_size=16)
+            row = like.copy()
+            row.update(body)
+            self.sum += int.from_bytes(row.digest(), "little")
+        self.rows += len(parcel)
         self.sum %= 1 << 128
 
     def value(self) -> dict[str, Any]:
@@ -350,7 +312,7 @@ async def send_once(
     mq: Connection,
     ledger: str,
     batch: int,
-    parcels: AsyncIterator[Held],
+    parcels: AsyncIterator[Parcel],
     note: Mapping[str, Any] = MappingProxyType({}),
     *,
     keeps_sent: bool = False,
@@ -373,9 +335,10 @@ async def send_once(
                     await _compare(parcels, digest, batch, last)
                 await transaction.abort()
                 return True
-            async for held in parcels:
-                digest.add(held)
-                await _send_held(mq, held, transaction)
+            async with Convoy(mq, transaction) as sending:
+                async for parcel in parcels:
+                    await sending.put(parcel.queue, parcel.columns.SerializeToString(), parcel.rows)
+                    digest.add(parcel)
             said = json.dumps({"batch": batch, "sent": digest.value(), **note}).encode()
             await transaction.send(ledger, said, label=_TOKEN_LABEL)
             await transaction.commit()
@@ -420,10 +383,10 @@ async def _token(mq: Connection, ledger: str, receiver: Receiver) -> dict[str, A
     return found
 
 
-async def _compare(parcels: AsyncIterator[Held], digest: Digest, batch: int, last: dict[str, Any]) -> None:
+async def _compare(parcels: AsyncIterator[Parcel], digest: Digest, batch: int, last: dict[str, Any]) -> None:
     """See that a batch that comes again is the one that was sent."""
-    async for held in parcels:
-        digest.add(held)
+    async for parcel in parcels:
+        digest.add(parcel)
     sent = last["sent"]
     if sent.get("version") != _DIGEST_VERSION:  # of an earlier release, which added up otherwise
         sent = {**digest.value(), "rows": sent["rows"]}
@@ -462,7 +425,7 @@ class MsmqWriter(DataSourceArrowWriter):
                 'A queue is not overwritten: use mode("append"), and purge it before if you must.'
             )
         self._options = SinkOptions.of(self.options)
-        self._letters = Letters(self.options, self.columns)
+        self._packer = Packer(self.options, self.columns)
         self._job = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -472,19 +435,23 @@ class MsmqWriter(DataSourceArrowWriter):
 
     async def _write(self, batches: Iterator[pa.RecordBatch], partition: int) -> Staged:
         async with self._options.connect() as mq:
-            sorter = Sorter(mq, self._options, self._letters)
+            sorter = Sorter(mq, self._options, self._packer)
             queue: str | None = None
+            staged = 0
             try:
-                async for held in sorter.transactional(batches):
-                    if queue is None:
-                        queue = f".\\private$\\{_STAGING}{self._job}-{uuid.uuid4().hex}"
-                        await mq.create_queue(queue, transactional=False, label="Spark: put aside")
-                    await mq.queue(queue).send_many(_packed(held))
+                async with Convoy(mq) as sending:
+                    async for parcel in sorter.transactional(batches):
+                        if queue is None:
+                            queue = f".\\private$\\{_STAGING}{self._job}-{uuid.uuid4().hex}"
+                            await mq.create_queue(queue, transactional=False, label="Spark: put aside")
+                        for piece in _pieces_of(parcel):
+                            await sending.put(queue, piece.SerializeToString(), parcel.rows[:1])
+                        staged += len(parcel)
             except BaseException:
                 if queue is not None:
                     await mq.delete_queue(queue)
                 raise
-            return Staged(partition, queue, sorter.rows)
+            return Staged(partition, queue, staged)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         with plainly(self._options.access):
@@ -509,76 +476,39 @@ class MsmqWriter(DataSourceArrowWriter):
             await _forget(mq, self._job)
 
 
-def _packed(held: Held) -> Iterator[Message]:
-    """Messages in parcels of about a megabyte; one that is larger than a message may be is cut."""
-    parcel = pb.SendRequest()
-    size = 0
-    for letter in held:
-        if isinstance(letter, Parcel):
-            about = f"{len(letter)} {letter.queue}".encode("utf-8", "surrogatepass")
-            yield from _cut(letter.columns.SerializeToString(), about)
-            continue
-        made = letter.message.to_proto()
-        if parcel.messages and (parcel.queue != letter.queue or size > _STAGED_BYTES):
-            yield from _cut(parcel.SerializeToString())
-            parcel, size = pb.SendRequest(), 0
-        parcel.queue = letter.queue
-        parcel.messages.append(made)
-        size += len(made.body) + len(made.extension)
-    if parcel.messages:
-        yield from _cut(parcel.SerializeToString())
-
-
-def _cut(data: bytes, about: bytes = b"") -> Iterator[Message]:
-    """Data in messages, each with how many follow; ``about`` columns there is how many rows they have, and for which
-    queue, so that whoever sends them need not look into them."""
+def _pieces_of(parcel: Parcel) -> Iterator[pb.Columns]:
+    """Messages that hold a parcel: one, or several where the parcel is larger than a message may be. Each says how many
+    follow, and how many rows the parcel has for which queue, so that the driver can send it without reading it."""
+    data = parcel.columns.SerializeToString()
+    about = f"{len(parcel)} {parcel.queue}".encode("utf-8", "surrogatepass")
     pieces = [data[start : start + _LARGEST_STAGED] for start in range(0, len(data), _LARGEST_STAGED)]
     for left, piece in zip(reversed(range(len(pieces))), pieces, strict=True):
-        yield Message(piece, application_tag=left, extension=about)
+        yield pb.Columns(kinds=[pb.Message(application_tag=left, extension=about)], bodies=[piece])
 
 
 async def _send_staged(mq: Connection, task: Staged, transaction: Transaction) -> None:
     """Send what a task has put aside."""
     assert task.queue is not None
-    under_way: deque[asyncio.Task[None]] = deque()
     data = b""
     row = 0
     try:
-        async for batch in mq.queue(task.queue).span(0, (1 << 64) - 1):
-            for message in batch:
-                data += message.body
-                if message.application_tag:
-                    continue
-                sending, count = _sending(mq, data, message.extension, row, transaction)
-                data = b""
-                under_way.append(asyncio.create_task(sending))
-                row += count
-                while len(under_way) > _STAGED_UNDER_WAY:
-                    await under_way.popleft()
-        while under_way:
-            await under_way.popleft()
+        async with Convoy(mq, transaction) as sending:
+            async for batch in mq.queue(task.queue).span(0, (1 << 64) - 1):
+                for message in batch:
+                    data += message.body
+                    if message.application_tag:
+                        continue
+                    count, _, queue = message.extension.decode("utf-8", "surrogatepass").partition(" ")
+                    rows = range(row, row + int(count))
+                    await sending.put(queue, data, rows)
+                    data, row = b"", rows.stop
     except RowError as error:
         raise RowError(f"partition {task.partition}, transactional {error.place}", error) from error
-    finally:
-        for left in under_way:
-            left.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-
-
-def _sending(
-    mq: Connection, data: bytes, about: bytes, row: int, transaction: Transaction
-) -> tuple[Coroutine[Any, Any, None], int]:
-    """How to send messages that were put aside together, the first of which has this number; and how many there
-    are. Whatever is begun earlier arrives earlier."""
-    if about:
-        count, _, queue = about.decode("utf-8", "surrogatepass").partition(" ")
-        return _send_columns(mq, queue, [_Columns(row, int(count), data)], transaction), int(count)
-    staged = pb.SendRequest.FromString(data)
-    letters = [
-        Letter(staged.queue, Message.from_proto(made), row + place)
-        for place, made in enumerate(staged.messages)
-    ]
-    return _send(mq, letters, transaction), len(letters)
+    if row != task.rows:
+        raise StagingError(
+            f"Of {task.rows} rows that partition {task.partition} put aside in {task.queue} {row} are there: somebody "
+            "took messages out of that queue. Nothing was sent."
+        )
 
 
 async def _forget(mq: Connection, job: str) -> None:

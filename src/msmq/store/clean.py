@@ -164,7 +164,7 @@ class Cleaner:
         places = [(address, size) for *_, address, size in run]
         store.reserve(sum(size for _, size in places), len(run), freeing=True)
         try:
-            payloads = [] if flags else store.read_many(places)
+            payloads = [] if flags else store.read_many(places, bytes(len(places)))[1]
         except DamagedRecordError:
             payloads = []
         if not payloads:  # some have more to say than their kind, or one is damaged

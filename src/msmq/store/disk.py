@@ -155,7 +155,7 @@ class RealFile:
         self.pwritev((data,), offset)
 
     def pwritev(self, pieces: Sequence[bytes], offset: int) -> None:
-        left = deque(map(memoryview, pieces))
+        left = deque(memoryview(piece) for piece in pieces)
         while left:
             written = system.write_pieces_at(self._fd, list(islice(left, _MOST_PIECES)), offset)
             offset += written

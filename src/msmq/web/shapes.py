@@ -60,7 +60,7 @@ def plain(value: Any, name: str = "") -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {key: plain(member, key) for key, member in value.items()}
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name), name) for name in _names(type(value))}
     return value
 

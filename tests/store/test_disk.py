@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,41 +39,53 @@ def test_files(tmp_path: Path) -> None:
 def test_who_finds_no_room_waits_for_that_of_deleted_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread gives it back, and whoever deletes a file does not wait for that."""
+    """A thread deletes them, in their order, and whoever has them deleted does not wait for that."""
     disk = RealDisk(tmp_path)
-    for name in ("old", "new"):
+    for name in ("1", "2", "new"):
         disk.open(name, create=True).close()
     may_go = threading.Event()
-    released: list[str] = []
-    unlink, allocate = system.unlink, system.allocate
+    seen: list[list[str]] = []
+    allocate, sync_directory = system.allocate, system.sync_directory
 
-    def unlink_slowly(path: Path) -> Callable[[], None]:
-        release = unlink(path)
-
-        def release_late() -> None:
-            may_go.wait()
-            released.append(path.name)
-            release()
-
-        return release_late
+    def sync_slowly(path: Path) -> None:
+        seen.append(sorted(disk.names()))
+        may_go.wait()
+        sync_directory(path)
 
     def allocate_what_there_is(fd: int, size: int) -> None:
         may_go.set()
-        if not released:
+        if "2" in disk.names():
             raise OSError(errno.ENOSPC, "No space left on device")
         allocate(fd, size)
 
-    monkeypatch.setattr(system, "unlink", unlink_slowly)
+    monkeypatch.setattr(system, "sync_directory", sync_slowly)
     monkeypatch.setattr(system, "allocate", allocate_what_there_is)
-    disk.unlink("old")
-    assert (disk.names(), released) == (["new"], [])
+    disk.remove("1")
+    disk.remove("2")
+    assert "2" in disk.names(), "the first one has not gone for good"
     file = disk.open("new")
     file.allocate(1000)
-    assert (file.size(), released) == (1000, ["old"])
-    released.clear()
+    assert (file.size(), disk.names()) == (1000, ["new"])
+    assert seen == [["2", "new"], ["new"]]
+    monkeypatch.setattr(disk, "names", lambda: ["2"])
     with pytest.raises(OSError, match="No space left"):
         file.allocate(2000)  # nothing is deleted any more
     file.close()
+
+
+def test_behind_a_file_that_cannot_be_deleted_none_is(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path)
+    disk.open("2", create=True).close()
+    disk.remove("1")
+
+    def remove_until_it_is_known() -> None:
+        while True:
+            disk.remove("2")
+
+    with pytest.raises(FileNotFoundError):
+        remove_until_it_is_known()
+    disk.unlock()
+    assert disk.names() == ["2"]
 
 
 def test_a_disk_is_as_quick_as_its_usual_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

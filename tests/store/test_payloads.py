@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from msmq.store import DamagedRecordError, Store
+from msmq.store import DamagedRecordError, Store, StoreOptions
 from msmq.store.layout import HEAD_SIZE, RECORD_SIZE, place, segment_name
 from msmq.testing import SimulatedDisk
-from tests.store.support import SMALL, new_store, open_store, payload, put
+from tests.store.support import SMALL, head, new_store, open_store, payload, put
 
 SIZES = [0, 1, 7, 8, 300, 4095, 4096, 4097, 9000, (1 << 16) - 1, 1 << 16, 100_000]
 
@@ -153,3 +153,29 @@ def test_a_size_that_is_not_the_record_s_own_is_refused_before_and_after_the_com
             with pytest.raises(DamagedRecordError):
                 store.read(address, size)
         store.commit()
+
+
+def test_large_payloads_of_late_are_not_read_again() -> None:
+    disk = CountingDisk()
+    store = new_store(disk, StoreOptions(smallest_segment_bytes=1 << 26))
+    large, small = payload(1, 1 << 24), payload(2, 1000)
+    addresses = [
+        store.append(1, head(number), (b"front", each)) for number, each in enumerate([large, small])
+    ]
+    store.commit()
+
+    def reads(address: int, size: int) -> int:
+        disk.reads = 0
+        (beginning,), (rest,) = store.read_many([(address, 5 + size)], [5])
+        assert (beginning, rest) == (b"front", large if size == len(large) else small)
+        return disk.reads
+
+    assert reads(addresses[0], len(large)) == 0
+    assert reads(addresses[1], len(small)) > 0
+    for _ in range(2):  # more than is kept
+        last = store.append(1, head(3), (b"front", large))
+        store.commit()
+    assert reads(addresses[0], len(large)) > 0
+    assert reads(last, len(large)) == 0
+    store.release(last)
+    assert reads(last, len(large)) > 0

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from typing import Final
 
 _LENGTH_DELIMITED: Final = 2
 _LOW_BITS: Final = 0x7F
+LARGE_BYTES: Final = 1 << 16
+"""From which size on bytes had better not be copied to put something in front of them."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -32,7 +34,15 @@ def repeated(field: int, values: Sequence[bytes]) -> list[bytes]:
     return list(chain.from_iterable(zip(map(lead, repeat(field), map(len, values)), values, strict=True)))
 
 
-def within(field: int, parts: Iterable[bytes]) -> bytes:
-    """A message whose only field is a message, of which these are the parts."""
+def within(field: int, parts: Iterable[bytes]) -> list[bytes]:
+    """A message whose only field is a message, of which these are the parts. It is in parts, too: small ones are put
+    together, and large ones are what was given."""
     inside = list(parts)
-    return b"".join((lead(field, sum(map(len, inside))), *inside))
+    inside.insert(0, lead(field, sum(map(len, inside))))
+    if max(map(len, inside)) < LARGE_BYTES:
+        return [b"".join(inside)]
+    found: list[bytes] = []
+    for large, group in groupby(inside, lambda part: len(part) >= LARGE_BYTES):
+        together = list(group)
+        found += together if large else (b"".join(together),)
+    return found

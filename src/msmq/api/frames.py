@@ -56,9 +56,9 @@ METHODS: Final = {method.name: method for method in rpc.methods()}
 """The calls by name."""
 
 
-def frame(kind: int, number: int, payload: bytes = b"") -> tuple[bytes, bytes]:
-    """A frame in the two parts that are written one after the other."""
-    return _HEAD.pack(len(payload), kind, number), payload
+def frame(kind: int, number: int, *payload: bytes) -> tuple[bytes, ...]:
+    """A frame in parts that are written one after the other, as the payload is given."""
+    return _HEAD.pack(sum(map(len, payload)), kind, number), *payload
 
 
 def window(number: int, size: int) -> bytes:
@@ -74,9 +74,9 @@ def window_size(payload: bytes) -> int:
     return size
 
 
-def cost(payload: bytes) -> int:
+def cost(*payload: bytes) -> int:
     """How much of its window a message takes: its bytes, and something for being there at all."""
-    return len(payload) + _SELF_COST
+    return sum(map(len, payload)) + _SELF_COST
 
 
 class Frames:

@@ -106,9 +106,10 @@ class Call:
             raise InvalidParameterError("A request could not be read.") from error
 
     async def write(self, reply: Any) -> None:
-        payload = self._method.serialize_reply(reply)
-        self._may_send -= cost(payload)
-        self._line.write(*frame(MESSAGE, self._number, payload))
+        written = reply.__class__ is list
+        parts: list[bytes] = reply if written else [self._method.serialize_reply(reply)]
+        self._may_send -= cost(*parts)
+        self._line.write(*frame(MESSAGE, self._number, *parts))
         while self._may_send <= 0 or self._line.is_full:
             self._room.clear()
             await self._room.wait()

@@ -173,9 +173,9 @@ class Columns:
 # --- receiving ----------------------------------------------------------------------------------------------------
 
 
-def write_packets(field: int, queue: Queue, found: Found) -> bytes:
-    """Messages as a reader gets them that asked for packets: a reply whose ``field`` has the `pb.Packets`, as it is
-    written."""
+def write_packets(field: int, queue: Queue, found: Found) -> list[bytes]:
+    """Messages as a reader gets them that asked for packets: a reply whose ``field`` has the `pb.Packets`, in parts, as
+    it is written."""
     rest = pb.Packets(lookup_ids=found.ids, arrived_times=found.arrival_times, remarks=_remarks(queue, found))
     packets = repeated(pb.Packets.PACKETS_FIELD_NUMBER, found.packets)
     return within(field, (rest.SerializeToString(), *packets))

@@ -129,7 +129,7 @@ class Receiver:
         self._waited_since = self._loop.time()
         if self._mode == pb.HOLD and self._transaction is None:
             self._held.update(found.ids)
-        reply: pb.ReceiveReply | bytes
+        reply: pb.ReceiveReply | list[bytes]
         if self._form == pb.PACKET:
             reply = write_packets(pb.ReceiveReply.PACKETS_FIELD_NUMBER, queue, found)
         else:
@@ -153,7 +153,7 @@ class Receiver:
             )
         return self._reading.look_on(self.descriptor, cursor, most, _TURN_BYTES)
 
-    def _ship(self, reply: pb.ReceiveReply | bytes, found: Found) -> None:
+    def _ship(self, reply: pb.ReceiveReply | list[bytes], found: Found) -> None:
         """Answer with messages, in their order, when everything they rest on will survive. Those that are only held may
         leave at once if they are durable themselves, whatever else the disk is busy with."""
         addresses = found.positions.addresses

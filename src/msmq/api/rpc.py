@@ -54,8 +54,8 @@ class Method:
 
 
 def _written(serialize: Callable[[Any], bytes], message: Any) -> bytes:
-    """A message as it is written; it may be written already."""
-    return message if message.__class__ is bytes else serialize(message)
+    """A message as it is written; it may be written already, in parts."""
+    return b"".join(message) if message.__class__ is list else serialize(message)
 
 
 def _method(descriptor: MethodDescriptor) -> Method:

@@ -102,7 +102,7 @@ class SpanCalls:
 
     async def read_span(
         self, request: pb.ReadSpanRequest, caller: Token
-    ) -> AsyncIterator[pb.Deliveries | bytes]:
+    ) -> AsyncIterator[pb.Deliveries | list[bytes]]:
         descriptor = self._open(request.queue, caller)
         core, place = self._desk.manager.core, request.span.after
         try:
@@ -113,7 +113,7 @@ class SpanCalls:
                 if not len(found):
                     return
                 place, addresses = found.ids[-1], found.positions.addresses
-                reply: pb.Deliveries | bytes
+                reply: pb.Deliveries | list[bytes]
                 if request.form == pb.PACKET:
                     reply = write_packets(pb.Deliveries.PACKETS_FIELD_NUMBER, queue, found)
                 else:

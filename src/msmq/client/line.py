@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import google.protobuf.message
 
 from msmq.api import rpc, status
+from msmq.api.fields import LARGE_BYTES
 from msmq.api.frames import (
     CANCEL,
     END,
@@ -45,7 +46,6 @@ from msmq.client.problems import ConnectionLostError, ServerNotAvailableError
 from msmq.client.target import Target
 from msmq.errors import DecodeError, InsufficientResourcesError, MQError, MsmqError
 
-_LARGE_BYTES: Final = 1 << 16
 _PAUSE_S: Final = 0.05
 _LOOKS: Final = 4
 """How often the line looks for a sign of life before its patience is at an end."""
@@ -77,7 +77,7 @@ class LineStream:
         self._paced = paced
         self._inflow = Inflow()
         self._may_send = WINDOW_BYTES
-        self._unsent: deque[bytes] = deque()
+        self._unsent: deque[list[bytes]] = deque()
         self._unread: deque[int] = deque()
         self._gone: asyncio.Future[None] | None = None
         self.leaving = False
@@ -133,22 +133,22 @@ class LineStream:
         """Send a request, when the window has room; after the end nobody hears it."""
         if self.over or self.leaving:
             return
-        payload = self._method.serialize_request(request)
-        if (
-            len(payload) > rpc.MAX_MESSAGE_BYTES
-        ):  # the queue manager would hang up, however often this is sent
+        written = request.__class__ is list
+        payload: list[bytes] = request if written else [self._method.serialize_request(request)]
+        size = sum(map(len, payload))
+        if size > rpc.MAX_MESSAGE_BYTES:  # the queue manager would hang up, however often this is sent
             self._line.write(*frame(CANCEL, self._number))
             self.finish(
-                InsufficientResourcesError(f"{len(payload)} bytes are more than the channel takes at a time.")
+                InsufficientResourcesError(f"{size} bytes are more than the channel takes at a time.")
             )
         elif self._unsent or self._may_send <= 0:
             self._unsent.append(payload)
         else:
             self._send(payload)
 
-    def _send(self, payload: bytes) -> None:
-        self._may_send -= cost(payload)
-        self._line.write(*frame(MESSAGE, self._number, payload))
+    def _send(self, payload: list[bytes]) -> None:
+        self._may_send -= cost(*payload)
+        self._line.write(*frame(MESSAGE, self._number, *payload))
 
     def end(self) -> None:
         """Take leave: what was put in goes out, and the other side ends the stream."""
@@ -333,14 +333,14 @@ class Line(asyncio.Protocol):
         """A call is over."""
         self._streams.pop(number, None)
 
-    def write(self, head: bytes, payload: bytes = b"") -> None:
+    def write(self, *parts: bytes) -> None:
         if self._transport is None or self.broken:
             return
-        if len(payload) < _LARGE_BYTES:
-            self._transport.writelines((head, payload))
+        if max(map(len, parts)) < LARGE_BYTES:
+            self._transport.writelines(parts)
         else:  # asyncio puts together what it is given together, and copies the rest of bytes it could not send
-            self._transport.write(head)
-            self._transport.write(memoryview(payload))
+            for part in parts:
+                self._transport.write(memoryview(part))
 
     # --- patience -----------------------------------------------------------------------------------------------
 

@@ -142,8 +142,8 @@ def _too_large(size: int) -> InsufficientResourcesError:
 
 @dataclass(slots=True, eq=False)
 class _Batch:
-    request: bytes
-    """As it is written."""
+    request: list[bytes]
+    """As it is written, in parts."""
     transaction: bytes
     loads: list[Load]
 
@@ -414,9 +414,9 @@ def _outcomes(result: pb.SendReply) -> list[Receipt | MQError]:
     return outcomes
 
 
-def _request(number: int, transaction: bytes, columns: list[bytes]) -> bytes:
-    """A SendStreamRequest with one batch. Its columns are written already, and they may be megabytes: they are copied
-    to where they belong, and are not read and written again for it."""
+def _request(number: int, transaction: bytes, columns: list[bytes]) -> list[bytes]:
+    """A SendStreamRequest with one batch, in parts. Its columns are written already, and they may be megabytes: they
+    are not read and written again for it, nor copied."""
     head = pb.SendBatch(number=number, transaction=transaction).SerializeToString()
     led = lead(pb.SendBatch.COLUMNS_FIELD_NUMBER, sum(map(len, columns)))
     return within(pb.SendStreamRequest.BATCH_FIELD_NUMBER, (head, led, *columns))

@@ -122,6 +122,10 @@ class ReplicatedDisk:
                 self._dropped.add(segment)
                 self._log.drop(segment)
 
+    def remove(self, name: str) -> None:
+        self.unlink(name)
+        self.sync_directory()
+
     def rename(self, old: str, new: str) -> None:
         self._local.rename(old, new)
         segment = segment_of(new)

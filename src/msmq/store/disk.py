@@ -7,7 +7,8 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -67,6 +68,10 @@ class Disk(Protocol):
 
     def unlink(self, name: str) -> None: ...
 
+    def remove(self, name: str) -> None:
+        """Delete a file for good. It may be there for a while yet, but not longer than those that are removed later,
+        whatever happens meanwhile. Its name is not used again."""
+
     def rename(self, old: str, new: str) -> None: ...
 
     def sync_directory(self) -> None: ...
@@ -115,21 +120,31 @@ class Pace:
 
 
 class Wastebasket:
-    """Files whose names are gone already, and whose space a thread gives back: to a file system that takes a long time
-    for a large file, and nobody else waits meanwhile."""
+    """Files that a thread deletes, one after the other. That of a large file takes many milliseconds, in which nobody
+    else has to wait."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "msmq-wastebasket")
         self._last: Future[None] | None = None
 
     def put(self, path: Path) -> None:
-        self._last = self._thread.submit(system.unlink(path))
+        """Have a file deleted; raises the OSError that one of those before has met."""
+        if self._last is not None and self._last.done():
+            self._last.result()
+        self._last = self._thread.submit(self._delete, self._last, path)
+
+    @staticmethod
+    def _delete(before: Future[None] | None, path: Path) -> None:
+        if before is not None:
+            before.result()  # none goes before an older one has gone for good
+        path.unlink()
+        system.sync_directory(path.parent)
 
     def empty(self) -> bool:
         """Wait until it is; gives whether there was anything in it since the last time."""
         last, self._last = self._last, None
         if last is not None:
-            wait((last,))
+            last.result()
         return last is not None
 
 
@@ -211,6 +226,9 @@ class RealDisk:
         return RealFile(self.path / name, self._pace, self._wastebasket, create=create)
 
     def unlink(self, name: str) -> None:
+        (self.path / name).unlink()
+
+    def remove(self, name: str) -> None:
         self._wastebasket.put(self.path / name)
 
     def rename(self, old: str, new: str) -> None:
@@ -236,7 +254,8 @@ class RealDisk:
         self._lock_fd = fd
 
     def unlock(self) -> None:
-        self._wastebasket.empty()
+        with suppress(OSError):  # the next start deletes what is left
+            self._wastebasket.empty()
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None

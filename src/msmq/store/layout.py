@@ -73,6 +73,8 @@ LEAD: Final = Struct("<III")
 PASSING: Final = 0x0001
 """Attribute of a record that matters only until everything before it is gone."""
 LARGEST_PAYLOAD: Final = 0xFFFF0000
+LARGE: Final = 1 << 16
+"""From which size on a payload is written and read by itself, so that nothing of it is copied."""
 
 
 Entry: TypeAlias = tuple[int, int, bytes, int, int]

@@ -7,14 +7,13 @@ from typing import Final
 
 from msmq.store.checksum import crc32
 from msmq.store.errors import DamagedRecordError
-from msmq.store.layout import LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
+from msmq.store.layout import LARGE, LEAD, OFFSET_MASK, RECORD_SIZE, place, segment_seed
 from msmq.store.segment import Chunk, Segment
 from msmq.store.space import Space
 
 _LIKELY_PAYLOAD: Final = 4096
 _READ_AHEAD: Final = 1 << 18
-_LARGE: Final = 1 << 16
-"""From which size on a payload is read by itself, so that nothing of it is copied."""
+_RECENT_BYTES: Final = 1 << 25
 _NEAR: Final = 8192
 _WIDEST_GLIMPSE: Final = 1 << 22
 _read_lead: Final = LEAD.unpack_from
@@ -24,10 +23,33 @@ _WRONG: Final = "the record does not have its checksum"
 _OTHER_SIZE: Final = "the record has another size than was asked for"
 
 
+class Recent:
+    """Large payloads that were written lately and still matter, the newest ones: most messages are sent on or received
+    at once, and these need not be read and checked for it."""
+
+    def __init__(self) -> None:
+        self._payloads: dict[int, tuple[bytes, bytes]] = {}
+        self._size = 0
+
+    def keep(self, address: int, payload: tuple[bytes, bytes]) -> None:
+        self._payloads[address] = payload
+        self._size += sum(map(len, payload))
+        while self._size > _RECENT_BYTES:
+            self.forget((next(iter(self._payloads)),))
+
+    def forget(self, addresses: Sequence[int]) -> None:
+        for address in addresses if self._payloads else ():
+            self._size -= sum(map(len, self._payloads.pop(address, ())))
+
+    def find(self, address: int) -> tuple[bytes, bytes] | None:
+        return self._payloads.get(address)
+
+
 class Reader:
     """``chunks`` are those whose records are not on disk yet, the oldest first."""
 
     def __init__(self, space: Space, store_id: bytes, chunks: Callable[[], Sequence[Chunk]]) -> None:
+        self.recent = Recent()
         self._space = space
         self._store_id = store_id
         self._chunks = chunks
@@ -99,7 +121,7 @@ class Reader:
                         in_memory = True
                         window_start, window = block
                         window_end = window_start + len(window)
-                if not in_memory and size >= _LARGE:
+                if not in_memory and size >= LARGE:
                     beginning, rest = self._read_large(address, size, cut)
                     begin(beginning)
                     keep(rest)
@@ -136,6 +158,9 @@ class Reader:
 
     def _read_large(self, address: int, size: int, cut: int) -> tuple[bytes, bytes]:
         """The payload of a record on disk, cut in two, read as the two pieces that it is handed out in."""
+        recent = self.recent.find(address)
+        if recent is not None and sum(map(len, recent)) == size:
+            return _cut(recent, cut)
         number, offset = place(address)
         file = self._space.reader(self._space.segments[number])
         front = file.pread(RECORD_SIZE + cut, offset)

@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final
 
 from msmq.store.checksum import crc32
 from msmq.store.disk import DiskFile
 from msmq.store.layout import (
     BATCH_HEADER_SIZE,
     INDEX_MARKER,
+    LARGE,
     LEAD,
     OFFSET_BITS,
     RECORD_SIZE,
@@ -25,9 +25,6 @@ from msmq.store.layout import (
     segment_name,
     zero_sectors,
 )
-
-_LARGE: Final = 1 << 16
-"""Parts of a batch that are written as they are; smaller ones are put together first."""
 
 
 @dataclass(slots=True)
@@ -192,6 +189,13 @@ class Chunk:
         payload_size: int = LEAD.unpack_from(piece, offset)[0]
         return b"", piece[offset + RECORD_SIZE : offset + RECORD_SIZE + payload_size]
 
+    @property
+    def large(self) -> Iterator[tuple[int, tuple[bytes, bytes]]]:
+        """Addresses and payloads of records that are large and in no block."""
+        for index, rest in enumerate(self.parts[1::3]):
+            if len(rest) >= LARGE:
+                yield self.addresses[index], (self.parts[3 * index][RECORD_SIZE:], rest)
+
     def block(self, address: int) -> tuple[int, bytes] | None:
         """The block of this chunk in which a record lies, and the address where the block begins."""
         index = bisect_right(self.addresses, address) - 1
@@ -208,10 +212,10 @@ class Chunk:
 
 def _gathered(parts: list[bytes]) -> list[bytes]:
     """The same bytes in fewer parts, of which the large ones are not copied."""
-    if max(map(len, parts), default=0) < _LARGE:
+    if max(map(len, parts), default=0) < LARGE:
         return [b"".join(parts)]
     pieces: list[bytes] = []
-    for large, group in groupby(parts, lambda part: len(part) >= _LARGE):
+    for large, group in groupby(parts, lambda part: len(part) >= LARGE):
         together = list(group)
         pieces += together if large else (b"".join(together),)
     return pieces

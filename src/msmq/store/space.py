@@ -186,10 +186,9 @@ class Space:
             if durable is not None and oldest.barrier > durable:
                 break
             self.close_reader(oldest.number)
-            self.disk.unlink(oldest.name)
-            # Before the next one: if a later segment went and an earlier one came back after a crash, the
-            # records that say what is dead in the earlier one would be missing.
-            self.disk.sync_directory()
+            # In this order: if a later segment went and an earlier one came back after a crash, the records that
+            # say what is dead in the earlier one would be missing.
+            self.disk.remove(oldest.name)
             del self.segments[oldest.number]
             count += 1
         return count

@@ -268,6 +268,7 @@ class Store:
         """The record no longer matters. Append the record that says so first: the space is given back only
         when that one is durable. Without ``payload_size`` it is looked up."""
         segment = self._space.segments[address >> OFFSET_BITS]
+        self._reader.recent.forget((address,))
         if payload_size is None:
             payload_size = self._reader.payload_size(address)
         segment.released_records += 1
@@ -279,6 +280,7 @@ class Store:
         segments, barrier = self._space.segments, self._next_sequence
         if not addresses:
             return
+        self._reader.recent.forget(addresses)
         if min(addresses) >> OFFSET_BITS == max(addresses) >> OFFSET_BITS:  # as nearly always
             of: dict[int, Sequence[int]] = {addresses[0] >> OFFSET_BITS: payload_sizes}
         else:
@@ -417,6 +419,8 @@ class Store:
         self._durable = batch.lsn
         for chunk in batch.chunks:
             self._durable_sequence = max(self._durable_sequence, chunk.sequence)
+            for address, payload in chunk.large:
+                self._reader.recent.keep(address, payload)
             if chunk.seals:
                 segment = chunk.segment
                 segment.writable().close()

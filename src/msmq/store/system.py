@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -53,11 +52,6 @@ if sys.platform == "win32":
     sync_data = os.fsync
     allocate = fill
 
-    def unlink(path: Path) -> Callable[[], None]:
-        """Take the name of a file away; gives what is still to be called, which here is nothing."""
-        path.unlink()
-        return lambda: None
-
     def sync_directory(path: Path) -> None:
         """The file system keeps a journal of names, and a directory cannot be opened to sync it."""
 
@@ -89,17 +83,6 @@ else:
         def allocate(fd: int, size: int) -> None:
             """Make a file at least this long with zeros."""
             os.posix_fallocate(fd, 0, size)
-
-    def unlink(path: Path) -> Callable[[], None]:
-        """Take the name of a file away, which takes no time; gives what is still to be called to give its space back,
-        which takes many milliseconds for a large file."""
-        fd = os.open(path, os.O_RDONLY | OPEN_FLAGS)
-        try:
-            path.unlink()
-        except OSError:
-            os.close(fd)
-            raise
-        return partial(os.close, fd)
 
     def sync_directory(path: Path) -> None:
         """Make durable what happened to the names in a directory."""

@@ -200,6 +200,10 @@ class SimulatedDisk:
         self.require_power()
         self._rename({name: None})
 
+    def remove(self, name: str) -> None:
+        self.unlink(name)
+        self.sync_directory()
+
     def rename(self, old: str, new: str) -> None:
         self.require_power()
         self._rename({old: None, new: self._names[old]})

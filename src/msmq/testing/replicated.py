@@ -351,6 +351,9 @@ class ReplicatedSimulatedDisk:
     def unlink(self, name: str) -> None:
         self._own().unlink(name)
 
+    def remove(self, name: str) -> None:
+        self._own().remove(name)
+
     def rename(self, old: str, new: str) -> None:
         self._own().rename(old, new)
 

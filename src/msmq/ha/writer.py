@@ -6,7 +6,7 @@ Rows that are sent together are one transaction, which ends with a *sync* of the
 transaction of a connection at a time and begins the next when the other nodes have confirmed the last; by then it has
 received the next one already. asyncpg sends nothing before it has the last answer, so this uses the pipeline mode of
 libpq, by way of psycopg. It needs no thread and no loop of its own: the loop of the queue manager tells when there is
-something to read, and while no loop is attached :meth:`Writer.wait` does.
+something to read, or :meth:`Writer.wait` waits for it.
 
 Every statement has two conditions. The epoch must be ours, or else another instance leads. And the row before must
 have been inserted on this connection: each statement records the number of its row in a setting of the session, which

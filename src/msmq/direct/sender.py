@@ -56,7 +56,7 @@ class Outcome(Enum):
 
 @dataclass(eq=False, slots=True)
 class _Parcel:
-    """A message on its way."""
+    """A message that has not been settled yet."""
 
     packet: bytes
     ordinal: int

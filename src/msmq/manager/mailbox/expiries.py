@@ -1,9 +1,8 @@
-"""Time To Be Received of messages at their destination: who expires when, at a few bytes a message.
+"""Time To Be Received of messages at their destination, with a few bytes for each message.
 
-Messages that expire in the same second share a bucket and a timer. One that leaves its queue is not looked for: what
-is left of it is its identifier in a bucket, and the buckets of a queue are swept when they hold more than twice as
-many identifiers as the queue has messages. So memory follows the queue, however long the times and however many
-messages come and go.
+Messages that expire in the same second share a bucket and a timer. When a message leaves its queue its identifier
+stays in its bucket; the buckets of a queue are swept when they hold more than twice as many identifiers as the queue
+has messages. So memory follows the queue, however long the times and however many messages come and go.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Expiries:
         return sum(self._counts.values())
 
     def watch(self, queue: Queue, ids: Iterable[int], seconds: Iterable[int]) -> None:
-        """Have messages expire, each at its second, if they are still there then."""
+        """Have messages expire, each at its second, if they are still in the queue then."""
         pairs = list(zip(ids, seconds, strict=True))
         if not pairs:
             return
@@ -49,17 +48,17 @@ class Expiries:
             self._sweep(queue)
 
     def of(self, queue: Queue) -> set[int]:
-        """The messages of a queue that expire some time, and some that have left it."""
+        """The messages of a queue that expire at some time, and some that have left it."""
         return {one for ids, _ in self._buckets.get(queue, {}).values() for one in ids}
 
     def forget(self, queue: Queue) -> None:
-        """The queue is gone."""
+        """Forget a queue that is gone."""
         for _, timer in self._buckets.pop(queue, {}).values():
             timer.cancelled = True
         self._counts.pop(queue, None)
 
     def _sweep(self, queue: Queue) -> None:
-        """Forget the messages that left."""
+        """Forget messages that have left the queue."""
         buckets = self._buckets[queue]
         for second, (ids, timer) in list(buckets.items()):
             kept = queue.positions.find(ids).ids
@@ -71,8 +70,8 @@ class Expiries:
         self._counts[queue] = sum(len(ids) for ids, _ in buckets.values())
 
     def _run(self, queue: Queue, second: int) -> None:
-        """A second has come. Very many messages expire a part at a time, so that others have their turn. What cannot be
-        done now, for want of space, is done when the timer tries again."""
+        """Expire the messages of a second. Very many are expired in parts, so that other work has its turn. If there
+        is no space for that, the timer tries again."""
         buckets = self._buckets[queue]
         ids, _ = buckets[second]
         part = ids[:_AT_ONCE]

@@ -1,8 +1,8 @@
-"""Packets of messages that say the same: written once, filled in for each of them.
+"""Templates for the packets of similar messages, which are filled in for each message.
 
-Whoever sends many messages to a queue says the same about nearly all of them. Everything in front of
-MessagePropertiesHeader follows from what is the same. A :class:`Template` keeps it, and each message brings its own
-number, time, transaction and properties. :func:`kind_of` says which messages share a template.
+Most messages that a sender sends to a queue differ only in a few properties. Everything in front of
+MessagePropertiesHeader follows from what they have in common. A :class:`Template` holds that, and each message adds
+its number, time, transaction and properties. :func:`kind_of` tells which messages share a template.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ _PER_MESSAGE: Final = frozenset(
     }
 )
 kind_of: Final = attrgetter(*(name for name in Message.__dataclass_fields__ if name not in _PER_MESSAGE))
-"""What a template depends on: everything that stands in front of MessagePropertiesHeader, or nowhere."""
+"""The properties that a template depends on: those in front of MessagePropertiesHeader, or in no header."""
 
 
 class Kind(NamedTuple):
-    """What the queue manager has to know of a message without looking into its packet again."""
+    """The facts about a message that the queue manager needs without reading its packet again."""
 
     user_flags: int
     base_flags: int
     time_to_be_received_s: int
     time_to_reach_queue_s: int
     local: LocalAttributes | None
-    """None for the many that have none."""
+    """None for most messages, which have no local attributes."""
 
     @classmethod
     def of(cls, packet: UserMessage, local: LocalAttributes) -> Kind:
@@ -84,30 +84,30 @@ class Kind(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """What a template has to write packets with."""
+    """The fixed parts of a template's packets."""
 
     pack: Callable[..., bytes]
     """Packs all headers at once."""
     fixed_size: int
-    """The bytes of all headers."""
+    """The size of all headers."""
     version: int
     source: bytes
     address: bytes
     """The first fields of BaseHeader and UserHeader that are not part of the kind."""
     before: bytes
-    """What stands in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
+    """The bytes in front of TransactionHeader, or of MessagePropertiesHeader if there is none."""
     flags: int | None
     """TransactionHeader.Flags without the number of the transaction."""
     behind: bytes
-    """What follows up to MessagePropertiesHeader."""
+    """The bytes from there to MessagePropertiesHeader."""
     algorithms: tuple[int, int, int]
 
 
 class Template:
-    """The beginning of packets that differ in number, time, transaction and properties only.
+    """The beginning of packets that differ only in number, time, transaction and properties.
 
-    What stands between the fixed part of UserHeader and MessagePropertiesHeader is the same for all of them but for
-    Flags of TransactionHeader, if they have one.
+    Between the fixed part of UserHeader and MessagePropertiesHeader they differ only in Flags of TransactionHeader, if
+    they have one.
     """
 
     __slots__ = ("_form", "kind")
@@ -118,7 +118,7 @@ class Template:
 
     @classmethod
     def of(cls, complete: Message, local: LocalAttributes) -> Template:
-        """``complete`` is a message to the last attribute, one that :func:`suits`."""
+        """``complete`` is a message with all attributes for which :func:`suits` is true."""
         packet = serialize(complete)
         end, flags = packet.properties_offset, None
         changing, size = end, 0
@@ -153,7 +153,7 @@ class Template:
         positive_journaling: bool,
         local: LocalAttributes,
     ) -> Template:
-        """The template of messages that say the same but for what a few fields of the first two headers have."""
+        """A template of messages that differ in a few fields of the first two headers."""
         kind = Kind(
             self.kind.user_flags & ~_OPTIONS
             | RECOVERABLE * recoverable
@@ -180,7 +180,8 @@ class Template:
         acknowledgements: int,
         transaction: int = 0,
     ) -> bytes:
-        """The packet of a message; refuses what :meth:`Message.check` refuses of the properties given here."""
+        """Make the packet of a message. Refuses invalid values of the properties given here, like
+        :meth:`Message.check`."""
         text = _label(label) if label else b""
         if acknowledgements > _MOST_ACKNOWLEDGEMENTS:
             raise IllegalPropertyValueError(f"acknowledgements_requested cannot be {acknowledgements:#x}.")
@@ -223,8 +224,8 @@ def _label(label: str) -> bytes:
 
 
 def suits(message: Message) -> bool:
-    """Whether the packet of a message is a template and its properties: nothing in it depends on the body, and nothing
-    stands behind that."""
+    """Whether the packet of a message can be made from a template and its properties: nothing in it depends on the
+    body, and nothing comes after the body."""
     return not (
         message.authentication_level is not AuthenticationLevel.NONE
         or message.signature

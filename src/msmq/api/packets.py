@@ -1,7 +1,7 @@
-"""Between messages of the channel and packets.
+"""Conversion between messages of the channel and packets.
 
-Messages to send come in columns or one by one. A received message goes out as the packet it is, or as properties for
-clients that cannot read one.
+Messages to send come in columns or one by one. A received message is delivered as its packet, or as properties for
+clients that cannot read packets.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from msmq.wire.headers import DEFAULT_PRIORITY, INFINITE, NULL_GUID, USER_TH
 HIGHEST_PRIORITY: Final = 7
 _NO_CORRELATION: Final = bytes(20)
 _OWN: Final = ("body", "body_type", "label", "extension", "application_tag", "correlation_id")
-"""What a message has of its own, in the order of the columns."""
+"""The fields in which each message of a batch may differ, in the order of the columns."""
 _CORRELATION: Final = _OWN.index("correlation_id")
-"""Which column has the correlation identifiers."""
+"""The index of the column of correlation identifiers."""
 
 
 # --- sending ------------------------------------------------------------------------------------------------------
 
 
 class Options(NamedTuple):
-    """What a message of the channel says of its delivery."""
+    """The options of delivery of a message of the channel."""
 
     priority: int
     recoverable: bool
@@ -67,7 +67,7 @@ def options_of(given: pb.Message) -> Options:
 
 
 def local_of(given: pb.Message, computer: str) -> LocalAttributes:
-    """What no packet says of a message of the channel."""
+    """The attributes of a message that its packet does not have."""
     if not (given.dead_letter_queue or given.peekable_when_locked):
         return NO_ATTRIBUTES
     return LocalAttributes(
@@ -77,7 +77,7 @@ def local_of(given: pb.Message, computer: str) -> LocalAttributes:
 
 
 def to_message(given: pb.Message, computer: str) -> Message:
-    """A message of the channel as the queue manager has it; names become format names."""
+    """Convert a message of the channel to one of the queue manager; names become format names."""
     options, local = options_of(given), local_of(given, computer)
     return Message(
         body=given.body,
@@ -111,7 +111,7 @@ def _name(text: str, computer: str) -> str:
 
 
 def _own_path(text: str, computer: str) -> str:
-    """The dead-letter queue of an application is found by its path."""
+    """The path of an application's dead-letter queue, by which the queue manager finds it."""
     return _name(text, computer).partition(":")[2]
 
 
@@ -140,7 +140,7 @@ class Columns:
         self._columns.append(self._usual("message_class"))
 
     def _usual(self, name: str) -> Sequence[Any]:
-        """A column that was left out: what the kinds say."""
+        """The values of a column that was left out, taken from the kinds."""
         said = list(map(attrgetter(name), self.kinds))
         return [said[kind] for kind in self.kind]
 
@@ -149,11 +149,12 @@ class Columns:
 
     @property
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """What each message has of its own, as :meth:`msmq.manager.messages.template.Template.packet` wants it."""
+        """The fields in which the messages differ, in the order that
+        :meth:`msmq.manager.messages.template.Template.packet` takes them."""
         return zip(*self._columns, strict=True)
 
     def message(self, index: int) -> pb.Message:
-        """One of them by itself."""
+        """A single message of the columns."""
         message = pb.Message()
         message.CopyFrom(self.kinds[self.kind[index]])
         body, body_type, label, extension, tag, correlation, _ = (column[index] for column in self._columns)
@@ -167,8 +168,7 @@ class Columns:
 
 
 def write_packets(field: int, queue: Queue, found: Found) -> bytes:
-    """Messages as a reader gets them that asked for packets: a reply whose ``field`` has the `pb.Packets`, as it is
-    written."""
+    """Serialize messages for a reader that asked for packets: a reply whose ``field`` has the `pb.Packets`."""
     rest = pb.Packets(lookup_ids=found.ids, arrived_times=found.arrival_times, remarks=_remarks(queue, found))
     packets = repeated(pb.Packets.PACKETS_FIELD_NUMBER, found.packets)
     return within(field, (rest.SerializeToString(), *packets))
@@ -190,7 +190,7 @@ def _remarks(queue: Queue, found: Found) -> Iterable[pb.Remark]:
 
 
 def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
-    """Messages as a reader gets them that asked for properties."""
+    """Messages for a reader that asked for properties."""
     return pb.Deliveries(
         messages=[
             to_delivered(message, pb.PROPERTIES, queue.aborts.get(message.lookup_id, 0))
@@ -200,7 +200,7 @@ def to_deliveries(queue: Queue, found: Found) -> pb.Deliveries:
 
 
 def to_delivered(stored: StoredMessage, form: int, returned: int) -> pb.Delivered:
-    """A message as a reader gets it that asked for one."""
+    """A message in the form that its reader asked for."""
     dead = stored.local.dead_letter_class
     if form == pb.PACKET:
         return pb.Delivered(
@@ -239,7 +239,7 @@ def _sender(message: Message) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _sid_text(identifier: bytes) -> str:
-    """Few people send many messages, and whoever looks at a queue wants to know of each who it was."""
+    """Cached: few users send many messages, and every message shown in a queue names its sender."""
     return str(Sid.decode(identifier))
 
 

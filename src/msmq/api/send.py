@@ -1,4 +1,4 @@
-"""Send: messages into queues, a batch at a time."""
+"""The calls that send messages, a batch at a time."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from msmq.security.sid import Sid
 _MOST_TEMPLATES: Final = 256
 _MOST_TOKENS: Final = 1_000
 MOST_BATCHES: Final = 64
-"""How many batches of a token are remembered: the most that may be under way."""
+"""How many batches of a token are remembered; a client may have no more of them under way."""
 _LONGEST_TOKEN: Final = 64
 _RECORD_BYTES: Final = 1024
-"""What a message may take beside its body, label and extension, generously."""
+"""A generous size for a message without its body, label and extension."""
 
 
 class Sender:
@@ -46,7 +46,8 @@ class Sender:
         name = desk.names.destination(queue)
         self.descriptor = manager.queues.open(name, QueueAccessType.SEND, caller=caller)
         self._stems: dict[tuple[object, ...], Template | None] = {}
-        """Templates by what takes long to make of them: the names of queues, and who sends."""
+        """Templates by the properties that are expensive to prepare: the names of queues, the sender and the
+        security."""
 
     def close(self) -> None:
         self._manager.queues.close(self.descriptor)
@@ -57,7 +58,7 @@ class Sender:
         return queue is not None and is_destination(queue) and queue.transactional
 
     def send(self, request: pb.SendRequest | pb.SendBatch, transaction: Transaction | None) -> pb.SendReply:
-        """Send a batch. It is one event, so that it is on disk whole or not at all."""
+        """Send a batch in one event, so that it is on disk as a whole or not at all."""
         sheet = _Sheet()
         if self.descriptor.multiple:
             self._send_copies(sheet, _messages(request), transaction)
@@ -73,7 +74,7 @@ class Sender:
             if any(not kind.time_to_be_received_s for kind in sheet.drafts.kinds):
                 size = 2 * size + LARGEST_ENVELOPE * len(
                     sheet.drafts.packets
-                )  # they are dead letters at once
+                )  # they become dead letters at once
             with self._manager.core.event(size, 4 * len(sheet.drafts.packets)):
                 posted = self._manager.posting.post(self.descriptor, sheet.drafts, transaction, self._caller)
             sheet.posted(posted)
@@ -97,7 +98,8 @@ class Sender:
     def _send_copies(
         self, sheet: _Sheet, messages: Iterable[pb.Message], transaction: Transaction | None
     ) -> None:
-        """Messages to several queues at once go one by one: a copy that is refused ends the others of its message."""
+        """Send messages to several queues one by one: if one copy is refused, the message's other copies are not
+        sent."""
         posting = self._manager.posting
         for given in messages:
             alone = self._is_alone(given.delivery, transaction)
@@ -112,7 +114,7 @@ class Sender:
                 sheet.sent(first.packet.user.message_id, first.lookup_id)
 
     def _draft(self, sheet: _Sheet, given: pb.Message, transaction: Transaction | None) -> None:
-        """Add a message that is written by itself."""
+        """Add a message with all its properties."""
         alone = self._is_alone(given.delivery, transaction)
         try:
             ordinal = self._manager.posting.draft(
@@ -130,7 +132,7 @@ class Sender:
             sheet.ordinals.append(ordinal)
 
     def _draft_columns(self, sheet: _Sheet, columns: Columns, transaction: Transaction | None) -> None:
-        """Add messages in columns: each kind is looked at once."""
+        """Add messages that come in columns: each kind is prepared once."""
         core, number_of = self._manager.core, self._manager.transactions.number_of
         ways = []
         for kind in columns.kinds:
@@ -161,8 +163,9 @@ class Sender:
                 ordinals.append(ordinal)
 
     def _template(self, kind: pb.Message, covered: bool, alone: bool) -> Template | None:
-        """The template of a kind; None for one that has none, and one with which something is wrong: then each of its
-        messages is told. It is made from one that names the same queues and is as safe, which takes long to make."""
+        """The template of a kind; None if it has none or is invalid, so that its messages are drafted one by one and
+        each gets its error. It is derived from a remembered template with the same queues and security, which is
+        expensive to make."""
         posting = self._manager.posting
         try:
             stem, local = self._stem(kind, covered, alone), local_of(kind, self._computer)
@@ -197,12 +200,12 @@ class Sender:
 
 
 class _Sheet:
-    """A batch on its way: the drafts of its messages, and what became of each."""
+    """A batch while it is sent: the drafts of its messages, and the result of each."""
 
     def __init__(self) -> None:
         self.drafts = Drafts([], [], [], {})
         self.ordinals: list[int] = []
-        """The numbers of the messages, 0 for those that have failed."""
+        """The numbers of the messages, 0 for those that failed."""
         self._lookup_ids: list[int] = []
         self._failures: dict[int, MsmqError] = {}
 
@@ -215,7 +218,7 @@ class _Sheet:
         self.sent(0, 0)
 
     def posted(self, posted: Posted) -> None:
-        """What became of the drafts, which are the messages that have not failed before."""
+        """Add the results of the drafts, which are the messages that had not failed before."""
         drafted = [index for index in range(len(self.ordinals)) if index not in self._failures]
         self._lookup_ids = [0] * len(self.ordinals)
         for index, lookup_id in zip(drafted, posted.lookup_ids, strict=True):
@@ -244,13 +247,14 @@ def _messages(request: pb.SendRequest | pb.SendBatch) -> Iterable[pb.Message]:
 
 
 class Resumed:
-    """The last batches of each resume token, for clients that come back and do not know whether they were taken."""
+    """The last batches of each resume token, for clients that reconnect and do not know whether the batches were
+    accepted."""
 
     def __init__(self) -> None:
         self._tokens: OrderedDict[tuple[Sid, bytes], OrderedDict[int, pb.SendReply]] = OrderedDict()
 
     def of(self, caller: Token, token: bytes) -> OrderedDict[int, pb.SendReply]:
-        """What became of the last batches, by number. Without a token nothing is remembered."""
+        """The results of the last batches, by number. Without a token nothing is remembered."""
         if not token:
             return OrderedDict()
         if len(token) > _LONGEST_TOKEN:
@@ -267,7 +271,7 @@ class Resumed:
 
 
 class SendCalls:
-    """The calls that send."""
+    """The calls that send messages."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -306,7 +310,7 @@ class SendCalls:
                     continue
                 self._take(request.batch, sender, taken, outbox, caller)
                 await outbox.room()
-            await self._desk.durable()  # the answers to what was read are in the outbox then
+            await self._desk.durable()  # the answers to all requests read are in the outbox then
         finally:
             sender.close()
 
@@ -331,7 +335,7 @@ class SendCalls:
         try:
             transaction = self._desk.transaction(batch.transaction, caller)
             return sender.send(batch, transaction)
-        except MQError as error:  # of the batch as a whole: none of it was sent
+        except MQError as error:  # it concerns the whole batch, of which nothing was sent
             failed = error_message(error)
             count = _count(batch)
             return pb.SendReply(
@@ -345,5 +349,5 @@ class SendCalls:
 
 
 def _count(batch: pb.SendBatch) -> int:
-    """How many messages there are in a batch."""
+    """The number of messages in a batch."""
     return len(batch.columns.bodies) if batch.HasField("columns") else len(batch.messages)

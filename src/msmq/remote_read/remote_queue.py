@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class BodyTooLargeError(BufferOverflowError):
-    """The body is longer than ``max_body``. ``partial`` holds what fits; the message stays in its queue."""
+    """The body is longer than the caller has room for. ``partial`` has what fits; the message stays in its queue."""
 
     def __init__(self, partial: RemoteMessage) -> None:
         super().__init__(f"The body has {partial.body_size} bytes.")

@@ -102,11 +102,10 @@ async def find_port(host: str, *, mapper_port: int = ENDPOINT_MAPPER_PORT) -> in
 
 
 class NoRemoteReadError(OperationNotSupportedByRemoteComputerError):
-    """The host can be reached and does not serve MS-MQRR.
+    """The host is there and has no MS-MQRR.
 
-    This is where a client would go on with MS-MQQP (3.2.4.1), the only protocol of Windows 2000 and XP, which is not
-    implemented here. To add it, catch this error where `RemoteHost.connect` raises it and return a host that reads by
-    the other protocol.
+    Here a client goes on with MS-MQQP (3.2.4.1), which is all that Windows 2000 and XP have. We do not speak it. Who
+    adds it catches this error where `RemoteHost.connect` raises it, and gives a host that reads in the other protocol.
     """
 
     def __init__(self, host: str) -> None:

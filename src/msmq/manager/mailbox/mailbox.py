@@ -62,8 +62,7 @@ _NONE_KNOWN: Final[Known] = {}
 
 
 def full(core: Core, queue: Queue, size: int) -> str:
-    """The quota that keeps a message of this size out of a queue, with its value and how to raise it; "" if none
-    does."""
+    """The quota that keeps a message of this size out of a queue, its value and how to raise it; "" if none does."""
     machine_kb, used = core.record.queue_manager_quota_kb, core.total_bytes
     if not within_quota(machine_kb, used, size):
         where, limit_kb, command = "the computer", machine_kb, "msmq manager set"
@@ -579,8 +578,7 @@ def _with_reason(message: StoredMessage, reason: int) -> StoredMessage:
 
 
 def is_destination(queue: Queue) -> bool:
-    """Whether messages wait for readers in a queue: in public and private ones, but not in journals, dead-letter and
-    outgoing queues."""
+    """Whether messages wait for readers here: a public or private queue, no journal, dead-letter or outgoing one."""
     return queue.queue_type in (QueueType.PRIVATE, QueueType.PUBLIC) and not isinstance(queue, OutgoingQueue)
 
 

@@ -102,8 +102,7 @@ class Reading:
             descriptor.cursors.pop(cursor.handle, None)
 
     def close(self, descriptor: OpenQueueDescriptor) -> None:
-        """End what Close Queue has to end: cancel waits, close cursors, give back the messages of reads in two
-        phases."""
+        """Close Queue: cancel waits, close cursors, give back the messages of reads in two phases."""
         with self.core.answers.held():
             for reader in list(descriptor.waiting):
                 finish_wait(reader, OperationCancelledError.code)
@@ -309,8 +308,7 @@ class Reading:
     def _begun(
         descriptor: OpenQueueDescriptor, queue: Queue, lookup_ids: Sequence[int]
     ) -> tuple[Positions, list[int]]:
-        """Those messages that this descriptor still holds: the places of those that were not purged, and the purged
-        ones."""
+        """The messages that this descriptor still holds: the places of those not purged, and the purged ones."""
         named = dict.fromkeys(lookup_ids) if len(lookup_ids) > 1 else lookup_ids
         positions = queue.positions.find([one for one in named if one in descriptor.begun])
         states = positions.states
@@ -378,8 +376,7 @@ class Reading:
         tag: int | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """Peek Message: the first message, or the cursor's current one; of one of more than ``most_bytes`` only its
-        place."""
+        """Peek Message: the first, or the cursor's current one; if larger than ``most_bytes``, only its place."""
         self._start(_Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes), Get.PEEK)
 
     def peek_next(
@@ -392,8 +389,7 @@ class Reading:
         tag: int | None = None,
         most_bytes: int | None = None,
     ) -> None:
-        """Peek Next Message: the one behind the cursor's current one; of one of more than ``most_bytes`` only its
-        place."""
+        """Peek Next Message: the one behind the cursor's current; if larger than ``most_bytes``, only its place."""
         read = _Read(descriptor, done, False, timeout_s, cursor, tag, most_bytes=most_bytes)
         self._start(read, Get.PEEK_NEXT)
 

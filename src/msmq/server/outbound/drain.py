@@ -80,8 +80,7 @@ class Drain:
         self.durable_at = 0
         """The mark of the store up to which everything must be durable before the messages chosen last may leave."""
         self._again: deque[Run] = deque()
-        """Messages that have their places and are to be sent (again), in the order of their numbers. Some may be
-        gone."""
+        """Messages with places that are to be sent (again), in the order of their numbers. Some may be gone."""
         self._eventful: set[int] = set()
         """Messages under way that cannot simply be forgotten when they arrive, or possibly cannot."""
         self._available_at = self._appended
@@ -333,8 +332,7 @@ class Drain:
                 self.returned(lookup_id)
 
     def _send_again(self, places: Iterable[tuple[int, int]]) -> None:
-        """Queue messages that have their places, given as (number, lookup identifier), to be sent before all later
-        ones."""
+        """Queue messages with places, given as (number, lookup identifier), to be sent before all later ones."""
         merged = dict(places)
         for run in self._again:
             merged.update(zip(run.numbers, run.lookup_ids, strict=True))

@@ -175,8 +175,8 @@ def _in_packet(label: str) -> Callable[[bytes], bool]:
     """A quick test whether some bytes may contain a label, by the label's longest run of ASCII characters."""
     if len(label) > _LONGEST_LABEL:
         raise InvalidParameterError(f"A label has less than {_LONGEST_LABEL} characters.")
-    # Lower-case k is also the lower case of the Kelvin sign, and i belongs to that of the dotted capital I: both
-    # letters are left out, since the bytes of those capitals are not theirs.
+    # The Kelvin sign becomes k in lower case, and the dotted capital I becomes i with a dot: a label may have these
+    # instead of the ASCII letters, with other bytes, so k and i are left out.
     runs = re.findall("[\x00-\x7f]+", re.sub("[iIkK]", "\u212a", label))
     needle = max(runs, key=len, default="").lower().encode("utf-16-le")
     return lambda data: needle in data.lower()

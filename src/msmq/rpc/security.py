@@ -203,7 +203,7 @@ class Authentication:
 
     accounts: AccountSource | None = None
     principals: PrincipalSource | None = None
-    """for the queue manager, which owns the directory"""
+    """Finds the users of Kerberos principals; without it Kerberos is not offered."""
     keytab: Path | None = None
     """None stands for the keytab that Kerberos finds by itself (KRB5_KTNAME)."""
     tell: Callable[[str], None] = _say_nothing

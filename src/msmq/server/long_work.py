@@ -31,7 +31,7 @@ class LongWork:
         self._planned = False
         self._stopped = False
         chores.wake = self._plan
-        if chores.pending:  # a queue was deleted before the last stop, and not all of its messages
+        if chores.pending:  # a queue deleted before the last stop still has messages
             self._plan()
 
     def stop(self) -> None:

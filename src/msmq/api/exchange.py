@@ -24,7 +24,7 @@ _RECORDS: Final = 8
 
 
 class ExchangeCalls:
-    """The call that exchanges messages."""
+    """The call Exchange."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

@@ -176,7 +176,7 @@ def _unescape(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Where everything is (2.2.1), below the root of the domain."""
+    """The distinguished names of objects (2.2.1), below the root of the domain."""
 
     root: str
     configuration_root: str

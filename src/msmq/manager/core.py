@@ -41,7 +41,7 @@ RETRY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where time and randomness come from."""
+    """The sources of time and randomness."""
 
     now: Callable[[], float]
     """Seconds since 1970-01-01 UTC."""

@@ -359,7 +359,7 @@ class DirectoryEvents:
         *,
         caller: Token | None = None,
     ) -> tuple[DirectoryResult, bytes | None]:
-        """Create Directory Object; gives the identifier the directory chose."""
+        """Create Directory Object. Returns the identifier that the directory chose."""
         if _is_public_queue(item):
             self._notify(Change.QUEUE_CREATION, item)
         result, identifier = self.directory.create(item, attributes, self._context(caller))

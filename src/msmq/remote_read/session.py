@@ -55,7 +55,7 @@ R = TypeVar("R", bound=Parameters)
 
 
 class Access(IntEnum):
-    """What a queue is opened for."""
+    """The purposes for which a queue can be opened."""
 
     RECEIVE = idl.RECEIVE_ACCESS
     PEEK = idl.PEEK_ACCESS

@@ -60,7 +60,7 @@ class Account:
 
 
 class AccountSource(Protocol):
-    """Where accounts come from."""
+    """A source of accounts."""
 
     def find(self, name: str) -> Account | None:
         """Return the account of this name in either case, or None."""

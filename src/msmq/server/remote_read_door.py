@@ -66,7 +66,7 @@ class RpcSettings:
     allow_nonauthenticated: bool = False
     """Also admit callers without authentication (AllowNonauthenticatedRpc)."""
     deny_workgroup: bool = False
-    """But only those that say they are in a workgroup (DenyWorkgroupClient)."""
+    """Limit ``allow_nonauthenticated`` to callers that say they are in a workgroup (DenyWorkgroupClient)."""
     allow_none_security: bool = False
     """Admit callers without authentication to queues that anonymous callers may open (AllowNoneSecurityClient)."""
     cleanup_minutes: int = 5

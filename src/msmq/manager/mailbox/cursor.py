@@ -121,7 +121,8 @@ class Cursor:
         self.place = position.lookup_id
 
     def wait_time_expired(self) -> None:
-        """Wait Time Expired (3.2.7.6): a receive that waited in vain stands behind the tail, a peek stays."""
+        """Wait Time Expired (3.2.7.6): the cursor of a receive that waited in vain moves behind the tail, that of a
+        peek stays."""
         if self.state is _WAIT_RECEIVE:
             self.place = END
         self.state = _UNREAD

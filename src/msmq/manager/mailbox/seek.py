@@ -76,7 +76,8 @@ def seek_neighbour(queue: Queue, place: int, action: MessageSeekAction, *, peek:
 
 
 def _current(queue: Queue, entry: Entry, peek: bool) -> Sought:
-    """The very message. One that was received is no longer in the list, hence not found (3.1.7.3.3-g)."""
+    """Seek the message at this place itself. One that was received is no longer in the list, hence not found
+    (3.1.7.3.3-g)."""
     if _readable(queue, entry, peek):
         return Sought(MQ_OK, entry.lookup_id)
     if peek and entry.state is PositionState.LOCKED:
